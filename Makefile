@@ -1,0 +1,37 @@
+# The README's two commands are `make run` and `make test`; everything here works with Python >= 3.11 and make alone.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: install run test test-long lint format clean
+
+install: .venv/.installed
+run: install
+	$(BIN)/medagent run --version v2 --round r2 --agent reference
+
+test: .venv/.test-installed
+	$(BIN)/python -m pytest -m "not long"
+
+test-long: .venv/.test-installed
+	$(BIN)/python -m pytest -m long -n 0
+
+lint: .venv/.test-installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.test-installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv/.installed: pyproject.toml constraints/constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	touch $@
+
+.venv/.test-installed: .venv/.installed
+	$(PIP) --editable '.[test]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist

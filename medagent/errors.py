@@ -1,0 +1,41 @@
+"""The errors of medagent: one small tree.
+
+`UserError` is what the person at the keyboard can mend: the CLI prints its one line and exits 1. `EpisodeError` ends
+one episode and names whose failure it was (its `status` goes into the journal); it is never scored as a wrong answer.
+"""
+
+from __future__ import annotations
+
+
+class MedagentError(Exception):
+    """Root of medagent's errors."""
+
+
+class UserError(MedagentError):
+    """Wrong input, settings or environment; the text is one line: file, place, and the way on."""
+
+
+class EpisodeError(MedagentError):
+    """Ends one episode for a reason that is not the agent's; `status` is the episode's status."""
+
+    status = "model_error"
+
+
+class ModelError(EpisodeError):
+    """The model endpoint failed after its retries, or refused this request."""
+
+
+class ContextLimitError(EpisodeError):
+    """The conversation no longer fits the model's context window."""
+
+    status = "context_limit"
+
+
+class FhirError(EpisodeError):
+    """The FHIR server could not be reached, or kept failing, after the retries."""
+
+    status = "fhir_error"
+
+
+class StopRunError(MedagentError):
+    """The whole run must stop at once (a refused key, an unknown model): the text holds the provider's words."""
