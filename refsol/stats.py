@@ -1,0 +1,121 @@
+"""The statistics that every benchmark shares: intervals, agreement, paired tests and trials. Standard library only.
+
+Intervals are pairs on the scale of the statistic. The bootstraps draw from a generator of their own, so the same seed
+gives the same interval wherever and whenever it is computed. Percentiles interpolate linearly between the draws.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A two-sided confidence interval, on the scale of the statistic."""
+
+    low: float
+    high: float
+
+
+def wilson(successes: int, n: int, z: float = 1.959964) -> Interval:
+    """Score interval of a proportion (Wilson 1927, JASA 22); `z` is the normal quantile. Of nothing: (0, 1)."""
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}")
+    if n == 0:
+        return Interval(0.0, 1.0)
+    share = successes / n
+    spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    middle = share + z * z / (2 * n)
+    scale = 1 + z * z / n
+    return Interval(max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale))
+
+
+def bootstrap(
+    statistic: Callable[[Sequence[int]], float], n: int, *, draws: int = 1000, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """Percentile bootstrap (Efron & Tibshirani 1993, ch. 13): `statistic` of `n` item indices drawn with replacement.
+
+    Draws for which the statistic is not defined (NaN) are left out; where none is left, both ends are NaN.
+    Raises ValueError for `n` or `draws` below 1, or a `level` that is no proportion.
+    """
+    if n < 1 or draws < 1 or not 0 < level < 1:
+        raise ValueError(f"bootstrap of {n} items with {draws} draws at level {level}")
+    generator = random.Random(seed)
+    items = range(n)
+    values = sorted(v for _ in range(draws) if not math.isnan(v := statistic(generator.choices(items, k=n))))
+    tail = (1 - level) / 2
+    return Interval(_quantile(values, tail), _quantile(values, 1 - tail))
+
+
+def cluster_bootstrap(
+    clusters: Sequence[Sequence[float]], *, draws: int = 1000, seed: int = 0, level: float = 0.95
+) -> Interval:
+    """Bootstrap interval of the mean over all values, whole clusters drawn with replacement (Cameron et al. 2008).
+
+    Items of one cluster (a task template) are not independent; the interval is as wide as the clusters differ.
+    Empty clusters are left out. Raises ValueError where no value is left.
+    """
+    totals = [(math.fsum(cluster), len(cluster)) for cluster in clusters if cluster]
+
+    def mean(drawn: Sequence[int]) -> float:
+        return math.fsum(totals[i][0] for i in drawn) / sum(totals[i][1] for i in drawn)
+
+    return bootstrap(mean, len(totals), draws=draws, seed=seed, level=level)
+
+
+def cohen_kappa(pairs: Iterable[tuple[Hashable, Hashable]]) -> float:
+    """Agreement of two raters beyond chance (Cohen 1960); a pair holds both raters' labels of one item.
+
+    NaN where chance alone would agree always (no pairs, or one label throughout): kappa is not defined there.
+    """
+    table = Counter(pairs)
+    total = table.total()
+    first: Counter[Hashable] = Counter()
+    second: Counter[Hashable] = Counter()
+    for (one, other), count in table.items():
+        first[one] += count
+        second[other] += count
+    agreed = sum(count for (one, other), count in table.items() if one == other)
+    by_chance = sum(count * second[label] for label, count in first.items())
+    if by_chance == total * total:
+        return math.nan
+    return (agreed * total - by_chance) / (total * total - by_chance)
+
+
+def mcnemar_exact(b: int, c: int) -> float:
+    """Two-sided exact p of McNemar's test (McNemar 1947): `b` and `c` are the discordant pairs of either kind."""
+    if b < 0 or c < 0:
+        raise ValueError(f"{b} and {c} discordant pairs")
+    n = b + c
+    tail = sum(math.comb(n, i) for i in range(min(b, c) + 1))
+    return min(1.0, float(2 * tail / 2**n))
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Unbiased chance that one of `k` trials succeeds, `c` of `n` having done so (Chen et al. 2021, section 2.1)."""
+    _check_trials(n, c, k)
+    return 1 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float:
+    """Unbiased chance that all of `k` trials succeed, `c` of `n` having done so (tau-bench, Yao et al. 2024)."""
+    _check_trials(n, c, k)
+    return math.comb(c, k) / math.comb(n, k)
+
+
+def _check_trials(n: int, c: int, k: int) -> None:
+    if not (1 <= k <= n and 0 <= c <= n):
+        raise ValueError(f"{k} of {n} trials, {c} of them successes")
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    if not ordered:
+        return math.nan
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
