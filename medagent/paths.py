@@ -1,0 +1,32 @@
+"""Where medagent keeps things that belong to the user and not to a run: data sets, caches, settings.
+
+`MEDAGENT_HOME` puts all three under one folder; else the XDG variables decide, else their defaults under the home.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def _folder(kind: str, xdg: str, default: str) -> Path:
+    home = os.environ.get("MEDAGENT_HOME")
+    if home:
+        return Path(home).expanduser() / kind
+    base = os.environ.get(xdg)
+    return (Path(base) if base else Path.home() / default) / "medagent"
+
+
+def data_dir() -> Path:
+    """Imported data sets."""
+    return _folder("data", "XDG_DATA_HOME", ".local/share")
+
+
+def cache_dir() -> Path:
+    """What can be made again: the built hospital."""
+    return _folder("cache", "XDG_CACHE_HOME", ".cache")
+
+
+def config_dir() -> Path:
+    """The user's own settings, such as prices."""
+    return _folder("config", "XDG_CONFIG_HOME", ".config")
