@@ -80,9 +80,7 @@ class Protocol(BaseModel):
 
     def first_message(self, api_base: str, context: str, question: str) -> str:
         """The prompt of one task."""
-        return fill(
-            self.prompt, api_base=api_base, functions=self.functions_text, context=context, question=question
-        )
+        return fill(self.prompt, api_base=api_base, functions=self.functions_text, context=context, question=question)
 
 
 def load_protocol(name: str, *, file: Path | None = None, functions: Path | None = None) -> Protocol:

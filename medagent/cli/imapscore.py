@@ -1,0 +1,98 @@
+"""`medagent imapscore`: scores recorded imaps, explains one item, and correlates metrics with human scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from refsol.imapscore.correlate import Coefficient, Table
+    from refsol.imapscore.data import Recording
+    from refsol.imapscore.score import ImapScore
+
+app = typer.Typer(no_args_is_help=True, help="imapScore on recorded imaps: scores, explanations, correlations.")
+
+_Recorded = Annotated[Path, typer.Argument(help="Recorded imaps, as `medagent run imapscore` writes them.")]
+_Graph = Annotated[
+    Path | None, typer.Option(help="Relate values by this graph first: OBO, MeSH XML or TSV pairs.", show_default=False)
+]
+_PenaltyName = Literal["ratio", "count", "best", "off"]
+_Penalty = Annotated[_PenaltyName, typer.Option(help="How λ counts answers that are more specific than the label.")]
+_NormalizeName = Literal["none", "label", "shared"]
+_Normalize = Annotated[_NormalizeName, typer.Option(help="Divide the sum by twice the label's or the shared terms.")]
+
+
+@app.command("score")
+def score_command(
+    file: _Recorded,
+    graph: _Graph = None,
+    penalty: _Penalty = "ratio",
+    normalize: _Normalize = "none",
+    json: Annotated[bool, typer.Option("--json", help="One JSON line an item.")] = False,
+) -> None:
+    """Score every item of a file of recorded imaps."""
+    from json import dumps
+
+    from medagent.imapscore import view
+
+    recordings, results = _scored(file, graph, penalty, normalize)
+    if json:
+        for recording, result in zip(recordings, results, strict=True):
+            typer.echo(dumps(view.as_json(recording, result), ensure_ascii=False))
+    else:
+        _print(view.scores(recordings, results))
+
+
+@app.command("explain")
+def explain_command(
+    file: _Recorded,
+    id: Annotated[str, typer.Argument(help="The item's id.")],  # noqa: A002
+    graph: _Graph = None,
+    penalty: _Penalty = "ratio",
+    normalize: _Normalize = "none",
+) -> None:
+    """Show one item: both imaps side by side, the links between their values, and the sum."""
+    from medagent.errors import UserError
+    from medagent.imapscore import view
+
+    for recording, result in zip(*_scored(file, graph, penalty, normalize), strict=True):
+        if recording.id == id:
+            _print(view.explanation(recording, result))
+            return
+    raise UserError(f"{file}: no item {id}; `medagent imapscore score {file}` lists them")
+
+
+@app.command("correlate")
+def correlate_command(
+    files: Annotated[list[Path], typer.Argument(help="Items with human scores, in the released form.")],
+    imaps: Annotated[list[Path] | None, typer.Option(help="Recorded imaps of these items; repeatable.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable. Default: all.")] = None,
+    pair: Annotated[
+        tuple[str, str] | None, typer.Option(help="Two metrics to compare by a paired bootstrap.", show_default=False)
+    ] = None,
+    graph: _Graph = None,
+    penalty: _Penalty = "ratio",
+    normalize: _Normalize = "none",
+    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of an interval.")] = 1000,
+) -> None:
+    """Correlate metrics with the human scores, by file and on average, × 100 with 95 % bootstrap intervals."""
+    from medagent.imapscore import view
+    from refsol.imapscore.correlate import coefficients
+    from refsol.imapscore.metrics import available, join, table
+
+    known = [scored for path in imaps or () for scored in zip(*_scored(path, graph, penalty, normalize), strict=True)]
+    joined = {str(path): join(path, known if imaps else None) for path in files}
+    metrics = [*(metric or available([one for scored in joined.values() for one in scored]))]
+    tables = []
+    for name, scored in joined.items():
+        columns, statuses = table(name, scored, list(dict.fromkeys([*metrics, *(pair or ())])))
+        tables.append(columns)
+        _print(view.left_out(name, statuses))
+    for name, coefficient in coefficients().items():
+        _print(view.correlations(name, _rows(tables, metrics, pair, coefficient, draws)))

@@ -1,0 +1,140 @@
+"""The embedded FHIR server in process: no socket, a private overlay an episode, the same bytes every time.
+
+The hospital (or a user's own NDJSON) is imported once into an SQLite file in the cache folder, under the digest of
+what it was made from; a damaged file is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medagent.clock import NOW
+from medagent.ehr.base import EhrSession, Reply
+from medagent.errors import UserError
+from medagent.paths import cache_dir
+
+if TYPE_CHECKING:
+    from fhir_server import Overlay, Server
+
+_JSON = (("Content-Type", "application/fhir+json"),)
+
+
+class EmbeddedEhr:
+    """An open embedded server. `base` is the FHIR base that its bodies show, without a slash at the end."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    @classmethod
+    def open(cls, path: Path, base: str) -> EmbeddedEhr:
+        """Open an SQLite file made by `bundled_file` or `imported_file`. Raises UserError where it cannot be used."""
+        from fhir_server import Server
+        from fhir_server.errors import ServerError
+
+        try:
+            return cls(Server.open(path, base=base.rstrip("/")))
+        except ServerError as error:
+            raise UserError(str(error)) from None
+
+    @asynccontextmanager
+    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
+        """A private overlay; it is dropped at the end."""
+        with self.server.overlay(seed=seed, now=NOW) as overlay:
+            yield _OverlaySession(overlay)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.server.close()
+
+
+class _OverlaySession:
+    private = True
+
+    def __init__(self, overlay: Overlay) -> None:
+        self._overlay = overlay
+
+    async def get(self, target: str) -> Reply:
+        return self._send("GET", target, b"", ())
+
+    async def post(self, target: str, body: str) -> Reply:
+        return self._send("POST", target, body.encode("utf-8", "surrogatepass"), _JSON)
+
+    def _send(self, method: str, target: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> Reply:
+        from fhir_server import Request
+
+        response = self._overlay.handle(Request(method, "/fhir" + target, headers, body))
+        return Reply(response.status, response.body.decode("utf-8", "replace"))
+
+
+def bundled_file(report: Callable[[str], None] = lambda _: None) -> Path:
+    """The bundled hospital as an SQLite file in the cache folder, built on first use."""
+    from fhir_server.hospital import DIGEST, generate
+
+    return _built(f"hospital-{DIGEST[:16]}", generate, lambda: report("building the hospital (once)"))
+
+
+def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> Path:
+    """A user's own FHIR data as an SQLite file: the file itself, or the cached import of an NDJSON file.
+
+    Raises UserError where the file cannot be read or a line is no resource.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(16) == b"SQLite format 3\0":
+                return path
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+    def lines() -> Iterable[str]:
+        with path.open(encoding="utf-8") as file:
+            yield from file
+
+    return _built(f"ehr-{digest[:16]}", lines, lambda: report(f"importing {path}"))
+
+
+def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:
+    from fhir_server import Server
+    from fhir_server.errors import FhirError, ServerError
+    from medagent import __version__
+
+    folder = cache_dir()
+    target = folder / f"{name}-{__version__}.sqlite"
+    if target.exists() and _sound(target):
+        return target
+    announce()
+    aside = folder / f".{target.name}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        server = Server.open(aside)
+        try:
+            server.load(lines())
+        finally:
+            server.close()
+        aside.replace(target)
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{name}: is not UTF-8: {error.reason} at byte {error.start}") from None
+    except (ServerError, FhirError) as error:
+        raise UserError(str(error)) from None
+    finally:
+        for left in folder.glob(f".{target.name}.{os.getpid()}*"):
+            left.unlink()
+    return target
+
+
+def _sound(path: Path) -> bool:
+    from fhir_server import Server
+    from fhir_server.errors import ServerError
+
+    try:
+        Server.open(path).close()
+    except ServerError:
+        return False
+    return True

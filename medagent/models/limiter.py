@@ -1,0 +1,121 @@
+"""How many requests may be at a model endpoint at once: additive increase, multiplicative decrease, as TCP does.
+
+The limit starts at N and halves when the endpoint answers 429; a burst of 429s from requests that were already under
+way counts once. After as many successes as the limit it grows by one, up to N. One limiter serves all episodes of a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from types import TracebackType
+
+
+@dataclass(slots=True)
+class EndpointStats:
+    """What a person watching the run should know of the endpoint. The counts only grow."""
+
+    limit: int
+    """How many requests may be in flight now."""
+    in_flight: int = 0
+    """How many are."""
+    retries: int = 0
+    """Attempts that repeated a failed one."""
+    throttled: int = 0
+    """Answers 429."""
+    waits: int = 0
+    """Times a call had to wait: before a retry, or for its turn under the limit."""
+    waited_s: float = 0.0
+    """Seconds spent in those waits, over all calls."""
+    notes: list[str] = field(default_factory=list)
+    """What was learnt about the endpoint and changed in the requests, a line each."""
+
+
+class AdaptiveLimiter:
+    """A fair semaphore whose size follows the endpoint's 429s. Belongs to one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self.stats = EndpointStats(limit=limit)
+        self._ceiling = limit
+        self._successes = 0
+        self._era = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    def slot(self) -> Slot:
+        """A place at the endpoint for one attempt: `async with limiter.slot() as slot`."""
+        return Slot(self)
+
+    async def acquire(self) -> int:
+        """Wait for a place; returns the era (the count of decreases) in which it was given."""
+        stats = self.stats
+        if stats.in_flight < stats.limit and not self._queue:
+            stats.in_flight += 1
+            return self._era
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        started = time.monotonic()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()
+            raise
+        finally:
+            stats.waits += 1
+            stats.waited_s += time.monotonic() - started
+        return self._era
+
+    def release(self) -> None:
+        """Give a place back."""
+        self.stats.in_flight -= 1
+        self._admit()
+
+    def succeeded(self) -> None:
+        """A request was answered: the limit grows by one after as many of these as it is wide."""
+        if self.stats.limit == self._ceiling:
+            return
+        self._successes += 1
+        if self._successes >= self.stats.limit:
+            self._successes = 0
+            self.stats.limit += 1
+            self._admit()
+
+    def throttled(self, era: int) -> None:
+        """A request that was let in during `era` got a 429."""
+        self.stats.throttled += 1
+        if era == self._era:
+            self._era += 1
+            self._successes = 0
+            self.stats.limit = max(1, self.stats.limit // 2)
+
+    def _admit(self) -> None:
+        while self._queue and self.stats.in_flight < self.stats.limit:
+            turn = self._queue.popleft()
+            if not turn.done():
+                self.stats.in_flight += 1
+                turn.set_result(None)
+
+
+class Slot:
+    """One attempt's place at the endpoint, held while the context is open."""
+
+    def __init__(self, limiter: AdaptiveLimiter) -> None:
+        self._limiter = limiter
+        self._era = 0
+
+    async def __aenter__(self) -> Slot:
+        self._era = await self._limiter.acquire()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._limiter.succeeded()
+        self._limiter.release()
+
+    def throttled(self) -> None:
+        """Tell the limiter that this attempt got a 429."""
+        self._limiter.throttled(self._era)
