@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
 
-    from refsol.imapscore.correlate import Coefficient, Table
-    from refsol.imapscore.data import Recording
+    from refsol.imapscore.records import Recording
     from refsol.imapscore.score import ImapScore
 
 app = typer.Typer(no_args_is_help=True, help="imapScore on recorded imaps: scores, explanations, correlations.")
@@ -52,7 +49,7 @@ def score_command(
 @app.command("explain")
 def explain_command(
     file: _Recorded,
-    id: Annotated[str, typer.Argument(help="The item's id.")],  # noqa: A002
+    id: Annotated[str, typer.Argument(help="The item's id.")],
     graph: _Graph = None,
     penalty: _Penalty = "ratio",
     normalize: _Normalize = "none",
@@ -83,16 +80,48 @@ def correlate_command(
 ) -> None:
     """Correlate metrics with the human scores, by file and on average, × 100 with 95 % bootstrap intervals."""
     from medagent.imapscore import view
-    from refsol.imapscore.correlate import coefficients
-    from refsol.imapscore.metrics import available, join, table
+    from refsol.imapscore.correlate import coefficients, rows
+    from refsol.imapscore.metrics import Scored, available, join, table
+    from refsol.imapscore.records import read_items
 
-    known = [scored for path in imaps or () for scored in zip(*_scored(path, graph, penalty, normalize), strict=True)]
-    joined = {str(path): join(path, known if imaps else None) for path in files}
-    metrics = [*(metric or available([one for scored in joined.values() for one in scored]))]
+    recorded = [one for path in imaps or () for one in zip(*_scored(path, graph, penalty, normalize), strict=True)]
+    by_file = {str(path): read_items(path) for path in files}
+    scored = {
+        name: join(items, recorded) if imaps else [Scored(item) for item in items] for name, items in by_file.items()
+    }
+    metrics = metric or available([one for group in scored.values() for one in group])
     tables = []
-    for name, scored in joined.items():
-        columns, statuses = table(name, scored, list(dict.fromkeys([*metrics, *(pair or ())])))
+    for name, group in scored.items():
+        columns, statuses = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])))
         tables.append(columns)
-        _print(view.left_out(name, statuses))
+        if imaps:
+            _print(view.left_out(name, statuses))
     for name, coefficient in coefficients().items():
-        _print(view.correlations(name, _rows(tables, metrics, pair, coefficient, draws)))
+        _print(view.correlations(name, rows(tables, metrics, pair, coefficient, draws)))
+
+
+def _scored(
+    file: Path, graph: Path | None, penalty: _PenaltyName, normalize: _NormalizeName
+) -> tuple[list[Recording], list[ImapScore]]:
+    """The recordings of a file with their scores; the graph's warnings go to stderr."""
+    from asyncio import run
+
+    from refsol.imapscore.graph import Linker
+    from refsol.imapscore.ontologies import load_graph
+    from refsol.imapscore.records import read_recordings
+    from refsol.imapscore.score import Normalize, Penalty, score_recordings
+
+    recordings = read_recordings(file)
+    linker = None if graph is None else Linker(load_graph(graph))
+    for warning in linker.graph.warnings if linker else ():
+        typer.echo(f"warning: {warning}", err=True)
+    results = run(score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize)))
+    return recordings, results
+
+
+def _print(what: RenderableType) -> None:
+    import sys
+
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 120).print(what)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -12,11 +13,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from refsol.imapscore.correlate import Correlation
-from refsol.imapscore.data import Recording
+from refsol.imapscore.correlate import Correlation, Row
 from refsol.imapscore.imap import Imap, normal
+from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import Relation
-from refsol.imapscore.score import ImapScore, TermScore
+from refsol.imapscore.score import UNSCORED, ImapScore, Status, TermScore
 
 _COLOURS = {
     Relation.EXACT: "green",
@@ -52,8 +53,7 @@ def _term_json(term: TermScore) -> dict[str, Any]:
         "label": list(term.label),
         "response": list(term.response),
         "links": [
-            {"label": link.pair.label, "response": link.pair.response, "relation": link.relation}
-            for link in term.links
+            {"label": link.pair.label, "response": link.pair.response, "relation": link.relation} for link in term.links
         ],
         "recall": str(term.recall),
         "precision": str(term.precision),
@@ -65,9 +65,8 @@ def _term_json(term: TermScore) -> dict[str, Any]:
 def scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) -> RenderableType:
     """A line an item, then the mean and how many items have which status."""
     table = Table(box=None, pad_edge=False)
-    for heading, justify in (("item", "left"), ("status", "left"), ("score", "right"), ("exact", "right")):
-        table.add_column(heading, justify="right" if justify == "right" else "left")
-    table.add_column("terms")
+    for heading in ("item", "status", "score", "exact", "terms"):
+        table.add_column(heading, justify="right" if heading in ("score", "exact") else "left")
     for recording, result in zip(recordings, results, strict=True):
         parts = ", ".join(f"{term.term} {term.value}" for term in result.terms)
         number = ("–", "–") if result.value is None else (f"{float(result.value):.4f}", str(result.value))
@@ -149,17 +148,29 @@ def _sum(result: ImapScore) -> list[RenderableType]:
 
 
 def _number(value: Fraction) -> str:
-    return str(value) if value.denominator == 1 else f"{value} ≈ {float(value):.4f}"
+    return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
 
 
-def correlations(title: str, rows: Sequence[tuple[str, str, Sequence[Correlation]]], heads: Sequence[str]) -> Table:
-    """A table of correlations × 100 with intervals: a row a file and metric, a column a human dimension."""
-    table = Table(title=title, box=None, title_justify="left", pad_edge=False)
-    for head in ("file", "metric", *heads):
-        table.add_column(head)
-    for file, metric, cells in rows:
-        table.add_row(Text(file), Text(metric), *(Text(_correlation(cell)) for cell in cells))
-    return table
+def correlations(coefficient: str, rows: Sequence[Row]) -> RenderableType:
+    """One coefficient × 100 with 95 % intervals: a table a file, a row a metric, a column a human dimension."""
+    tables = []
+    for file, group in groupby(rows, lambda row: row.file):
+        table = Table("metric", *rows[0].cells, box=None, pad_edge=False, title_justify="left", title_style="bold")
+        table.title = Text(f"\n{coefficient} × 100, {file}")
+        for row in group:
+            table.add_row(Text(row.metric), *(Text(_correlation(cell)) for cell in row.cells.values()))
+        tables.append(table)
+    return Group(*tables)
+
+
+def left_out(file: str, statuses: Mapping[Status, int]) -> RenderableType:
+    """How many items of a file count as 0 for want of a shared term, and how many are left out, by status."""
+    counts = ", ".join(
+        f"{status} {statuses.get(status, 0)} ({'left out' if status in UNSCORED else 'kept as 0'})"
+        for status in Status
+        if status is not Status.OK
+    )
+    return Text(f"{file}: {counts}")
 
 
 def _correlation(cell: Correlation) -> str:

@@ -1,0 +1,181 @@
+"""A graph of medical entities: their names, what is a kind of what, and which of them a value names.
+
+A value is linked by its exact normal name, else by the most alike name, but never across a difference in digits, Roman
+numerals and other single-letter designators, negations or hyper-/hypo-: "type 1 diabetes mellitus" and "type 2 diabetes
+mellitus" are 95.8 % alike. A name may belong to several entities; values are related if any of theirs are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from refsol.errors import InputError
+from refsol.imapscore.extra import need
+from refsol.imapscore.imap import normal
+
+MAX_DEPTH = 5
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """One entity: its id, its names (the preferred one first, then exact synonyms), the ids of what it is a kind of."""
+
+    id: str
+    names: tuple[str, ...]
+    parents: tuple[str, ...] = ()
+
+
+class EntityGraph:
+    """Entities by id and by normal name, with their ancestors.
+
+    A parent that is no entity is left out with a warning; a cycle raises InputError, naming the entities on it.
+    """
+
+    def __init__(self, entities: Iterable[Entity], source: str = "graph") -> None:
+        self.entities = {entity.id: entity for entity in entities}
+        self.warnings: list[str] = []
+        self.parents: dict[str, tuple[str, ...]] = {}
+        by_name: dict[str, set[str]] = {}
+        for entity in self.entities.values():
+            self.parents[entity.id] = tuple(parent for parent in entity.parents if parent in self.entities)
+            for parent in dict.fromkeys(entity.parents):
+                if parent not in self.entities:
+                    self.warnings.append(f"{source}: {entity.id} is_a {parent}, which is not in the graph: left out")
+            for name in entity.names:
+                by_name.setdefault(normal(name), set()).add(entity.id)
+        by_name.pop("", None)
+        self.by_name: Mapping[str, frozenset[str]] = {name: frozenset(ids) for name, ids in by_name.items()}
+        if cycle := self._cycle():
+            raise InputError(f"{source}: is_a runs in a cycle: {' → '.join(cycle)}; remove one of these edges")
+
+    def ancestors(self, ids: Iterable[str], depth: int = MAX_DEPTH) -> frozenset[str]:
+        """What `ids` are kinds of, up to `depth` steps up; roots say nothing and are left out."""
+        above: set[str] = set()
+        level = set(ids)
+        for _ in range(depth):
+            level = {parent for child in level for parent in self.parents[child]} - above
+            above |= level
+        return frozenset(entity for entity in above if self.parents[entity])
+
+    def _cycle(self) -> list[str]:
+        """The ids along a cycle of is_a edges, or nothing; depth first, without recursion (ontologies are deep)."""
+        done: set[str] = set()
+        for start in self.parents:
+            path: dict[str, Any] = {}
+            stack = [(start, iter(self.parents[start]))] if start not in done else []
+            while stack:
+                entity, parents = stack[-1]
+                path[entity] = None
+                parent = next(parents, None)
+                if parent is None:
+                    stack.pop()
+                    del path[entity]
+                    done.add(entity)
+                elif parent in path:
+                    ids = list(path)
+                    return [*ids[ids.index(parent) :], parent]
+                elif parent not in done:
+                    stack.append((parent, iter(self.parents[parent])))
+        return []
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors, one a text and all of one length; likeness is their cosine."""
+
+    def encode(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """The vectors of `texts`."""
+        ...
+
+
+class Linker:
+    """Finds the entities that a value names. Without an `encoder` likeness is rapidfuzz's ratio, 0 to 100.
+
+    Raises InputError where rapidfuzz (or, with an encoder, numpy) is not installed.
+    """
+
+    def __init__(self, graph: EntityGraph, threshold: float = 95, encoder: Encoder | None = None) -> None:
+        self.graph = graph
+        self.threshold = threshold
+        self._names: Sequence[str] = list(graph.by_name)
+        self._linked: dict[str, frozenset[str]] = {}
+        self._candidates = _Similar(self._names) if encoder is None else _Near(self._names, encoder)
+
+    def link(self, value: str) -> frozenset[str]:
+        """The ids of the entities that `value` names; none where no name is alike enough."""
+        key = normal(value)
+        if key not in self._linked:
+            self._linked[key] = self.graph.by_name.get(key) or self._alike(key)
+        return self._linked[key]
+
+    def _alike(self, key: str) -> frozenset[str]:
+        """The entities of the most alike name that does not differ in what matters."""
+        for name in self._candidates.above(key, self.threshold):
+            if not differ(key, name):
+                return self.graph.by_name[name]
+        return _NOTHING
+
+
+class _Similar:
+    """Names by rapidfuzz's ratio; only lengths that can reach the threshold are compared."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._process, self._fuzz = need("rapidfuzz.process"), need("rapidfuzz.fuzz")
+        self._by_length: dict[int, list[str]] = {}
+        for name in names:
+            self._by_length.setdefault(len(name), []).append(name)
+
+    def above(self, key: str, threshold: float) -> Collection[str]:
+        """The names at least `threshold` alike, the most alike first."""
+        found: list[tuple[str, float, int]] = []
+        for length, names in self._by_length.items():
+            if 200 * min(length, len(key)) >= threshold * (length + len(key)):
+                found += self._process.extract(key, names, scorer=self._fuzz.ratio, score_cutoff=threshold, limit=None)
+        return [name for name, _, _ in sorted(found, key=lambda hit: (-hit[1], hit[0]))]
+
+
+class _Near:
+    """Names by the cosine of an encoder's vectors, as a percentage."""
+
+    def __init__(self, names: Sequence[str], encoder: Encoder) -> None:
+        self._numpy = need("numpy")
+        self._names = names
+        self._encoder = encoder
+        self._vectors = self._units(names)
+
+    def above(self, key: str, threshold: float) -> Collection[str]:
+        """The names at least `threshold` alike, the most alike first."""
+        if not self._names:
+            return []
+        likeness = 100 * (self._vectors @ self._units([key])[0])
+        order = self._numpy.argsort(-likeness, kind="stable")
+        return [self._names[i] for i in order if likeness[i] >= threshold]
+
+    def _units(self, texts: Sequence[str]) -> Any:
+        vectors = self._numpy.asarray(self._encoder.encode(texts), dtype=float)
+        lengths = self._numpy.linalg.norm(vectors, axis=-1, keepdims=True)
+        return vectors / self._numpy.where(lengths == 0, 1, lengths)
+
+
+_DESIGNATORS = re.compile(r"\d+(?:\.\d+)?|[一二三四五六七八九十]|(?<![a-z'’])(?:[a-z]|[ivx]{2,})(?![a-z])")
+_NEGATIONS = re.compile(r"\b(?:no|not|without|never|absent|negative|free)\b|\bnon|[无非不未没]")
+_DIRECTIONS = re.compile(r"hyper|hypo|[高低]|亢进|减退")
+_NEGATING_PREFIXES = ("a", "an", "un", "in", "im", "ir", "dis", "non")
+
+
+def differ(one: str, other: str) -> bool:
+    """Whether two normal texts, however alike, differ in a number, a designator, a negation or hyper-/hypo-."""
+    for pattern in (_DESIGNATORS, _NEGATIONS, _DIRECTIONS):
+        if Counter(pattern.findall(one)) != Counter(pattern.findall(other)):
+            return True
+    words, others = set(one.split()), set(other.split())
+    return _negates(words - others, others) or _negates(others - words, words)
+
+
+def _negates(words: Collection[str], others: Collection[str]) -> bool:
+    """Whether one of `words` is one of `others` behind a negating prefix (atypical, typical)."""
+    return any(word.removeprefix(prefix) in others for word in words for prefix in _NEGATING_PREFIXES)

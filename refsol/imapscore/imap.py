@@ -1,0 +1,231 @@
+"""imaps: what a text asks (Query), presupposes (Constraint) and tells (Inform), as ordered (term, value) pairs.
+
+The text form has one pair a line, component first: `Query-disease-?`, `Constraint-age-28`, `Inform-diagnosis-flu`, and
+`Inform-None` where nothing is told (paper, section 3). Models write it with bullets, Markdown, other dashes and prose
+around it, so `parse` skips what is not a pair and warns where it had to guess. Pairs compare on `normal` text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from refsol.errors import InputError
+
+# Unicode's dash punctuation, the minus sign, the hyphen bullet, and the box lines that serve as dashes in Chinese.
+_DASHES = re.compile(
+    "[-\u058a\u05be\u1400\u1806\u2010-\u2015\u2043\u2212\u2500\u2501\u2e17\u2e1a\u2e3a\u2e3b\u2e40\u2e5d"
+    "\u301c\u3030\u30a0\U00010ead]+"
+)
+_MARKDOWN = re.compile(r"`+|\*\*+|__+")
+_WRAPPED = re.compile(r"([*_])(.+)\1")  # a lone * inside a text stays: HLA-B*27
+_COMPONENT = re.compile(
+    r"(?:(?:[-+*•·●▪◦‣>#]|\(?\d{1,3}[.):、\]]?)\s*){0,3}[*_]?(query|constraint|inform)[*_]?\s*([-:])(.*)", re.IGNORECASE
+)
+_NONE_WORDS = frozenset({"none", "n/a", "无", "没有"})
+_NO_VALUE = _NONE_WORDS | {"", "?", "[value]"}
+
+
+def tidy(text: str) -> str:
+    """`text` as it is kept and shown: NFKC, one kind of dash, no Markdown marks, single blanks."""
+    while True:
+        tidied = _MARKDOWN.sub("", _DASHES.sub("-", unicodedata.normalize("NFKC", text)))
+        tidied = " ".join(tidied.split())
+        if wrapped := _WRAPPED.fullmatch(tidied):
+            tidied = wrapped[2]
+        if tidied == text:
+            return text
+        text = tidied
+
+
+@lru_cache(maxsize=1 << 16)
+def normal(text: str) -> str:
+    """`text` as it is compared: tidy, case-folded, without trailing full stops, commas and semicolons."""
+    return tidy(tidy(text).casefold()).rstrip("。.;, ")
+
+
+def _tidy_term(term: str) -> str:
+    while (tidied := tidy(term).strip(" -")) != term:
+        term = tidied
+    return term
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A term and one of its values, tidied; two pairs are equal where their normal texts are."""
+
+    term: str = field(compare=False)
+    value: str = field(compare=False)
+    key: tuple[str, str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "term", _tidy_term(self.term))
+        object.__setattr__(self, "value", tidy(self.value))
+        object.__setattr__(self, "key", (normal(self.term), normal(self.value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Imap:
+    """Three ordered lists of pairs, duplicates merged. `explicit_none`: the text said that it informs of nothing.
+
+    Raises InputError for a pair that the text form cannot hold: no term, no value, or a Query whose value is not `?`.
+    """
+
+    query: tuple[Pair, ...] = ()
+    constraint: tuple[Pair, ...] = ()
+    inform: tuple[Pair, ...] = ()
+    explicit_none: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("query", "constraint", "inform"):
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+        object.__setattr__(self, "explicit_none", self.explicit_none and not self.inform)
+        for pair in self.query:
+            if pair.value != "?" or pair.key[0] in _NO_VALUE:
+                raise InputError(f"{pair} is no Query: it needs a term, and the value ?")
+        for pair in self.constraint + self.inform:
+            if not pair.key[0] or pair.key[1] in _NO_VALUE:
+                raise InputError(f"{pair} is no Constraint or Inform: it needs a term and a value")
+
+    @property
+    def query_terms(self) -> tuple[str, ...]:
+        """The terms that the question asks for."""
+        return tuple(pair.term for pair in self.query)
+
+    @property
+    def informed(self) -> dict[str, tuple[Pair, ...]]:
+        """The Inform pairs by normal term, in order of first appearance."""
+        by_term: dict[str, list[Pair]] = {}
+        for pair in self.inform:
+            by_term.setdefault(pair.key[0], []).append(pair)
+        return {term: tuple(pairs) for term, pairs in by_term.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """An imap read from text, and a line for each guess or loss on the way."""
+
+    imap: Imap
+    warnings: tuple[str, ...] = ()
+
+
+def parse(text: str, terms: Sequence[str] = ()) -> Parsed:
+    """Read an imap from what a model or a file wrote; `terms` are the question's Query terms.
+
+    Never raises: a line that is no pair is noise, and every guess is a warning with its line number.
+    """
+    reader = _Reader(terms)
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := _COMPONENT.fullmatch(tidy(line)):
+            component, separator, rest = found[1].lower(), found[2], found[3].strip()
+            reader.read(number, component, rest, "-:" if separator == ":" else "-")
+    return reader.parsed()
+
+
+class _Reader:
+    """Collects the pairs of one text; each method takes the line behind its component."""
+
+    def __init__(self, terms: Sequence[str]) -> None:
+        tidied = dict.fromkeys(filter(None, map(_tidy_term, terms)))
+        self.terms = sorted(tidied, key=len, reverse=True)
+        self.pairs: dict[str, list[Pair]] = {"query": [], "constraint": [], "inform": []}
+        self.warnings: list[str] = []
+        self.said_none = False
+        self.line = 0
+
+    def read(self, line: int, component: str, rest: str, separators: str) -> None:
+        self.line = line
+        if component == "inform" and normal(rest) in _NONE_WORDS:
+            self.said_none = True
+            return
+        split = {"query": self._query, "constraint": self._constraint, "inform": self._inform}[component]
+        term, value = split(rest, separators)
+        pair = Pair(term, value)
+        absent = pair.key[0] in _NO_VALUE if component == "query" else pair.key[1] in _NO_VALUE
+        if absent or not pair.key[0]:
+            self.said_none |= component == "inform" and pair.key[1] in _NONE_WORDS
+            self._warn(f"{component} line without a {'term' if not pair.key[0] else 'value'}: {rest!r}")
+        else:
+            self.pairs[component].append(pair)
+
+    def parsed(self) -> Parsed:
+        imap = Imap(
+            tuple(self.pairs["query"]), tuple(self.pairs["constraint"]), tuple(self.pairs["inform"]), self.said_none
+        )
+        return Parsed(imap, tuple(self.warnings))
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(f"line {self.line}: {text}")
+
+    def _query(self, rest: str, separators: str) -> tuple[str, str]:
+        mark = re.search(rf"[{separators}]\s*\?", rest)
+        if mark is None:
+            self._warn(f"Query without `-?`: {rest!r} is taken as the term")
+            return rest.rstrip(f"? {separators}"), "?"
+        if normal(rest[mark.end() :]).strip("?"):
+            self._warn(f"{rest[mark.end() :]!r} behind `-?` is left out")
+        return rest[: mark.start()], "?"
+
+    def _constraint(self, rest: str, separators: str) -> tuple[str, str]:
+        parts = re.split(f"[{separators}]", rest, maxsplit=1)
+        return (parts[0], parts[1]) if len(parts) == 2 else (rest, "")
+
+    def _inform(self, rest: str, separators: str) -> tuple[str, str]:
+        for fits in (_after_term, _after_spaced_term):
+            for term in self.terms:
+                value = fits(rest, term, separators)
+                if value is not None:
+                    return term, value
+        parts = re.split(f"[{separators}]", rest, maxsplit=1)
+        if len(parts) == 2:
+            if normal(parts[0]) not in map(normal, self.terms):
+                self._warn(f"no Query term begins {rest!r}: split at the first hyphen")
+            return parts[0], parts[1]
+        if len(self.terms) == 1:
+            self._warn(f"Inform without a term: {rest!r} is taken as a value of {self.terms[0]!r}")
+            return self.terms[0], rest
+        return "", rest
+
+
+def _after_term(rest: str, term: str, separators: str) -> str | None:
+    """What `rest` holds behind `term` and a separator, or None where `rest` does not begin so."""
+    if rest[: len(term)].casefold() != term.casefold():
+        return None
+    tail = rest[len(term) :].lstrip()
+    if not tail:
+        return ""
+    return tail[1:] if tail[0] in separators else None
+
+
+def _after_spaced_term(rest: str, term: str, separators: str) -> str | None:
+    """As `_after_term`, for a term whose own hyphens were written with blanks around them."""
+    if "-" not in term:
+        return None
+    spaced = r"\s*-\s*".join(re.escape(part.strip()) for part in term.split("-"))
+    found = re.fullmatch(rf"{spaced}\s*(?:[{separators}](.*))?", rest, re.IGNORECASE)
+    return None if found is None else found[1] or ""
+
+
+def serialise(imap: Imap, terms: Sequence[str] = ()) -> str:
+    """The text form; `parse(serialise(imap, terms), terms)` gives `imap` back where terms hold no `-?`, and hold a
+    hyphen only in a Query or among `terms`.
+
+    A blank sets off a value that begins with a hyphen, or that would make a longer one of `terms` fit.
+    """
+    tidied = [_tidy_term(term) for term in terms]
+    lines = [f"Query-{pair.term}-?" for pair in imap.query]
+    lines += [_line("Constraint", pair, ()) for pair in imap.constraint]
+    lines += [_line("Inform", pair, tidied) for pair in imap.inform]
+    if imap.explicit_none:
+        lines.append("Inform-None")
+    return "\n".join(lines)
+
+
+def _line(component: str, pair: Pair, terms: Iterable[str]) -> str:
+    plain = f"{pair.term}-{pair.value}"
+    swallowed = any(len(term) > len(pair.term) and _after_term(plain, term, "-") is not None for term in terms)
+    blank = " " if swallowed or pair.value.startswith("-") else ""
+    return f"{component}-{pair.term}-{blank}{pair.value}"

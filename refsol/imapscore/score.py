@@ -1,0 +1,178 @@
+"""Equation 1 of the paper: per term that both imaps inform of, recall + precision − λ, summed over the terms.
+
+Exact fractions throughout. The sum is neither normalised nor clipped unless asked: a question with more terms can reach
+more, and many c pairs can push a term below zero. λ is the share of c pairs among the matching pairs, with variants
+where the paper leaves room (`Penalty`). A score of 0 always comes with the status that says why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from refsol.imapscore.graph import Linker
+from refsol.imapscore.imap import Imap
+from refsol.imapscore.records import Recording
+from refsol.imapscore.relations import Chain, Graph, Recorded, Relation, Relations, ValuePair, find_relations
+
+
+class Penalty(StrEnum):
+    """λ of a term; N_c counts its pairs in c, N_m those in e, b or c."""
+
+    RATIO = "ratio"  # N_c / N_m over all value pairs: equation 1
+    COUNT = "count"  # N_c
+    BEST = "best"  # the ratio over every value's best matches, from both sides, ties kept
+    OFF = "off"
+
+
+class Normalize(StrEnum):
+    """What the sum is divided by."""
+
+    NONE = "none"
+    LABEL = "label"  # twice the label's terms
+    SHARED = "shared"  # twice the shared terms
+
+
+class Status(StrEnum):
+    """Whether there is a score, and why it is 0 where nothing could be compared."""
+
+    OK = "ok"
+    NO_SHARED_TERM = "no_shared_term"
+    EMPTY_LABEL = "empty_label"
+    EMPTY_RESPONSE = "empty_response"
+    BOTH_EMPTY = "both_empty"
+    NO_AGREEMENT = "no_agreement"  # the samples were read, but too few agreed
+    EXTRACTION_FAILED = "extraction_failed"  # no sample could be read, or the model failed
+
+
+UNSCORED = frozenset({Status.NO_AGREEMENT, Status.EXTRACTION_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A matching value pair (e, b or c)."""
+
+    pair: ValuePair
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class TermScore:
+    """The parts of one shared term's score."""
+
+    term: str
+    label: tuple[str, ...]
+    response: tuple[str, ...]
+    links: tuple[Link, ...]
+    recall: Fraction
+    precision: Fraction
+    penalty: Fraction
+
+    @property
+    def value(self) -> Fraction:
+        """recall + precision − λ."""
+        return self.recall + self.precision - self.penalty
+
+
+@dataclass(frozen=True, slots=True)
+class ImapScore:
+    """A score with its parts; `value` is None where the status is no_agreement or extraction_failed."""
+
+    status: Status
+    value: Fraction | None
+    terms: tuple[TermScore, ...] = ()
+    divisor: int = 1
+
+
+def score(
+    label: Imap,
+    response: Imap,
+    relations: Relations,
+    *,
+    penalty: Penalty = Penalty.RATIO,
+    normalize: Normalize = Normalize.NONE,
+) -> ImapScore:
+    """Score `response` against `label`; value pairs that `relations` lacks are unmatched."""
+    labels, responses = label.informed, response.informed
+    shared = [term for term in labels if term in responses]
+    if not shared:
+        return ImapScore(_nothing_shared(label, response), Fraction(0))
+    terms = []
+    for term in shared:
+        values = [pair.value for pair in labels[term]]
+        others = [pair.value for pair in responses[term]]
+        terms.append(_score_term(labels[term][0].term, values, others, relations, penalty))
+    divisor = {Normalize.NONE: 1, Normalize.LABEL: 2 * len(labels), Normalize.SHARED: 2 * len(shared)}[normalize]
+    total = sum((term.value for term in terms), Fraction(0))
+    return ImapScore(Status.OK, total / divisor, tuple(terms), divisor)
+
+
+async def score_recordings(
+    recordings: Iterable[Recording],
+    linker: Linker | None = None,
+    *,
+    penalty: Penalty = Penalty.RATIO,
+    normalize: Normalize = Normalize.NONE,
+) -> list[ImapScore]:
+    """Score what was recorded for each item; a `linker`'s graph is asked before the recorded relations."""
+    results = []
+    for recording in recordings:
+        if recording.failure is not None:
+            results.append(ImapScore(Status(recording.failure), None))
+            continue
+        recorded = Recorded(recording.relations)
+        finder = recorded if linker is None else Chain([Graph(linker), recorded])
+        relations = await find_relations(finder, recording.label, recording.response)
+        results.append(score(recording.label, recording.response, relations, penalty=penalty, normalize=normalize))
+    return results
+
+
+def _nothing_shared(label: Imap, response: Imap) -> Status:
+    if label.inform and response.inform:
+        return Status.NO_SHARED_TERM
+    if label.inform:
+        return Status.EMPTY_RESPONSE
+    return Status.EMPTY_LABEL if response.inform else Status.BOTH_EMPTY
+
+
+def _score_term(
+    term: str, label: Sequence[str], response: Sequence[str], relations: Relations, penalty: Penalty
+) -> TermScore:
+    pairs = [ValuePair(term, value, other) for value in label for other in response]
+    links = [Link(pair, relation) for pair in pairs if (relation := relations.get(pair, Relation.UNMATCHED)).matches]
+    return TermScore(
+        term,
+        tuple(label),
+        tuple(response),
+        tuple(links),
+        recall=Fraction(len({link.pair.key[1] for link in links}), len(label)),
+        precision=Fraction(len({link.pair.key[2] for link in links}), len(response)),
+        penalty=_penalty(links, penalty),
+    )
+
+
+def _penalty(links: Sequence[Link], penalty: Penalty) -> Fraction:
+    if penalty is Penalty.OFF:
+        return Fraction(0)
+    if penalty is Penalty.BEST:
+        links = _best(links)
+    contained = Counter(link.relation for link in links)[Relation.CONTAINMENT]
+    if penalty is Penalty.COUNT:
+        return Fraction(contained)
+    return Fraction(contained, len(links)) if links else Fraction(0)
+
+
+def _best(links: Sequence[Link]) -> list[Link]:
+    """The links that are, for the value on either side, among its best."""
+    order = list(Relation)
+    best: dict[tuple[int, str], int] = {}
+    for link in links:
+        for side in (1, 2):
+            end = (side, link.pair.key[side])
+            best[end] = min(best.get(end, len(order)), order.index(link.relation))
+    return [
+        link for link in links if any(best[side, link.pair.key[side]] == order.index(link.relation) for side in (1, 2))
+    ]
