@@ -1,0 +1,24 @@
+"""PromptCBLUE (CCKS 2023, 16 Chinese medical tasks): model texts → structured answers → official scores.
+
+Pure, offline, and with the standard library alone; `python -m refsol.promptcblue` is its command line.
+"""
+
+from refsol.promptcblue.files import ProblemsError, parse_file
+from refsol.promptcblue.package import package_file
+from refsol.promptcblue.parse import Problem, parse_answer, parse_predictions
+from refsol.promptcblue.score import Scores, score, score_files
+from refsol.promptcblue.tasks import TASKS, select_tasks
+
+__all__ = [
+    "TASKS",
+    "Problem",
+    "ProblemsError",
+    "Scores",
+    "package_file",
+    "parse_answer",
+    "parse_file",
+    "parse_predictions",
+    "score",
+    "score_files",
+    "select_tasks",
+]

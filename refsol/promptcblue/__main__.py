@@ -1,0 +1,73 @@
+"""`python -m refsol.promptcblue`: parse, score and package with the standard library alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from refsol.errors import InputError
+from refsol.promptcblue.files import parse_file
+from refsol.promptcblue.package import package_file
+from refsol.promptcblue.parse import Problem
+from refsol.promptcblue.score import score_files
+from refsol.promptcblue.tasks import select_tasks
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code: 0, or 1 where the input cannot be used."""
+    options = _parser().parse_args(arguments)
+    commands = {"parse": _parse, "score": _score, "package": _package}
+    try:
+        warnings = commands[options.command](options)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for warning in warnings:
+        print(warning, file=sys.stderr)
+    return 0
+
+
+def _parse(options: argparse.Namespace) -> Sequence[Problem]:
+    return parse_file(options.predictions, options.results)
+
+
+def _score(options: argparse.Namespace) -> Sequence[Problem]:
+    plain = options.metrics == "plain"
+    scores = score_files(options.results, options.gold, select_tasks(options.tasks), plain=plain)
+    if options.json or options.details:
+        print(json.dumps(scores.to_json(details=options.details), ensure_ascii=False, indent=2))
+    else:
+        print(scores.table())
+    return scores.warnings
+
+
+def _package(options: argparse.Namespace) -> Sequence[Problem]:
+    warnings = package_file(options.predictions, options.out)
+    print(f"wrote {options.out}")
+    return warnings
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m refsol.promptcblue", description="PromptCBLUE, 16 tasks.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    parse = commands.add_parser("parse", help="predictions to structured answers")
+    parse.add_argument("predictions", type=Path)
+    parse.add_argument("results", type=Path)
+    score = commands.add_parser("score", help="score structured answers against a gold file")
+    score.add_argument("results", type=Path)
+    score.add_argument("--gold", type=Path, required=True)
+    score.add_argument("--json", action="store_true", help="the official shape, not rounded")
+    score.add_argument("--details", action="store_true", help="the JSON with all figures of each task")
+    score.add_argument("--tasks", help="score these tasks only: CMeEE-V2,CMeIE")
+    score.add_argument("--metrics", choices=("official", "plain"), default="official")
+    package = commands.add_parser("package", help="the zip for the platform")
+    package.add_argument("predictions", type=Path)
+    package.add_argument("--out", type=Path, default=Path("test_predictions.zip"))
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

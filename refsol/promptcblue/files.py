@@ -1,0 +1,194 @@
+"""Reading structured files and checking them before they are scored: everything wrong is found in one pass.
+
+The check is stricter than the published scorer, which crashes on some malformed answers and quietly counts others as
+wrong. What is merely odd (an extra task) is a warning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import InputError
+from refsol.promptcblue.parse import (
+    REPORT_SECTIONS,
+    LineError,
+    Problem,
+    Structured,
+    convert,
+    is_fatal,
+    is_sample_id,
+    load_json,
+    unknown_task,
+)
+from refsol.promptcblue.tasks import TASKS, Kind, Task
+
+_NAMED_IDS = 10
+
+
+class ProblemsError(InputError):
+    """Files that cannot be used; the text has one line for each problem, the fatal ones first, then the warnings."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: not problem.fatal))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def parse_file(predictions: Path, results: Path) -> tuple[Problem, ...]:
+    """Parse a predictions file into a results file; the warnings.
+
+    Raises ProblemsError (all that is wrong) or InputError (a file cannot be read or written); then nothing is written.
+    """
+    try:
+        problems = convert(str(predictions), str(results))
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from None
+    if is_fatal(problems):
+        raise ProblemsError(problems)
+    return tuple(problems)
+
+
+def read_checked(
+    results: Path, gold: Path, tasks: Sequence[Task]
+) -> tuple[Structured, Structured, tuple[Problem, ...]]:
+    """The predicted answers, the gold and the warnings. Raises ProblemsError with all that is wrong in both files."""
+    predicted_value, problems = _read(results)
+    gold_value, gold_problems = _read(gold)
+    problems += gold_problems
+    partial = len(tasks) < len(TASKS)
+    sound = {
+        path: {task.name for task in tasks if _check_task(path.name, task, value, problems, is_gold=path is gold)}
+        for path, value in ((results, predicted_value), (gold, gold_value))
+        if isinstance(value, dict)
+    }
+    for task in tasks:
+        if all(task.name in sound.get(path, ()) for path in (results, gold)):
+            wanted, given = gold_value[task.name], predicted_value[task.name]
+            place = f"{results.name}: {task.name}"
+            problems += [Problem(place, fault) for fault in _id_faults(_ids(wanted), _ids(given))]
+            if not (wanted or given or partial):
+                problems.append(Problem(f"{gold.name}: {task.name}", "no sample; --tasks scores the other tasks"))
+    if is_fatal(problems):
+        raise ProblemsError(problems)
+    return predicted_value, gold_value, tuple(problems)
+
+
+def _read(path: Path) -> tuple[Any, list[Problem]]:
+    try:
+        value = load_json(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        return None, [Problem(str(path), f"cannot be read: {error.strerror}")]
+    except UnicodeDecodeError as error:
+        return None, [Problem(path.name, f"not UTF-8 at byte {error.start + 1}")]
+    except LineError as error:
+        return None, [Problem(path.name, str(error))]
+    if not isinstance(value, dict):
+        return None, [Problem(path.name, "must be an object with the answers by task")]
+    known = {task.name for task in TASKS}
+    return value, [
+        Problem(path.name, f"{unknown_task(name)}; it is not scored", fatal=False)
+        for name in value
+        if name not in known
+    ]
+
+
+def _check_task(file: str, task: Task, value: dict[str, Any], problems: list[Problem], *, is_gold: bool) -> bool:
+    """Add what is wrong with one task of one file; whether it can be compared."""
+    place = f"{file}: {task.name}"
+    items = value.get(task.name)
+    if task.name not in value:
+        problems.append(Problem(place, "the task is missing"))
+        return False
+    if not isinstance(items, list):
+        problems.append(Problem(place, "must be a list of {sample_id, answer}"))
+        return False
+    sound = True
+    for number, item in enumerate(items, 1):
+        for fault in _item_faults(task, item, is_gold=is_gold):
+            named = f", sample {item['sample_id']}" if isinstance(item, dict) and "sample_id" in item else ""
+            problems.append(Problem(f"{place}, item {number}{named}", fault))
+            sound = False
+        if task.kind is Kind.REPORT and sound:
+            problems += [
+                Problem(f"{place}, item {number}, sample {item['sample_id']}", f"section {name} is not scored", False)
+                for name in item["answer"]
+                if name not in REPORT_SECTIONS
+            ]
+    if sound and is_gold and task.kind is Kind.REPORT and items and not any(item["answer"] for item in items):
+        problems.append(Problem(place, "no report has a section, so there is nothing to score"))
+    return sound
+
+
+def _item_faults(task: Task, item: object, *, is_gold: bool) -> Iterator[str]:
+    if not isinstance(item, dict):
+        yield "must be an object {sample_id, answer}"
+        return
+    if "sample_id" not in item:
+        yield "no sample_id"
+    elif not is_sample_id(item["sample_id"]):
+        yield "sample_id is neither a text nor a whole number"
+    if "answer" not in item:
+        yield "no answer"
+        return
+    answer = item["answer"]
+    if task.kind is Kind.EXTRACTION:
+        yield from _extraction_faults(task, answer)
+    elif task.kind is Kind.REPORT:
+        if not isinstance(answer, dict):
+            yield "the answer must be an object of sections"
+        else:
+            yield from (f"section {name} is no text" for name, text in answer.items() if not isinstance(text, str))
+    elif not isinstance(answer, str):
+        yield "the answer must be a text"
+    elif task.kind is Kind.CLASSES and answer.endswith("\0"):
+        yield "the label ends in a NUL character"
+    elif task.kind is Kind.CLASSES and is_gold and not answer:
+        yield "the gold label is empty"
+
+
+def _extraction_faults(task: Task, answer: object) -> Iterator[str]:
+    if not isinstance(answer, list):
+        yield "the answer must be a list of objects"
+        return
+    keys = {*task.texts, *task.lists}
+    for number, entry in enumerate(answer, 1):
+        if not isinstance(entry, dict):
+            yield f"entry {number} of the answer is no object"
+            continue
+        if entry.keys() != keys:
+            found = ", ".join(entry) or "none"
+            yield f"entry {number} of the answer must have the keys {', '.join(task.texts + task.lists)}; found {found}"
+        for key in entry.keys() & keys:
+            if key in task.texts and not isinstance(entry[key], str):
+                yield f"entry {number} of the answer: {key} is no text"
+            elif key in task.lists and not _is_texts(entry[key]):
+                yield f"entry {number} of the answer: {key} is no list of texts"
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(element, str) for element in value)
+
+
+def _ids(items: Iterable[dict[str, Any]]) -> list[str | int]:
+    return [item["sample_id"] for item in items]
+
+
+def _id_faults(gold: list[str | int], given: list[str | int]) -> Iterator[str]:
+    if gold == given:
+        return
+    missing, surplus = Counter(gold) - Counter(given), Counter(given) - Counter(gold)
+    doubled = [sample for sample in surplus if sample in set(gold)]
+    unknown = [sample for sample in surplus if sample not in set(gold)]
+    for what, samples in (("missing", missing), ("doubled", doubled), ("not in the gold", unknown)):
+        if samples:
+            yield f"samples {what}: {_named(list(samples))}"
+    if not missing and not surplus:
+        at = next(index for index, pair in enumerate(zip(gold, given, strict=True)) if pair[0] != pair[1])
+        yield f"item {at + 1}, sample {given[at]}: the samples are in another order; the gold has {gold[at]} here"
+
+
+def _named(samples: list[str | int]) -> str:
+    more = f" and {len(samples) - _NAMED_IDS} more" if len(samples) > _NAMED_IDS else ""
+    return ", ".join(map(str, samples[:_NAMED_IDS])) + more

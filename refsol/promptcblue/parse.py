@@ -1,0 +1,328 @@
+"""A PromptCBLUE predictions file (JSON lines, the model's text in `target`) → structured answers by task.
+
+The rules are the observed behaviour of the official parser of the 16-task edition (CCKS 2023), its quirks included:
+what it loses is lost here too, or scores would not compare. One parser a task; `PARSERS` has them in output order.
+
+This file is also, to the letter, the `post_generate_process.py` of a submission. So it imports the standard library
+only, keeps to Python 3.9, and reports what is wrong as `Problem`s instead of raising errors of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+REQUIRED_KEYS = ("input", "target", "answer_choices", "task_type", "task_dataset")
+MISSING_ID = "xxxx"
+OTHER_EDITION = {"CMeIE-V2": "here the task is CMeIE, in another output format", "Text2DT": "", "CMedCausal": ""}
+"""Tasks of the public 18-task edition that this edition lacks, and what to say beyond that."""
+
+_CDEE_FIELDS = ("主体词", "发生状态", "描述词", "解剖部位")
+_CDEE_LISTS = ("描述词", "解剖部位")
+REPORT_SECTIONS = ("主诉", "现病史", "辅助检查", "既往史", "诊断", "建议")
+
+Structured = dict[str, list[dict[str, Any]]]
+"""Answers by task: each a list of `{"sample_id", "answer"}` in input order."""
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a file: where, and what. Only a fatal one keeps the file from being used."""
+
+    place: str
+    text: str
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        return f"{'' if self.fatal else 'warning: '}{self.place}: {self.text}"
+
+
+class LineError(ValueError):
+    """A prediction line that cannot be parsed; the text says why."""
+
+
+def parse_answer(task: str, target: str, choices: object) -> Any:
+    """The structured answer in one model text.
+
+    Raises LineError where `choices` (the line's `answer_choices`) is needed and is no list.
+    """
+    for half, full in ((":", "："), (",", "，"), (";", "；")):
+        target = target.replace(half, full, 100)
+    return PARSERS[task](target, choices)
+
+
+def parse_predictions(data: bytes) -> tuple[Structured, list[Problem]]:
+    """The answers of a predictions file and everything wrong with it; the answers are whole if nothing is fatal."""
+    structured: Structured = {task: [] for task in PARSERS}
+    problems: list[Problem] = []
+    seen: set[tuple[str, Any]] = set()
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        return structured, [Problem("line 1", "a JSON list; JSON lines are expected, one object a line")]
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        place = f"line {number}"
+        if not raw.strip():
+            if number <= data.count(b"\n"):
+                problems.append(Problem(place, "blank, skipped", fatal=False))
+            continue
+        try:
+            line = _read_line(raw)
+        except LineError as error:
+            problems.append(Problem(place, str(error)))
+            continue
+        sample_id = line.get("sample_id", MISSING_ID)
+        place += f", sample {sample_id}" if "sample_id" in line else ""
+        faults = list(_faults(line))
+        if not faults:
+            try:
+                answer = parse_answer(line["task_dataset"], line["target"], line["answer_choices"])
+                structured[line["task_dataset"]].append({"sample_id": sample_id, "answer": answer})
+            except LineError as error:
+                faults.append(str(error))
+        problems += [Problem(place, fault) for fault in faults]
+        if faults:
+            continue
+        if "sample_id" not in line:
+            problems.append(Problem(place, f"no sample_id, {MISSING_ID} is used", fatal=False))
+        elif (line["task_dataset"], sample_id) in seen:
+            problems.append(Problem(place, f"this id came before in {line['task_dataset']}, both kept", fatal=False))
+        seen.add((line["task_dataset"], sample_id))
+    return structured, problems
+
+
+def dump(structured: Structured) -> bytes:
+    """The official layout: UTF-8, not escaped, indented by 2."""
+    return json.dumps(structured, ensure_ascii=False, indent=2).encode("utf-8")
+
+
+def load_json(text: str) -> Any:
+    """The value of a JSON text. Raises LineError, also where an object has a key twice (one would be lost)."""
+    try:
+        return json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise LineError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+    except RecursionError:
+        raise LineError("not usable: nested too deeply") from None
+    except LineError:
+        raise
+    except ValueError as error:
+        raise LineError(f"not usable: {error}") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise LineError(f"the key {next(n for n in names if names.count(n) > 1)!r} stands twice in one object")
+    return value
+
+
+def _read_line(raw: bytes) -> dict[str, Any]:
+    try:
+        line = load_json(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise LineError(f"not UTF-8 at byte {error.start + 1}") from None
+    if not isinstance(line, dict):
+        raise LineError(f"a JSON {type(line).__name__}, not an object")
+    if b"\\u" in raw:
+        try:
+            json.dumps(line, ensure_ascii=False).encode("utf-8")
+        except UnicodeEncodeError:
+            raise LineError("half of a surrogate pair (such as \\ud83d), which UTF-8 cannot hold") from None
+    return line
+
+
+def _faults(line: dict[str, Any]) -> Iterable[str]:
+    for key in REQUIRED_KEYS:
+        if key not in line:
+            yield f"no {key}"
+    if "target" in line and not isinstance(line["target"], str):
+        yield "target is no text"
+    if "sample_id" in line and not is_sample_id(line["sample_id"]):
+        yield "sample_id is neither a text nor a whole number"
+    if "task_dataset" not in line:
+        return
+    task = line["task_dataset"]
+    if not isinstance(task, str) or task not in PARSERS:
+        yield unknown_task(task)
+    elif PARSERS[task] in (_entities, _triples) and not isinstance(line.get("answer_choices", []), list):
+        yield f"answer_choices is no list, and {task} needs one"
+
+
+def is_sample_id(value: object) -> bool:
+    """Whether a value may name a sample: a text or a whole number."""
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def unknown_task(name: object) -> str:
+    """What is wrong with a task name that this edition does not have."""
+    if isinstance(name, str) and name in OTHER_EDITION:
+        more = OTHER_EDITION[name] and f"; {OTHER_EDITION[name]}"
+        return f"{name} is a task of the public 18-task edition, not of this one (16 tasks, CCKS 2023){more}"
+    return f"unknown task {name!r}; the tasks are {', '.join(PARSERS)}"
+
+
+def _as_list(choices: object) -> list[Any]:
+    if not isinstance(choices, list):
+        raise LineError("answer_choices is no list, and an answer has to be looked up in it")
+    return choices
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in map(str.strip, text.split("，")) if part]
+
+
+def _entities(target: str, choices: object) -> list[dict[str, Any]]:
+    lines = target.split("\n")
+    return [
+        {"entity": entity, "type": kind}
+        for kind in _as_list(choices)
+        for line in lines
+        if line.startswith(f"{kind}实体")
+        for entity in _parts(line.replace(f"{kind}实体：", ""))
+    ]
+
+
+def _triples(target: str, choices: object) -> list[dict[str, str]]:
+    _as_list(choices)  # asked for, though the predicate is not checked against it
+    triples = []
+    for line in target.split("\n"):
+        predicate = line.split("关系的头尾实体对")[0][2:].strip()
+        for part in line.replace(f"具有{predicate}关系的头尾实体对如下：", "").split("。"):
+            head, *tails = part.split("，尾实体为")
+            if tails:
+                subject, tail = head.replace("头实体为", "").strip(), tails[0].replace("尾实体为", "").strip()
+                triples.append({"predicate": predicate, "subject": subject, "object": tail})
+    return triples
+
+
+def _normalised(target: str, choices: object) -> list[dict[str, str]]:
+    # Officially a set in random order; here in order of appearance.
+    named = dict.fromkeys(part for part in _parts(target.split("\n")[-1]) if part in _as_list(choices))
+    return [{"entity": entity, "type": "normalization"} for entity in named]
+
+
+def _events(target: str, choices: object) -> list[dict[str, Any]]:
+    return [_event(line) for line in target.split("\n")[1:]]
+
+
+def _event(line: str) -> dict[str, Any]:
+    event: dict[str, Any] = {field: [] if field in _CDEE_LISTS else "" for field in _CDEE_FIELDS}
+    for piece in line.split("；"):
+        for field in _CDEE_FIELDS:
+            if piece.startswith(f"{field}："):
+                piece = piece.replace(f"{field}：", "").strip()
+                event[field] = _parts(piece) if field in _CDEE_LISTS else piece
+    return event
+
+
+def _attributes(fallback: str) -> Callable[[str, object], list[dict[str, str]]]:
+    def parse(target: str, choices: object) -> list[dict[str, str]]:
+        found = []
+        for line in target.split("\n")[1:]:
+            if line.count("：") == 1:
+                entity, attr = line.split("：")
+                found.append({"entity": entity.strip(), "attr": attr if attr in _as_list(choices) else fallback})
+        return found
+
+    return parse
+
+
+def _report(target: str, choices: object) -> dict[str, str]:
+    lines = target.strip().split("\n")[1:]
+    return {
+        name: line.strip().split(f"{name}：")[-1].strip()
+        for name in REPORT_SECTIONS
+        for line in lines
+        if line.startswith(f"{name}：")
+    }
+
+
+def _same_or_not(target: str, choices: object) -> str:
+    answer = target.strip()
+    return {"相同": "是的", "不同": "不是"}.get(answer, answer)
+
+
+def _text(target: str, choices: object) -> str:
+    return target.strip()
+
+
+PARSERS: dict[str, Callable[[str, object], Any]] = {
+    "CMeEE-V2": _entities,
+    "CMeIE": _triples,
+    "CHIP-CDN": _normalised,
+    "CHIP-CDEE": _events,
+    "CHIP-STS": _same_or_not,
+    "CHIP-CTC": _text,
+    "CHIP-MDCFNPC": _attributes("无实际意义的不标注或者和病人当前的状态独立不标注"),
+    "KUAKE-IR": _text,
+    "KUAKE-QIC": _text,
+    "KUAKE-QQR": _text,
+    "KUAKE-QTR": _text,
+    "MedDG": _text,
+    "IMCS-V2-MRG": _report,
+    "IMCS-V2-NER": _entities,
+    "IMCS-V2-DAC": _text,
+    "IMCS-V2-SR": _attributes("无法根据上下文确定病人是否患有该症状"),
+}
+"""The parser of each task, in the order of the output."""
+
+
+def read_predictions(path: str) -> tuple[Structured, list[Problem]]:
+    """`parse_predictions` of a file, each place with the file's name; empty tasks are warned of. Raises OSError."""
+    with open(path, "rb") as file:
+        structured, problems = parse_predictions(file.read())
+    name = os.path.basename(path)
+    problems = [problem._replace(place=f"{name}: {problem.place}") for problem in problems]
+    empty = [task for task, items in structured.items() if not items]
+    if empty and not is_fatal(problems):
+        problems.append(Problem(name, f"no line of {', '.join(empty)}", fatal=False))
+    return structured, problems
+
+
+def is_fatal(problems: Iterable[Problem]) -> bool:
+    """Whether one of the problems keeps the file from being used."""
+    return any(problem.fatal for problem in problems)
+
+
+def convert(predictions: str, results: str) -> list[Problem]:
+    """Parse the file `predictions` into the file `results`; nothing is written if a problem is fatal.
+
+    Raises OSError.
+    """
+    structured, problems = read_predictions(predictions)
+    if not is_fatal(problems):
+        write_aside(results, dump(structured))
+    return problems
+
+
+def write_aside(path: str, data: bytes) -> None:
+    """Write a file aside and rename it, so that it is whole or not there. Raises OSError."""
+    aside = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(aside, "wb") as file:
+            file.write(data)
+        os.replace(aside, path)
+    finally:
+        if os.path.exists(aside):
+            os.unlink(aside)
+
+
+def main(arguments: list[str]) -> int:
+    """The command line of a submission's script; gives the exit code."""
+    if len(arguments) != 2:
+        print("usage: python post_generate_process.py test_predictions.json test_structured.json", file=sys.stderr)
+        return 1
+    try:
+        problems = convert(*arguments)
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return int(is_fatal(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

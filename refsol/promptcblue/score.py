@@ -1,0 +1,152 @@
+"""Scores of a structured file against its gold: by task and overall, in the official shape or named as what they are.
+
+The official shape stands for the official metrics over all 16 tasks only. A mean over fewer tasks, or plain metrics,
+come under other names, so that they cannot be mistaken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import InputError
+from refsol.promptcblue.files import read_checked
+from refsol.promptcblue.metrics import (
+    PRF,
+    Items,
+    class_figures,
+    extraction_figures,
+    report_figures,
+    text_figures,
+)
+from refsol.promptcblue.parse import Problem, Structured
+from refsol.promptcblue.rouge import Rouge
+from refsol.promptcblue.tasks import TASKS, Average, Kind, Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore:
+    """The figures of one task (None: no sample on either side) and the name of its main one."""
+
+    task: Task
+    metric: str
+    figures: PRF | Rouge | None
+
+    @property
+    def main(self) -> float | None:
+        """The main figure, 0 to 1: F1 or ROUGE-L."""
+        if self.figures is None:
+            return None
+        return self.figures.rouge_l if isinstance(self.figures, Rouge) else self.figures.f1
+
+    def details(self) -> dict[str, float] | None:
+        """All figures, 0 to 1, under their official names."""
+        match self.figures:
+            case Rouge(rouge1, rouge2, rouge_l):
+                return {"rouge1": rouge1, "rouge2": rouge2, "rougeL": rouge_l}
+            case PRF(precision, recall, f1):
+                macro = self.task.kind is Kind.CLASSES and self.task.average is Average.MACRO
+                prefix = "macro-" if macro else ""
+                return {f"{prefix}precision": precision, f"{prefix}recall": recall, f"{prefix}f1": f1}
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The scores of some tasks, in the official order, and what was odd about the files."""
+
+    tasks: tuple[TaskScore, ...]
+    plain: bool
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def official(self) -> bool:
+        """Whether these are the official metrics over all tasks."""
+        return not self.plain and len(self.tasks) == len(TASKS)
+
+    @property
+    def overall(self) -> float:
+        """The mean of the main figures, 0 to 1."""
+        figures = self._main_figures()
+        return sum(figures) / len(figures)
+
+    @property
+    def overall_name(self) -> str:
+        """What the overall figure is called: `score` is the official one only."""
+        name = "score" if len(self.tasks) == len(TASKS) else f"mean of {len(self._main_figures())} tasks"
+        return f"plain {name}" if self.plain else name
+
+    def _main_figures(self) -> list[float]:
+        return [score.main for score in self.tasks if score.main is not None]
+
+    def to_json(self, *, details: bool = False) -> dict[str, Any]:
+        """The official shape, figures × 100 and not rounded; `details` adds all figures of each task, 0 to 1."""
+        name, overall = self.overall_name, 100 * self.overall
+        by_task = {f"{score.task.name}-{score.metric}": _percent(score.main) for score in self.tasks}
+        value: dict[str, Any] = {"success": True, name: overall, "scoreJson": {**by_task, name: overall}}
+        if details:
+            all_figures = {score.task.name: score.details() for score in self.tasks}
+            value["details"] = {**all_figures, "Overall" if self.official else name: self.overall}
+        return value
+
+    def table(self) -> str:
+        """A plain table, figures × 100; `*` marks the main figure of each task."""
+        lines = [f"{'task':<13} {'metric':<14} {'P or R-1':>8} {'R or R-2':>8} {'F1 or R-L':>10}"]
+        for score in self.tasks:
+            figures = list((score.details() or {}).values())
+            cells = [f"{100 * figure:.2f}" for figure in figures] or ["–", "–", "–"]
+            mark = "*" if figures else ""
+            lines.append(f"{score.task.name:<13} {score.metric:<14} {cells[0]:>8} {cells[1]:>8} {mark + cells[2]:>10}")
+        lines.append(f"{self.overall_name:<46} {100 * self.overall:>10.2f}")
+        return "\n".join(lines)
+
+
+def score_files(results: Path, gold: Path, tasks: Sequence[Task] = TASKS, *, plain: bool = False) -> Scores:
+    """Check and score a results file. Raises ProblemsError (all that is wrong) or InputError."""
+    predicted, wanted, warnings = read_checked(results, gold, tasks)
+    return score(wanted, predicted, tasks, plain=plain, warnings=warnings)
+
+
+def score(
+    gold: Structured,
+    predicted: Structured,
+    tasks: Sequence[Task] = TASKS,
+    *,
+    plain: bool = False,
+    warnings: tuple[Problem, ...] = (),
+) -> Scores:
+    """Score the answers of some tasks. Raises InputError where the published scorer could not score them."""
+    scored = tuple(_score_task(task, gold[task.name], predicted[task.name], plain=plain) for task in tasks)
+    if all(task.figures is None for task in scored):
+        raise InputError("no sample in any of the tasks: there is nothing to score")
+    return Scores(scored, plain, warnings)
+
+
+def _score_task(task: Task, gold: Items, predicted: Items, *, plain: bool) -> TaskScore:
+    metric = (plain and task.plain_metric) or task.metric
+    figures: PRF | Rouge | None = None
+    if gold or predicted:
+        try:
+            figures = _figures(task, gold, predicted, plain=plain)
+        except InputError as error:
+            raise InputError(f"{task.name}: {error}") from None
+    return TaskScore(task, metric, figures)
+
+
+def _figures(task: Task, gold: Items, predicted: Items, *, plain: bool) -> PRF | Rouge:
+    match task.kind:
+        case Kind.EXTRACTION:
+            return extraction_figures(gold, predicted, lists_as_sets=plain)
+        case Kind.CLASSES:
+            average = Average.MICRO if plain and task.average is Average.WEIGHTED else task.average
+            return class_figures(gold, predicted, empty_label=task.empty_label, average=average)
+        case Kind.TEXT:
+            return text_figures(gold, predicted)
+        case Kind.REPORT:
+            return report_figures(gold, predicted)
+
+
+def _percent(figure: float | None) -> float | None:
+    return None if figure is None else 100 * figure

@@ -1,0 +1,91 @@
+"""The 16 tasks as the scorer sees them, in the order of the official score file.
+
+Names, averages and first labels are observed behaviour of the published scorer. The four tasks officially reported as
+micro-F1 are in fact averaged with the classes' support as weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from refsol.errors import InputError
+from refsol.promptcblue.parse import unknown_task
+
+
+class Kind(Enum):
+    """What the answers of a task are, and so how they are scored."""
+
+    EXTRACTION = "a list of objects"
+    CLASSES = "a label"
+    TEXT = "a text"
+    REPORT = "an object of sections"
+
+
+class Average(Enum):
+    """How precision, recall and F1 of the classes become one figure each."""
+
+    MACRO = "macro"
+    WEIGHTED = "weighted"
+    MICRO = "micro"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. `metric` names its main figure in the official file; the fields below are for one kind each."""
+
+    name: str
+    kind: Kind
+    metric: str
+    plain_metric: str = ""
+    """The main figure's name under plain metrics, where it differs."""
+    texts: tuple[str, ...] = ()
+    """Extraction: the keys whose values are texts."""
+    lists: tuple[str, ...] = ()
+    """Extraction: the keys whose values are lists of texts."""
+    empty_label: str = ""
+    """Classes: what an empty prediction counts as, the first label of the task's list."""
+    average: Average = Average.MACRO
+
+
+def _extraction(name: str, *texts: str, lists: tuple[str, ...] = (), plain: str = "") -> Task:
+    return Task(name, Kind.EXTRACTION, "Micro-F1", plain, texts, lists)
+
+
+def _macro(name: str) -> Task:
+    return Task(name, Kind.CLASSES, "Macro-F1", empty_label="非上述类型")
+
+
+def _weighted(name: str, empty_label: str) -> Task:
+    return Task(name, Kind.CLASSES, "Micro-F1", "True-Micro-F1", empty_label=empty_label, average=Average.WEIGHTED)
+
+
+TASKS: tuple[Task, ...] = (
+    _extraction("CMeEE-V2", "entity", "type"),
+    _extraction("CMeIE", "predicate", "subject", "object"),
+    _extraction("CHIP-CDN", "entity", "type"),
+    _extraction("CHIP-CDEE", "主体词", "发生状态", lists=("描述词", "解剖部位"), plain="Set-Micro-F1"),
+    _extraction("IMCS-V2-NER", "entity", "type"),
+    _extraction("CHIP-MDCFNPC", "entity", "attr"),
+    _extraction("IMCS-V2-SR", "entity", "attr"),
+    _macro("IMCS-V2-DAC"),
+    Task("IMCS-V2-MRG", Kind.REPORT, "RougeL"),
+    _macro("CHIP-CTC"),
+    _weighted("CHIP-STS", "是的"),
+    _weighted("KUAKE-IR", "相关"),
+    _macro("KUAKE-QIC"),
+    _weighted("KUAKE-QQR", "完全一致"),
+    _weighted("KUAKE-QTR", "完全不匹配或者没有参考价值"),
+    Task("MedDG", Kind.TEXT, "RougeL"),
+)
+
+
+def select_tasks(names: str | None) -> tuple[Task, ...]:
+    """The tasks of a comma-separated list, in the official order; all of them for None. Raises InputError."""
+    if names is None:
+        return TASKS
+    wanted = {name.strip() for name in names.split(",")} - {""}
+    unknown = sorted(wanted - {task.name for task in TASKS})
+    if unknown or not wanted:
+        raise InputError(f"--tasks: {unknown_task(unknown[0]) if unknown else 'no task is named'}")
+    return tuple(task for task in TASKS if task.name in wanted)
