@@ -1,0 +1,61 @@
+"""Reads what `replay` repeats: a results file, a run's `episodes.jsonl`, or JSON lines of `{task_id, actions}`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from medagent.errors import UserError
+
+
+class _Said(BaseModel):
+    role: str
+    content: str
+
+
+class _Episode(BaseModel):
+    task_id: str
+    actions: list[str] | None = None
+    transcript: list[_Said] = []
+
+    def messages(self) -> list[str]:
+        return self.actions if self.actions is not None else [m.content for m in self.transcript if m.role == "agent"]
+
+
+def recorded_messages(path: Path) -> dict[str, list[str]]:
+    """The agent's messages by task id. Raises UserError where the file is none of the three kinds."""
+    if path.suffix == ".jsonl":
+        return _from_lines(path)
+    from refsol.errors import InputError
+    from refsol.medagentbench import read_results
+
+    try:
+        results = read_results(path)
+    except InputError as error:
+        raise UserError(str(error)) from None
+    return {item.task_id: _from_item(item.answer, item.post_history) for item in results.results}
+
+
+def _from_lines(path: Path) -> dict[str, list[str]]:
+    messages: dict[str, list[str]] = {}
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            episode = _Episode.model_validate(json.loads(line))
+            messages[episode.task_id] = episode.messages()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValidationError, ValueError, RecursionError):
+        raise UserError(
+            f"{path}: line {number} is no recorded episode (it needs task_id, and actions or transcript)"
+        ) from None
+    return messages
+
+
+def _from_item(answer: str | None, history: list[Any]) -> list[str]:
+    """The POSTs, then FINISH. A message that nothing followed was the episode's last: it is not finished again."""
+    messages = [turn.content for turn in history if turn.role == "agent"]
+    ended = bool(history) and history[-1].role == "agent"
+    return messages if ended or answer is None else [*messages, f"FINISH({answer})"]

@@ -1,0 +1,126 @@
+"""A run's folder: its lock, its settings, its journal.
+
+`run.json` holds the settings that decide what the episodes are. The same command again continues the run; other
+settings are refused. The lock is the operating system's, so a process that died holds none; its id in the file tells a
+person who has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from medagent.errors import UserError
+from medagent.run.files import write_whole
+
+Setting = str | int | float | bool | None
+
+
+class RunFolder:
+    """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`).
+
+    Use as a context manager. Raises UserError when the folder cannot be used: not writable, locked by another run, or
+    made under other settings.
+    """
+
+    def __init__(self, path: Path, command: str, settings: Mapping[str, Setting], *, overwrite: bool = False) -> None:
+        self.path = path
+        self._command = command
+        self._settings = dict(settings)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path / ".lock")
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        try:
+            if overwrite:
+                self._clear()
+            self._check()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
+
+    @property
+    def journal_path(self) -> Path:
+        """Where the journal lies."""
+        return self.path / "episodes.jsonl"
+
+    def _clear(self) -> None:
+        for pattern in ("run.json", "*.jsonl", "results*.json", "grade*.json"):
+            for file in self.path.glob(pattern):
+                file.unlink()
+
+    def _check(self) -> None:
+        path = self.path / "run.json"
+        if not path.exists():
+            if (self.path / "results.json").exists() or self.journal_path.exists():
+                raise UserError(
+                    f"{self.path}: holds results but no run.json, so it cannot be continued; "
+                    "choose another --round, or --overwrite"
+                )
+            write_whole(path, json.dumps({"settings": self._settings, "versions": versions()}, indent=2) + "\n")
+            return
+        try:
+            before = json.loads(path.read_text(encoding="utf-8"))["settings"]
+            differing = sorted(k for k in {*before, *self._settings} if before.get(k) != self._settings.get(k))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None
+        if differing:
+            changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
+            raise UserError(
+                f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
+                f"{command_line(self._command, before)}; or choose another --round; or start anew with --overwrite"
+            )
+
+
+def command_line(command: str, settings: Mapping[str, Setting]) -> str:
+    """The command that has these settings; facts that are no option (digests) are left out."""
+    words = command.split()
+    for key, value in settings.items():
+        if value is None or value is False or key.endswith("digest"):
+            continue
+        words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+    return shlex.join(words)
+
+
+def versions() -> dict[str, str]:
+    """What ran it: medagent and Python."""
+    from medagent import __version__
+
+    return {"medagent": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+
+
+def _show(value: Setting) -> str:
+    text = "(none)" if value is None else str(value)
+    return text if len(text) <= 20 else text[:12] + "…"
+
+
+def _lock(path: Path) -> int:
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise UserError(
+            f"{path.parent}: process {holder or 'unknown'} is running into this folder; "
+            "wait for it, or choose another --round"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor

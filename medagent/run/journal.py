@@ -1,0 +1,129 @@
+"""The journal: append-only JSON lines, one row a finished unit, durable before the unit counts as done.
+
+Rows that finish together share one fsync (group commit), made in a thread so that the event loop goes on. Nothing is
+kept in memory but each unit's last status and the sums, so a run of any length costs the same. A last line that a crash
+tore off is cut away when the journal is opened: its unit is owed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pydantic import ValidationError
+
+from medagent.errors import UserError
+from medagent.run.rows import Row, Spent
+
+R = TypeVar("R", bound=Row)
+
+
+class Journal(Generic[R]):
+    """An open journal at `path` whose rows are of type `row_type`. One writer: the run folder's lock sees to that.
+
+    Raises UserError when the file cannot be opened or a line inside it is damaged.
+    """
+
+    def __init__(self, path: Path, row_type: type[R]) -> None:
+        self.path = path
+        self._row_type = row_type
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        try:
+            self._file = path.open("ab")
+            _cut_torn_line(path)
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        self.spent = Spent()
+        """What all rows spent, repeated units included: it was paid."""
+        self._status: dict[str, str] = {}
+        for row in self.lines():
+            self._note(row)
+
+    def close(self) -> None:
+        """Close the file; every appended row is already durable."""
+        self._file.close()
+
+    def status(self, unit: str) -> str | None:
+        """The last status of a unit, None if it has no row."""
+        return self._status.get(unit)
+
+    async def append(self, row: R) -> None:
+        """Write a row; returns when it is on disk. Raises UserError when it cannot be written (disk full)."""
+        line = json.dumps(row.model_dump(), separators=(",", ":")).encode() + b"\n"
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((line, durable))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_waiting())
+        await asyncio.shield(durable)
+        self._note(row)
+
+    def rows(self) -> Iterator[R]:
+        """The last row of every unit, read from the file, in the order of those rows."""
+        last: dict[str, int] = {}
+        for number, row in enumerate(self.lines()):
+            last[row.unit] = number
+        keep = set(last.values())
+        for number, row in enumerate(self.lines()):
+            if number in keep:
+                yield row
+
+    def lines(self) -> Iterator[R]:
+        """Every row in the file's order. Raises UserError naming a line that is no row."""
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield self._row_type.model_validate(json.loads(line))
+                except (ValidationError, ValueError, RecursionError):
+                    raise UserError(
+                        f"{self.path}: line {number} is damaged; mend or remove that line "
+                        "(its unit is then run again), or choose another --round"
+                    ) from None
+
+    def _note(self, row: R) -> None:
+        self._status[row.unit] = row.status
+        self.spent.merge(row.spent)
+
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await asyncio.to_thread(self._write, b"".join(line for line, _ in batch))
+            except OSError as error:
+                for _, durable in batch:
+                    durable.set_exception(UserError(f"{self.path}: cannot be written: {error.strerror}"))
+            else:
+                for _, durable in batch:
+                    if not durable.done():
+                        durable.set_result(None)
+
+    def _write(self, data: bytes) -> None:
+        start = self._file.tell()
+        try:
+            self._file.write(data)
+            self._file.flush()
+        except OSError:
+            # What went out of a batch that failed (disk full) is no row: take it back.
+            os.ftruncate(self._file.fileno(), start)
+            raise
+        os.fsync(self._file.fileno())
+
+
+def _cut_torn_line(path: Path) -> None:
+    with path.open("rb+") as file:
+        end = file.seek(0, os.SEEK_END)
+        position = end
+        while position > 0:
+            step = min(position, 1 << 16)
+            file.seek(position - step)
+            newline = file.read(step).rfind(b"\n")
+            position -= step
+            if newline >= 0:
+                position += newline + 1
+                break
+        if position != end:
+            file.truncate(position)

@@ -1,0 +1,77 @@
+"""A journal row, and what it cost. Benchmarks add their own fields to `Row`."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from medagent.models.base import Completion, Usage
+
+OWED = frozenset({"model_error", "fhir_error", "cancelled"})
+"""Statuses of a unit that failed for a reason not the agent's: it is owed again."""
+
+
+class Spent(BaseModel):
+    """What one unit, or a sum of units, spent at the model endpoint. `cost` is in US dollars, None where unknown."""
+
+    calls: int = 0
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    cost: float | None = None
+    retries: int = 0
+    waited: float = 0.0
+    latency: float = 0.0
+
+    def add(self, completion: Completion) -> None:
+        """Count one completion."""
+        usage = completion.usage
+        self.merge(
+            Spent(
+                calls=1,
+                prompt=usage.prompt,
+                completion=usage.completion,
+                cached=usage.cached,
+                reasoning=usage.reasoning,
+                cost=completion.cost,
+                retries=completion.retries,
+                waited=completion.waited,
+                latency=completion.latency,
+            )
+        )
+
+    def merge(self, other: Spent) -> None:
+        """Add another sum. A cost of calls whose price is unknown makes the whole unknown."""
+        if other.calls:
+            known = other.cost is not None and (self.calls == 0 or self.cost is not None)
+            self.cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
+        self.calls += other.calls
+        self.prompt += other.prompt
+        self.completion += other.completion
+        self.cached += other.cached
+        self.reasoning += other.reasoning
+        self.retries += other.retries
+        self.waited = round(self.waited + other.waited, 3)
+        self.latency = round(self.latency + other.latency, 3)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens."""
+        return Usage(self.prompt, self.completion, self.cached, self.reasoning)
+
+
+class Row(BaseModel):
+    """One finished unit in the journal. `unit` is its key; a later row of the same unit replaces an earlier one."""
+
+    unit: str
+    status: str
+    error: str | None = None
+    spent: Spent = Spent()
+    started: str = ""
+    timestamp: str = ""
+    seconds: float = 0.0
+
+    @property
+    def owed(self) -> bool:
+        """Whether the unit must be run again."""
+        return self.status in OWED
