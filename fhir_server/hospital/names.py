@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-FEMALE = (
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+FEMALE = _words(
     "Abena Adela Agnes Aiko Aisha Alma Amara Anneke Anya Asha Beatriz Bianca Brigid Carmen Chiara Clara Dalia Danuta "
     "Delia Edith Elif Eszter Farida Fatima Freya Gwen Hana Helga Ines Ingrid Irena Jana Joy Judith Kalinda Keiko Laila "
     "Leonor Lien Linnea Lucia Mairead Mariam Mei Mina Nadia Nia Noor Odile Oksana Paloma Petra Priya Rosa Ruth Saoirse "
     "Shira Simone Soo-Jin Tamar Thandi Ursula Wanda Yara Zofia"
-).split()
-MALE = (
+)
+MALE = _words(
     "Abel Ahmed Akira Albin Amir Anselm Arjun Arlo Bao Bela Bogdan Caleb Cedric Cyrus Dario Desmond Diego Emeka Emil "
-    "Enzo Farid Felix Gareth Gustav Hamid Hector Hugo Ibrahim Imre Ivo Jamal Jasper Jorge Kaito Kofi Kwame Lars Leandro "
-    "Levi Lukas Magnus Malik Marek Matteo Milan Mustafa Nabil Niall Nuno Omar Oskar Pavel Rafael Ravi Ruben Samir Sean "
-    "Stellan Tadeusz Tariq Tomas Umberto Viktor Walter Yusuf Zoltan"
-).split()
-FAMILIES = (
+    "Enzo Farid Felix Gareth Gustav Hamid Hector Hugo Ibrahim Imre Ivo Jamal Jasper Jorge Kaito Kofi Kwame Lars "
+    "Leandro Levi Lukas Magnus Malik Marek Matteo Milan Mustafa Nabil Niall Nuno Omar Oskar Pavel Rafael Ravi Ruben "
+    "Samir Sean Stellan Tadeusz Tariq Tomas Umberto Viktor Walter Yusuf Zoltan"
+)
+FAMILIES = _words(
     "Abara Adeyemi Almeida Andersson Arslan Baptiste Barkley Bekele Belmonte Bergstrom Boateng Bodnar Brannigan "
     "Calderon Castellan Chaudhry Chowdhury Cisneros Corrigan Dahlgren Delacroix Demir Diallo Dragomir Eastwick Eklund "
     "Falconer Farkas Feldstein Fontaine Galvez Gebremariam Grabowski Greywell Gunderson Haddad Halloran Hargrove "
@@ -23,8 +28,8 @@ FAMILIES = (
     "Pacheco Papadakis Pelletier Petrenko Quintana Rahimi Rasmussen Redfeather Rosales Rutherby Saito Salcedo "
     "Sandoval-Cruz Santangelo Schreiber Shapira Sithole Skarsgard Soriano Stavros Szabo Takahashi Tembo Thibault "
     "Tran-Nguyen Uchida Valdivia Vandermeer Vasquez Villareal Wexler Whitlock Wojcik Yamada Yilmaz Zamora Zielinski"
-).split()
-STREETS = "Alder Birch Cedar Chapel Clay Dover Elm Fern Granite Harbor Hazel Juniper Lark Linden Maple Mill".split()
+)
+STREETS = _words("Alder Birch Cedar Chapel Clay Dover Elm Fern Granite Harbor Hazel Juniper Lark Linden Maple Mill")
 WAYS = ("Avenue", "Court", "Drive", "Lane", "Road", "Street", "Terrace", "Way")
 TOWNS = (
     ("Ashbourne Falls", "OR", "970"),

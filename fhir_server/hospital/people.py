@@ -80,7 +80,7 @@ def _born(dice: Dice, offset: int, ages: tuple[int, int]) -> date:
     return day.replace(year=year - year % 4 if leap_day else year)
 
 
-def _givens(gender: str) -> list[str]:
+def _givens(gender: str) -> tuple[str, ...]:
     return names.FEMALE if gender == "female" else names.MALE
 
 

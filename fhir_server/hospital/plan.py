@@ -96,7 +96,8 @@ def _potassium(dice: Dice, settings: list[str], magnesium: dict[int, Course | No
     admitted = [n for n, setting in enumerate(settings) if setting == "admitted"]
     short = sorted(admitted, key=lambda n: (_level(magnesium[n]), n))
     followed = dice.shuffled([n for n, setting in enumerate(settings) if setting == "followed"])
-    low = dict(zip(short[:14] + followed[:4], dice.shuffled([2.4, 2.5, *(2.6 + 0.1 * (n % 9) for n in range(16))])))
+    values = dice.shuffled([2.4, 2.5, *(2.6 + 0.1 * (n % 9) for n in range(16))])
+    low = dict(zip(short[:14] + followed[:4], values, strict=True))
     for n, setting in enumerate(settings):
         value = low.get(n, 3.5 if n % 19 == 0 else 3.6 + 0.1 * dice.between(0, 12))
         if setting == "new":

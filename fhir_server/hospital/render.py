@@ -7,7 +7,7 @@ joined text, not sixty thousand trees.
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from fhir_server.hospital import catalog as c
@@ -68,7 +68,7 @@ def subject(mrn: str) -> dict[str, Any]:
     return {"reference": f"Patient/{mrn}", "identifier": {"system": _V2_0203, "value": mrn}}
 
 
-@lru_cache(maxsize=None)
+@cache
 def _head(code: str) -> str:
     category = _VITAL if code == "BP" or code in c.VITALS else _LAB
     coding = f'{{"system":"http://loinc.org","code":"{code}","display":"{code}"}}'
@@ -78,7 +78,7 @@ def _head(code: str) -> str:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _unit(code: str) -> str:
     test = c.LABS.get(code) or c.VITALS.get(code) or c.DERIVED[code]
     return f',"unit":"{test.unit}","system":"http://unitsofmeasure.org","code":"{test.unit}"}}}}'

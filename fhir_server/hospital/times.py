@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import cache
 
 NOW_TEXT = "2023-11-13T10:15:00+00:00"
 TODAY = date(2023, 11, 13)
@@ -13,7 +13,7 @@ YEAR = 365 * DAY
 _CLOCK_TEXTS = tuple(f"T{minute // 60:02d}:{minute % 60:02d}:00+00:00" for minute in range(DAY))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _day_text(day: int) -> str:
     return (TODAY + timedelta(days=day)).isoformat()
 
