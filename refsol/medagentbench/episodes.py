@@ -1,0 +1,79 @@
+"""`episodes.jsonl` beside a results file: of each episode its status and what the server stored of its posts.
+
+One JSON object a line; a later row of the same task and trial replaces an earlier one, and a torn last line is a row
+that was never written. Only what grading needs is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import FactsError
+from refsol.medagentbench.history import Post
+
+_NOT_THE_AGENT = ("model_error", "fhir_error", "cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A POST and what became of it: the stored resource, or None where the server refused it."""
+
+    url: str
+    resource: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode's row; `created` is None where the row has no such record."""
+
+    task_id: str
+    trial: int
+    status: str
+    created: tuple[Created, ...] | None
+
+    @property
+    def failed_elsewhere(self) -> bool:
+        """Whether the episode failed for a reason that is not the agent's."""
+        return self.status in _NOT_THE_AGENT
+
+    @property
+    def stored_posts(self) -> tuple[Post, ...]:
+        """What the server really stored, in the order of the posts."""
+        return tuple(Post(one.url, one.resource) for one in self.created or () if one.resource is not None)
+
+
+def read_episodes(path: Path) -> dict[str, Episode]:
+    """The first trial's episodes by task id. Raises FactsError, naming file and line."""
+    return {episode.task_id: episode for episode in _rows(path) if episode.trial == 1}
+
+
+def _rows(path: Path) -> Iterator[Episode]:
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactsError(f"{path}: cannot be read: {error}") from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield _row(json.loads(line))
+            except (ValueError, RecursionError) as error:
+                if number == len(lines):
+                    return
+                raise FactsError(f"{path}, line {number}: is not an episode: {error}") from None
+
+
+def _row(row: Any) -> Episode:
+    if not isinstance(row, dict) or not isinstance(row.get("task_id"), str):
+        raise ValueError("no object with a task_id")
+    trial, status, created = row.get("trial", 1), row.get("status"), row.get("created")
+    if not isinstance(trial, int) or not isinstance(status, str):
+        raise ValueError(f"{row['task_id']} has no trial number or no status")
+    if created is not None:
+        if not isinstance(created, list) or not all(isinstance(one, dict) for one in created):
+            raise ValueError(f"created of {row['task_id']} is no list of objects")
+        created = tuple(Created(str(one.get("url")), one.get("resource")) for one in created)
+    return Episode(row["task_id"], trial, status, created)

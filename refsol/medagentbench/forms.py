@@ -1,0 +1,117 @@
+"""What a rule may demand of a JSON value: small tests that say what they expect, and the way to the value.
+
+A test never raises: a value that is missing or of another type fails it. Numbers compare as numbers, and true is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from refsol.medagentbench.verdict import MISSING, Check, show
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A demand on one value: `expected` in words, and whether a value meets it."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A demand on the value at a place of a payload."""
+
+    path: Path
+    form: Form
+
+    @property
+    def name(self) -> str:
+        """The place as text: `code.coding[0].system`."""
+        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).lstrip(".")
+
+    def check(self, payload: Any) -> Check:
+        """Look at the field."""
+        actual = lookup(payload, self.path)
+        return Check(self.name, self.form.accepts(actual), self.form.expected, show(actual))
+
+
+def lookup(value: Any, path: Path) -> Any:
+    """The value at a place, or MISSING where a step does not exist or meets another type."""
+    for step in path:
+        if isinstance(value, dict):
+            value = value.get(step, MISSING)
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            value = value[step]
+        else:
+            return MISSING
+    return value
+
+
+def equal(wanted: Any) -> Form:
+    """JSON equality."""
+    return Form(show(wanted), lambda actual: bool(actual == wanted))
+
+
+def contains(text: str) -> Form:
+    """Text within a text; membership of a list, or of an object's names."""
+    return Form(f"something that contains {show(text)}", lambda actual: _contains(actual, text))
+
+
+def only(wanted: Any) -> Form:
+    """A list of one, equal to the wanted value."""
+    return equal([wanted])
+
+
+def near(wanted: float, tolerance: float) -> Form:
+    """A number at most `tolerance` away."""
+    return Form(f"{wanted} ± {tolerance}", lambda actual: distance(actual, wanted) <= tolerance)
+
+
+def word(*words: str) -> Form:
+    """One of some words, whatever their case, blanks around them aside."""
+    return Form(
+        " or ".join(map(show, words)), lambda actual: isinstance(actual, str) and actual.lower().strip() in words
+    )
+
+
+def either(*forms: Form) -> Form:
+    """Any of several forms."""
+    return Form(
+        " or ".join(form.expected for form in forms), lambda actual: any(form.accepts(actual) for form in forms)
+    )
+
+
+def at(path: Path, form: Form) -> Form:
+    """A form demanded of a value further in."""
+    place = Field(path, form)
+    return Form(f"{form.expected} at {place.name}", lambda actual: form.accepts(lookup(actual, path)))
+
+
+def some(form: Form) -> Form:
+    """A list of which at least one item has the form."""
+    return Form(
+        f"a list with {form.expected}",
+        lambda actual: isinstance(actual, list) and any(form.accepts(item) for item in actual),
+    )
+
+
+def optional(form: Form) -> Form:
+    """The form, or nothing at all."""
+    return Form(f"{form.expected}, or nothing", lambda actual: actual is MISSING or form.accepts(actual))
+
+
+def distance(actual: Any, wanted: float) -> float:
+    """How far a number is from the wanted one; infinitely far where it is no number or a giant one."""
+    try:
+        return abs(actual - wanted) if isinstance(actual, int | float) else float("inf")
+    except OverflowError:
+        return float("inf")
+
+
+def _contains(actual: Any, text: str) -> bool:
+    return isinstance(actual, str | list | dict) and text in actual

@@ -1,0 +1,83 @@
+"""What a post history says: attempts, and the posts that were accepted. Observed behaviour of the published grader.
+
+An *attempt* is an agent's message with `POST` anywhere in it. It is *accepted* if the message after it, whoever wrote
+it, contains `POST request accepted`. Lines are split at `\\n` only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+_ACCEPTED = "POST request accepted"
+_FENCES = ("```tool_code", "```")
+
+
+class HistoryError(ValueError):
+    """The history is not a list of `{"role", "content"}` texts; the message names the first wrong item."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a history."""
+
+    role: str
+    content: str
+
+    @property
+    def is_attempt(self) -> bool:
+        """Whether the published grader takes the message for a POST."""
+        return self.role == "agent" and "POST" in self.content
+
+    @property
+    def is_post_action(self) -> bool:
+        """Whether the message really is a POST: stripped and without its code fences, it begins so."""
+        text = self.content.strip()
+        for fence in _FENCES:
+            text = text.replace(fence, "")
+        return self.role == "agent" and text.strip().startswith("POST")
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A post that counts: where it went and its JSON."""
+
+    url: str
+    payload: Any
+
+
+def read_turns(history: Iterable[Any]) -> tuple[Turn, ...]:
+    """The messages of a stored history. Raises HistoryError."""
+    turns = []
+    for place, item in enumerate(history):
+        role, content = (item.get("role"), item.get("content")) if isinstance(item, dict) else (None, None)
+        if not isinstance(role, str) or not isinstance(content, str):
+            raise HistoryError(f"post_history[{place}] is not an object with the texts role and content")
+        turns.append(Turn(role, content))
+    return tuple(turns)
+
+
+def ends_in_attempt(turns: Sequence[Turn]) -> bool:
+    """Whether the last message is an attempt, so that no answer to it can be looked up."""
+    return bool(turns) and turns[-1].is_attempt
+
+
+def extract_posts(turns: Sequence[Turn]) -> tuple[Post, ...]:
+    """The accepted attempts whose payload is JSON, in order."""
+    posts = (
+        _read_post(turn.content)
+        for turn, following in pairwise(turns)
+        if turn.is_attempt and _ACCEPTED in following.content
+    )
+    return tuple(post for post in posts if post is not None)
+
+
+def _read_post(content: str) -> Post | None:
+    first, _, rest = content.partition("\n")
+    try:
+        return Post(first[len("POST") :].strip(), json.loads(rest))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,90 @@
+"""Where the three rule sets differ; all else of a task's rules they share (`tasks.py`).
+
+`official` is what the published grader does. `fair` accepts the official form or the one that a clinician, or FHIR,
+would call right as well. `state` is `fair` on what the server stored, less what its parser drops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from refsol.medagentbench.facts import NOW_TEXT
+from refsol.medagentbench.forms import Form, at, contains, either, equal, optional, some, word
+
+RuleName = Literal["official", "fair", "state"]
+
+REFERRAL = (
+    "Situation: acute left knee injury, Background: radiology report indicates ACL tear. "
+    "Assessment: ACL tear grade II. Recommendation: request for Orthopedic service to evaluate and provide "
+    "management recommendations."
+)
+"""The free text of a task8 referral, as every task8 instruction of the published data set quotes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one rule set accepts."""
+
+    name: RuleName
+    spellings: Callable[[str], tuple[str, ...]]
+    """The texts that count as a stored time."""
+    iv: Form
+    """`dosageInstruction[0].route` of an intravenous order."""
+    oral: Form
+    """`dosageInstruction[0].route` of an oral order."""
+    rate: Callable[[int], Form]
+    """`rateQuantity` of so many grams over as many hours."""
+    note: Form
+    """`note` of a referral."""
+    mended: bool
+    """Whether an upper bound at now, another order of two posts, and prose with the word POST are accepted."""
+    stored: bool
+    """Whether posts are what the server stored, not what the transcript says."""
+
+    @property
+    def now(self) -> Form:
+        """A time that must be the benchmark's now."""
+        return either(*(equal(text) for text in self.spellings(NOW_TEXT)))
+
+
+def _with_zulu(text: str) -> tuple[str, ...]:
+    for zone, other in (("+00:00", "Z"), ("Z", "+00:00")):
+        if text.endswith(zone):
+            return text, text.removesuffix(zone) + other
+    return (text,)
+
+
+def _route(official: Form, words: tuple[str, ...], codes: tuple[str, ...]) -> Form:
+    """The official bare text, or a CodeableConcept that says the route by text or by a coding."""
+    coding = either(at(("code",), either(*map(equal, codes))), at(("display",), word(*words)))
+    return either(official, at(("text",), word(*words)), at(("coding",), some(coding)))
+
+
+def _rate(dose: int) -> Form:
+    return equal({"value": dose, "unit": "h"})
+
+
+def _rate_or_grams_per_hour(dose: int) -> Form:
+    return either(_rate(dose), equal({"value": 1, "unit": "g/h"}))
+
+
+_NOTE = at(("text",), contains(REFERRAL))
+# SNOMED CT 47625008 and 26643006; HL7 v3 RouteOfAdministration IV and PO.
+_IV = _route(equal("IV"), ("iv", "intravenous", "intravenous route"), ("47625008", "IV"))
+_ORAL = _route(word("oral"), ("oral", "oral route", "po"), ("26643006", "PO"))
+
+OFFICIAL = Rules("official", lambda text: (text,), equal("IV"), word("oral"), _rate, _NOTE, False, False)
+FAIR = Rules("fair", _with_zulu, _IV, _ORAL, _rate_or_grams_per_hour, either(_NOTE, some(_NOTE)), True, False)
+STATE = Rules(
+    "state",
+    FAIR.spellings,
+    optional(_IV),
+    optional(_ORAL),
+    FAIR.rate,
+    FAIR.note,
+    mended=True,
+    stored=True,
+)
+RULE_SETS: dict[RuleName, Rules] = {rules.name: rules for rules in (OFFICIAL, FAIR, STATE)}

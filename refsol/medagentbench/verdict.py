@@ -1,0 +1,69 @@
+"""What grading says: a `Verdict` of `Check`s, each with what was expected and what came, as short text.
+
+Values are shown as JSON of at most 200 characters, in ASCII escapes where JSON needs them, so that lone surrogates,
+giant integers and deep nesting can be printed anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Branch = Literal["query", "order", "no order"]
+"""What the right conduct was: answer a query, place an order, or order nothing."""
+
+MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
+"""Stands for a field that is not there, or whose place has another type."""
+
+_WIDTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One rule that was looked at; `expected` and `actual` are for reading, not for parsing."""
+
+    name: str
+    passed: bool
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`correct` is None where nothing could be graded; `checks` are all that were made, in the order of the rules.
+
+    `branch` is None where the facts do not decide it.
+    """
+
+    correct: bool | None
+    checks: tuple[Check, ...]
+    reason: str
+    branch: Branch | None = None
+
+
+def ungraded(reason: str) -> Verdict:
+    """The verdict of an item that could not be graded."""
+    return Verdict(None, (), reason)
+
+
+def decide(checks: Sequence[Check], branch: Branch | None) -> Verdict:
+    """Right where every check passed; the reason names the first that failed, and how many more did."""
+    failed = [check for check in checks if not check.passed]
+    if not failed:
+        return Verdict(True, tuple(checks), "all checks passed", branch)
+    first = failed[0]
+    more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+    return Verdict(False, tuple(checks), f"{first.name}: expected {first.expected}, got {first.actual}{more}", branch)
+
+
+def show(value: object) -> str:
+    """A JSON value as short text."""
+    if value is MISSING:
+        return repr(MISSING)
+    try:
+        text = json.dumps(value)
+    except (ValueError, RecursionError) as error:
+        return f"a value that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}… ({len(text)} characters)"
