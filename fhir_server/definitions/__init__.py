@@ -1,0 +1,137 @@
+"""What the server knows of FHIR R4: types, code lists and search parameters, packed by tools/build_definitions.py.
+
+Three gzip files of tab-separated lines, read once and split by name; a line is taken apart when its type is first used:
+
+* types: name, `R` (resource) or `D` (data type), elements as `name[*]:type[|type …][=code list]`, `*` for a list and
+  `Reference(Target,…)` for a reference;
+* codes: name of a code list, its codes;
+* parameters: base type, code, kind, targets, FHIRPath, then `code=path` for each component of a composite.
+"""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+# The lower-case types whose values are written as a JSON scalar.
+PRIMITIVES = frozenset(
+    "base64Binary boolean canonical code date dateTime decimal id instant integer markdown oid positiveInt string time "
+    "unsignedInt uri url uuid xhtml".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One type an element may have; `targets` are the resource types a reference may point to (empty: any)."""
+
+    name: str
+    targets: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a type: `name` ends in `[x]` for a choice, `codes` names its closed code list."""
+
+    name: str
+    many: bool
+    types: tuple[ElementType, ...]
+    codes: str | None = None
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether the JSON key names the type, as `valueQuantity` does for `value[x]`."""
+        return self.name.endswith("[x]")
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterLine:
+    """A search parameter as defined: `components` are (code of the parameter, path below the composite's)."""
+
+    name: str
+    kind: str
+    targets: tuple[str, ...]
+    expression: str
+    components: tuple[tuple[str, str], ...]
+
+
+def _read(name: str) -> list[str]:
+    return gzip.decompress((FOLDER / name).read_bytes()).decode("utf-8").splitlines()
+
+
+@cache
+def _types() -> dict[str, tuple[str, str]]:
+    rows = (line.split("\t") for line in _read("types.txt.gz"))
+    return {name: (kind, fields) for name, kind, fields in rows}
+
+
+@cache
+def resource_types() -> tuple[str, ...]:
+    """The names of R4's concrete resource types, sorted."""
+    abstract = {"Resource", "DomainResource"}
+    return tuple(name for name, (kind, _) in _types().items() if kind == "R" and name not in abstract)
+
+
+def is_resource_type(name: str) -> bool:
+    """Whether `name` is one of R4's concrete resource types."""
+    return _types().get(name, ("", ""))[0] == "R" and name not in ("Resource", "DomainResource")
+
+
+@cache
+def elements(type_name: str) -> tuple[Element, ...]:
+    """The elements of a type (a backbone is named by its path) in R4's order.
+
+    Raises:
+        KeyError: R4 has no such type.
+    """
+    return tuple(_element(field) for field in _types()[type_name][1].split(" "))
+
+
+def _element(field: str) -> Element:
+    name, _, rest = field.partition(":")
+    types, _, codes = rest.partition("=")
+    return Element(
+        name=name.removesuffix("*"),
+        many=name.endswith("*"),
+        types=tuple(_element_type(text) for text in types.split("|")),
+        codes=codes or None,
+    )
+
+
+def _element_type(text: str) -> ElementType:
+    name, _, targets = text.rstrip(")").partition("(")
+    listed = frozenset(targets.split(",")) if targets and targets != "Resource" else frozenset[str]()
+    return ElementType(name, listed)
+
+
+@cache
+def _code_lists() -> dict[str, frozenset[str]]:
+    rows = (line.split("\t") for line in _read("codes.txt.gz"))
+    return {name: frozenset(codes.split(" ")) for name, codes in rows}
+
+
+def codes(name: str) -> frozenset[str]:
+    """The codes of a closed list, by the name HAPI gives it (`AdministrativeGender`)."""
+    return _code_lists()[name]
+
+
+@cache
+def _parameter_lines() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for line in _read("parameters.txt.gz"):
+        base, _, rest = line.partition("\t")
+        found.setdefault(base, []).append(rest)
+    return found
+
+
+def parameter_lines(base: str) -> list[ParameterLine]:
+    """The search parameters defined on exactly this base type (`Resource` and `DomainResource` are bases too)."""
+    return [_parameter(line) for line in _parameter_lines().get(base, ())]
+
+
+def _parameter(line: str) -> ParameterLine:
+    name, kind, targets, expression, *parts = line.split("\t")
+    components = tuple((code, path) for code, _, path in (part.partition("=") for part in parts))
+    return ParameterLine(name, kind, tuple(filter(None, targets.split(","))), expression, components)

@@ -1,0 +1,184 @@
+"""JSON as HAPI reads and writes it: decimals keep their digits, broken text is refused in Jackson's words.
+
+Strict text goes through the standard library's C scanner. Only what that refuses, single quotes and errors, is read
+again by `jsonlenient`, which knows where it is and what Jackson would say. A value with a point or an exponent becomes a
+`Number`, its plain decimal text; whole numbers are `int`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from json.encoder import encode_basestring
+from typing import Any, Final, NoReturn, TypeAlias
+
+from fhir_server.errors import FhirError
+
+Json: TypeAlias = Any  # JSON is a recursive union that mypy would make every reader narrow; past the edge it is typed
+DEPTH_LIMIT: Final = 250
+_NUMBER_LENGTH_LIMIT: Final = 1000
+_BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
+_RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_LOWER_HEX = re.compile(r"\\u00[01][a-f]")
+_NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+
+
+class Number(str):
+    """A decimal as text without an exponent; written back without quotes."""
+
+    __slots__ = ()
+
+
+class JsonTextError(ValueError):
+    """Text that is not JSON: Jackson's message, and where (line and column from 1; line 0: the text as a whole)."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+def number(literal: str) -> Number:
+    """The plain text of a decimal, as Java's `BigDecimal.toPlainString` gives it (1e3 → 1000, -0.0 → 0.0).
+
+    Raises:
+        JsonTextError: written out, the number would have more than 1,000 digits.
+    """
+    if "e" not in literal and "E" not in literal:
+        if len(literal) > _NUMBER_LENGTH_LIMIT:
+            _refuse_length(len(literal))
+        return Number(literal[1:] if literal[0] == "-" and not literal.strip("-0.") else literal)
+    mantissa, _, exponent = literal.lower().partition("e")
+    if len(exponent) > 5 or abs(int(exponent)) + len(mantissa) > _NUMBER_LENGTH_LIMIT:
+        _refuse_length(len(literal))
+    value = Decimal(literal)
+    return Number(format(abs(value) if not value else value, "f")) if value or "." in mantissa else Number("0")
+
+
+def _refuse_length(length: int) -> NoReturn:
+    limit = "from `StreamReadConstraints.getMaxNumberLength()`"
+    raise JsonTextError(f"Number value length ({length}) exceeds the maximum allowed ({_NUMBER_LENGTH_LIMIT}, {limit})")
+
+
+def decode(text: str) -> Json:
+    """Read JSON text; single quotes are accepted, of a key given twice the last value wins.
+
+    Raises:
+        JsonTextError: the text is not JSON, is nested too deeply, or holds a lone surrogate or a NUL.
+    """
+    try:
+        if text.count("{") + text.count("[") > DEPTH_LIMIT:
+            _check_depth(text)
+        value = _decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, JsonTextError):
+            raise
+        from fhir_server.jsonlenient import read
+
+        value = read(text)
+    if "\\u" in text and _RISKY_ESCAPE.search(text):
+        _check_characters(value)
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_decoder = json.JSONDecoder(parse_float=number, parse_constant=_refuse_constant)
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for match in _NESTING.finditer(text):
+        token = match[0]
+        depth += 1 if token in "[{" else -1 if token in "]}" else 0
+        if depth > DEPTH_LIMIT:
+            limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
+            raise JsonTextError(f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})")
+
+
+def _check_characters(value: Json) -> None:
+    written = json.dumps(value, ensure_ascii=False)
+    if "\\u0000" in written:
+        raise JsonTextError("Illegal character: NUL")
+    try:
+        written.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise JsonTextError("Illegal character: a surrogate that is not one of a pair") from error
+
+
+def parse(text: str) -> Json:
+    """Read the body of a request that must hold a resource.
+
+    Raises:
+        FhirError: 400 in HAPI's words (HAPI-0450 with HAPI-1861): the text is no JSON object.
+    """
+    start = text.lstrip()[:1]
+    if start != "{":
+        broken = (
+            f"HAPI-1859: Content does not appear to be FHIR JSON, first non-whitespace character was: '{start}' "
+            "(must be '{')"
+        )
+        raise _refusal(broken if start else "HAPI-1857: Did not find any content to parse")
+    try:
+        return decode(text)
+    except JsonTextError as error:
+        place = f"\n at [line: {error.line}, column: {error.column}]" if error.line else ""
+        raise _refusal(f"{error.message}{place}") from error
+
+
+def _refusal(message: str) -> FhirError:
+    return FhirError(400, f"{_BODY}HAPI-1861: Failed to parse JSON encoded FHIR content: {message}")
+
+
+def render(value: Json, pretty: bool = True) -> str:
+    """Write JSON in HAPI's layout: objects over lines with two blanks a level, lists inline; or compact."""
+    return _pretty(value, "\n") if pretty else _compact(value)
+
+
+def quote(text: str) -> str:
+    """A text as a JSON string: non-ASCII as it is, control characters escaped as Jackson does (upper-case hex)."""
+    quoted = encode_basestring(text)
+    if "\\u00" in quoted:
+        return _LOWER_HEX.sub(lambda match: "\\u" + match[0][2:].upper(), quoted)
+    return quoted
+
+
+def _scalar(value: Json) -> str:
+    kind = type(value)
+    if kind is str:
+        return quote(value)
+    if value is None:
+        return "null"
+    if kind is bool:
+        return "true" if value else "false"
+    return str(value)
+
+
+def _pretty(value: Json, margin: str) -> str:
+    kind = type(value)
+    if kind is dict:
+        if not value:
+            return "{ }"
+        inner = margin + "  "
+        lines = [f"{quote(key)}: {_scalar(item) if type(item) not in _NESTED else _pretty(item, inner)}"
+                 for key, item in value.items()]
+        return "{" + inner + ("," + inner).join(lines) + margin + "}"
+    if kind is list:
+        return "[ " + ", ".join([_pretty(item, margin) for item in value]) + " ]" if value else "[ ]"
+    return _scalar(value)
+
+
+def _compact(value: Json) -> str:
+    kind = type(value)
+    if kind is dict:
+        return "{" + ",".join([f"{quote(key)}:{_compact(item)}" for key, item in value.items()]) + "}"
+    if kind is list:
+        return "[" + ",".join([_compact(item) for item in value]) + "]"
+    return _scalar(value)
+
+
+_NESTED: Final = frozenset((dict, list))
