@@ -164,13 +164,14 @@ def correlations(coefficient: str, rows: Sequence[Row]) -> RenderableType:
 
 
 def left_out(file: str, statuses: Mapping[Status, int]) -> RenderableType:
-    """How many items of a file count as 0 for want of a shared term, and how many are left out, by status."""
-    counts = ", ".join(
-        f"{status} {statuses.get(status, 0)} ({'left out' if status in UNSCORED else 'kept as 0'})"
-        for status in Status
-        if status is not Status.OK
-    )
-    return Text(f"{file}: {counts}")
+    """How many items of a file count as 0 because nothing could be compared, and how many are left out, by status."""
+    unscored = {status: statuses.get(status, 0) for status in Status if status in UNSCORED}
+    empty = {status: count for status, count in statuses.items() if status is not Status.OK and status not in UNSCORED}
+    parts = [
+        f"{sum(counts.values())} {what}" + "".join(f", {status} {count}" for status, count in counts.items())
+        for what, counts in (("kept as 0", empty), ("left out", unscored))
+    ]
+    return Text(f"{file}: {'; '.join(parts)}")
 
 
 def _correlation(cell: Correlation) -> str:

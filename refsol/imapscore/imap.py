@@ -21,7 +21,7 @@ _DASHES = re.compile(
     "\u301c\u3030\u30a0\U00010ead]+"
 )
 _MARKDOWN = re.compile(r"`+|\*\*+|__+")
-_WRAPPED = re.compile(r"([*_])(.+)\1")  # a lone * inside a text stays: HLA-B*27
+_WRAPPED = re.compile(r"([*_])((?:(?!\1).)+)\1")  # a lone * inside a text stays: HLA-B*27
 _COMPONENT = re.compile(
     r"(?:(?:[-+*•·●▪◦‣>#]|\(?\d{1,3}[.):、\]]?)\s*){0,3}[*_]?(query|constraint|inform)[*_]?\s*([-:])(.*)", re.IGNORECASE
 )
@@ -174,11 +174,10 @@ class _Reader:
         return (parts[0], parts[1]) if len(parts) == 2 else (rest, "")
 
     def _inform(self, rest: str, separators: str) -> tuple[str, str]:
-        for fits in (_after_term, _after_spaced_term):
-            for term in self.terms:
-                value = fits(rest, term, separators)
-                if value is not None:
-                    return term, value
+        for term in self.terms:
+            value = _after_term(rest, term, separators)
+            if value is not None:
+                return term, value
         parts = re.split(f"[{separators}]", rest, maxsplit=1)
         if len(parts) == 2:
             if normal(parts[0]) not in map(normal, self.terms):
@@ -192,40 +191,42 @@ class _Reader:
 
 def _after_term(rest: str, term: str, separators: str) -> str | None:
     """What `rest` holds behind `term` and a separator, or None where `rest` does not begin so."""
-    if rest[: len(term)].casefold() != term.casefold():
+    found = _term_pattern(term).match(rest)
+    if found is None:
         return None
-    tail = rest[len(term) :].lstrip()
+    tail = rest[found.end() :].lstrip()
     if not tail:
         return ""
     return tail[1:] if tail[0] in separators else None
 
 
-def _after_spaced_term(rest: str, term: str, separators: str) -> str | None:
-    """As `_after_term`, for a term whose own hyphens were written with blanks around them."""
-    if "-" not in term:
-        return None
-    spaced = r"\s*-\s*".join(re.escape(part.strip()) for part in term.split("-"))
-    found = re.fullmatch(rf"{spaced}\s*(?:[{separators}](.*))?", rest, re.IGNORECASE)
-    return None if found is None else found[1] or ""
+@lru_cache(maxsize=1 << 12)
+def _term_pattern(term: str) -> re.Pattern[str]:
+    """`term` in any case; its own hyphens may have a blank on both sides."""
+    return re.compile("(?:-| - )".join(map(re.escape, term.split("-"))), re.IGNORECASE)
 
 
 def serialise(imap: Imap, terms: Sequence[str] = ()) -> str:
     """The text form; `parse(serialise(imap, terms), terms)` gives `imap` back where terms hold no `-?`, and hold a
     hyphen only in a Query or among `terms`.
 
-    A blank sets off a value that begins with a hyphen, or that would make a longer one of `terms` fit.
+    Blanks beside the hyphen set off a value that begins with one, or that would make a longer one of `terms` fit.
     """
     tidied = [_tidy_term(term) for term in terms]
     lines = [f"Query-{pair.term}-?" for pair in imap.query]
-    lines += [_line("Constraint", pair, ()) for pair in imap.constraint]
-    lines += [_line("Inform", pair, tidied) for pair in imap.inform]
+    lines += [f"Constraint-{_joined(pair, ())}" for pair in imap.constraint]
+    lines += [f"Inform-{_joined(pair, tidied)}" for pair in imap.inform]
     if imap.explicit_none:
         lines.append("Inform-None")
     return "\n".join(lines)
 
 
-def _line(component: str, pair: Pair, terms: Iterable[str]) -> str:
-    plain = f"{pair.term}-{pair.value}"
-    swallowed = any(len(term) > len(pair.term) and _after_term(plain, term, "-") is not None for term in terms)
-    blank = " " if swallowed or pair.value.startswith("-") else ""
-    return f"{component}-{pair.term}-{blank}{pair.value}"
+def _joined(pair: Pair, terms: Iterable[str]) -> str:
+    """Term and value with the plainest separator at which a reader who knows `terms` splits them again."""
+    longer = [term for term in terms if len(term) > len(pair.term)]
+    joined = f"{pair.term}-{pair.value}"
+    for separator in ("-", "- ", " -", " - "):
+        joined = f"{pair.term}{separator}{pair.value}"
+        if tidy(joined) == joined and all(_after_term(joined, term, "-") is None for term in longer):
+            break
+    return joined

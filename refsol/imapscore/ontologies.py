@@ -45,8 +45,8 @@ def _obo(path: Path) -> Iterator[Entity]:
     with _open(path) as file:
         try:
             nodes = need("obonet").read_obo(file).nodes(data=True)
-        except ValueError as error:
-            raise InputError(f"{path}: is no OBO file: {error}") from error
+        except (ValueError, KeyError) as error:  # a line that is no tag, a stanza without its id
+            raise InputError(f"{path}: is no OBO file: {' '.join(str(error).split())}") from error
     for id_, node in nodes:
         if "name" in node:  # obonet makes a bare node of every parent that is not defined
             synonyms = (found[1] for text in node.get("synonym", ()) if (found := _EXACT_SYNONYM.match(text)))

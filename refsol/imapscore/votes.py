@@ -19,7 +19,7 @@ def agreed(samples: Iterable[Iterable[Vote]], min_votes: int) -> tuple[Vote, ...
     """What at least `min_votes` samples hold, in order of first appearance."""
     votes: Counter[Vote] = Counter()
     for sample in samples:
-        votes.update(dict.fromkeys(sample))
+        votes.update(list(dict.fromkeys(sample)))
     return tuple(vote for vote, count in votes.items() if count >= min_votes)
 
 

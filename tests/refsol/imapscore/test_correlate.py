@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import sacrebleu
+from rouge_score.rouge_scorer import RougeScorer
+from scipy import stats
+
+from refsol.errors import InputError
+from refsol.imapscore.baselines import BASELINES, Baselines
+from refsol.imapscore.correlate import Table, coefficients, compare, correlate, rows
+from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.metrics import Scored, available, join, table
+from refsol.imapscore.records import Item, Recording
+from refsol.imapscore.score import ImapScore, Status, score
+
+HUMAN = [1.0, 2.0, 2.0, 3.0, 5.0, 4.0]
+GOOD = [0.1, 0.3, 0.2, 0.3, 0.9, 0.8]
+POOR = [0.4, 0.1, 0.5, 0.2, 0.3, 0.3]
+
+
+def one(name: str = "f", **metrics: list[float]) -> Table:
+    return Table(name, metrics, {"accuracy": HUMAN})
+
+
+@pytest.mark.parametrize(("name", "reference"), [("spearman", stats.spearmanr), ("kendall", stats.kendalltau)])
+def test_coefficients_are_scipys_times_100(name: str, reference: object) -> None:
+    found = correlate([one(good=GOOD)], "good", "accuracy", coefficients()[name], 200)
+    assert found.value == pytest.approx(100 * reference(GOOD, HUMAN).statistic)  # type: ignore[operator]
+    assert found.interval is not None
+    assert -100 <= found.interval.low <= found.value <= found.interval.high <= 100
+
+
+def test_an_average_is_the_mean_over_files() -> None:
+    kendall = coefficients()["kendall"]
+    tables = [one("f", m=GOOD), one("g", m=POOR)]
+    alone = [correlate([table], "m", "accuracy", kendall, 10).value for table in tables]
+    assert alone[0] is not None
+    assert alone[1] is not None
+    assert correlate(tables, "m", "accuracy", kendall, 10).value == pytest.approx(sum(alone) / 2)  # type: ignore[arg-type]
+
+
+def test_constant_scores_are_undefined_with_the_reason() -> None:
+    spearman = coefficients()["spearman"]
+    constant = one(m=[1.0] * 6, good=GOOD)
+    found = correlate([constant], "m", "accuracy", spearman, 10)
+    assert (found.value, found.interval, found.reason) == (None, None, "m is constant (1) in f")
+    assert compare([constant], ("good", "m"), "accuracy", spearman, 10) == found
+    flat = Table("g", {"m": GOOD}, {"accuracy": [2.0] * 6})
+    assert correlate([flat], "m", "accuracy", spearman, 10).reason == "accuracy is constant (2) in g"
+    short = Table("h", {"m": [1.0]}, {"accuracy": [2.0]})
+    assert correlate([short], "m", "accuracy", spearman, 10).reason == "m has fewer than two items in h"
+
+
+def test_two_metrics_on_the_same_draws() -> None:
+    spearman = coefficients()["spearman"]
+    same = compare([one(a=GOOD, b=GOOD)], ("a", "b"), "accuracy", spearman, 100)
+    assert same.value == 0
+    assert same.interval is not None
+    assert (same.interval.low, same.interval.high) == (0, 0)
+    apart = compare([one(a=GOOD, b=POOR)], ("a", "b"), "accuracy", spearman, 100)
+    values = [correlate([one(a=GOOD, b=POOR)], name, "accuracy", spearman, 10).value or math.nan for name in "ab"]
+    assert apart.value == pytest.approx(values[0] - values[1])
+
+
+def test_rows_by_file_and_on_average() -> None:
+    found = rows([one("f", a=GOOD, b=POOR), one("g", a=POOR, b=GOOD)], ["a"], ("a", "b"), coefficients()["kendall"], 10)
+    assert [(row.file, row.metric) for row in found] == [
+        ("f", "a"),
+        ("f", "a − b"),
+        ("g", "a"),
+        ("g", "a − b"),
+        ("average", "a"),
+        ("average", "a − b"),
+    ]
+    assert found[-1].cells["accuracy"].value == pytest.approx(0)
+
+
+ENGLISH = ("The patient has acute pharyngitis, so rest.", "The patient probably has pharyngitis. Rest!")
+CHINESE = ("考虑急性咽炎,多喝水。", "可能是咽炎,建议多喝水")
+
+
+def test_baselines_are_the_packages_own_figures() -> None:
+    found = Baselines().scores(*ENGLISH)
+    rouge = RougeScorer(["rouge1", "rouge2", "rougeL"]).score(*ENGLISH)
+    assert found["rouge-1"] == 100 * rouge["rouge1"].fmeasure
+    assert found["rouge-2"] == 100 * rouge["rouge2"].fmeasure
+    assert found["rouge-l"] == 100 * rouge["rougeL"].fmeasure
+    assert found["bleu"] == sacrebleu.sentence_bleu(ENGLISH[1], [ENGLISH[0]]).score
+    assert tuple(found) == BASELINES
+
+
+def test_chinese_is_split_by_characters() -> None:
+    found = Baselines().scores(*CHINESE)
+    # 9 characters in the label, 10 in the response, 5 of them shared: 咽 炎 多 喝 水.
+    assert found["rouge-1"] == pytest.approx(100 * 2 * 5 / 19)
+    assert found["bleu"] == sacrebleu.sentence_bleu(CHINESE[1], [CHINESE[0]], tokenize="zh").score
+    assert Baselines().scores("青霉素 500mg", "青霉素 500MG")["rouge-l"] == 100
+
+
+def test_empty_texts_score_zero() -> None:
+    assert set(Baselines().scores("x", "").values()) == {0.0}
+
+
+def scored(number: int, failure: str | None = None, **human: float) -> Scored:
+    item = Item(str(number), "q", f"label {number}", f"response {number}", human or {"accuracy": number} | _REST)
+    label = Imap(inform=(Pair("t", f"v{number}"),))
+    response = Imap() if number == 0 else Imap(inform=(Pair("t", f"v{number % 2}"),))
+    if failure:
+        return Scored(
+            item,
+            Recording("", "", Imap(), Imap(), Imap(), failure=failure),
+            ImapScore(Status(failure), None),  # type: ignore[arg-type]
+        )
+    recording = Recording("", item.digest, Imap(), label, response, scores={"g-eval": 1.0 * number})
+    return Scored(item, recording, score(label, response, {}))
+
+
+_REST = {"completeness": 1.0, "specificity": 1.0}
+
+
+def test_columns_keep_empty_items_and_leave_out_unscored_ones() -> None:
+    items = [scored(0), scored(1), scored(2, "no_agreement"), scored(3, "extraction_failed"), scored(4)]
+    columns, statuses = table("f", items, ["imapscore", "g-eval", "rouge-1", "rouge-1+imap"])
+    assert columns.metrics["imapscore"] == [0, 0, 0]
+    assert columns.metrics["g-eval"] == [0, 1, 4]
+    assert columns.metrics["rouge-1+imap"][0] == 0
+    assert columns.human["accuracy"] == [0, 1, 4]
+    assert statuses == {
+        Status.EMPTY_RESPONSE: 1,
+        Status.OK: 2,
+        Status.NO_AGREEMENT: 1,
+        Status.EXTRACTION_FAILED: 1,
+    }
+
+
+def test_metrics_at_hand() -> None:
+    raw = Scored(scored(1).item)
+    assert available([raw]) == list(BASELINES)
+    assert available([scored(1), scored(2)])[-1] == "g-eval"
+    with pytest.raises(InputError, match="no metric 'imapscore' for every item; at hand: rouge-1, "):
+        table("f", [raw], ["imapscore"])
+    with pytest.raises(InputError, match="item 1 has no human scores for"):
+        table("f", [scored(1, accuracy=1.0)], ["bleu"])
+
+
+def test_imaps_of_other_items_are_refused() -> None:
+    first, second = scored(1), scored(2)
+    assert first.recording is not None
+    assert first.result is not None
+    recorded = [(first.recording, first.result)]
+    assert join([first.item], recorded) == [first]
+    with pytest.raises(InputError, match=r"no imaps for 1 of 2 items \(first: item 2\)"):
+        join([first.item, second.item], recorded)
