@@ -16,6 +16,7 @@ from medagent.ehr.http import TooLargeError
 from medagent.errors import MedagentError
 from medagent.prompts.protocol import Protocol, fill
 from medagent.tasks.dataset import Task
+from medagent.wire import Text
 
 Status = Literal[
     "completed", "invalid_action", "round_limit", "context_limit", "model_error", "fhir_error", "cancelled"
@@ -37,18 +38,18 @@ class Turn:
     """One message of the transcript. `dispatched` is what was acted on where that is not the raw `content`."""
 
     role: Literal["agent", "user"]
-    content: str
-    dispatched: str | None = None
-    reasoning: str | None = None
+    content: Text
+    dispatched: Text | None = None
+    reasoning: Text | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
     """What became of one POST: the shown URL, the resource as stored, or what the server said instead."""
 
-    url: str
+    url: Text
     resource: dict[str, Any] | None = None
-    refused: str | None = None
+    refused: Text | None = None
 
 
 @dataclass(slots=True)
@@ -127,10 +128,6 @@ class Session:
         self._outcome.transcript.append(Turn("agent", message))
         self._outcome.rounds += 1
         return self._reply(fill(self._protocol.tool_error, error=problem))
-
-    def fail(self, status: Status) -> None:
-        """End the episode for a reason outside the session."""
-        self._end(status)
 
     def _reply(self, text: str) -> str:
         self._outcome.transcript.append(Turn("user", text))

@@ -1,4 +1,4 @@
-"""What an agent is: once a run an `Agent`, once an episode a `Policy` that turns what it reads into its next message."""
+"""An `Agent` is made once a run; the `Policy` it starts for each episode turns what it reads into its next message."""
 
 from __future__ import annotations
 

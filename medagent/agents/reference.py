@@ -59,6 +59,8 @@ class _ReferencePolicy:
             action = self._solver.send(observation) if self._begun else next(self._solver)
         except StopIteration as done:
             return Move(f"FINISH({json.dumps(done.value, ensure_ascii=False)})")
+        except (ValueError, LookupError, TypeError) as error:
+            return Move(f"The record is not as expected: {error!r}")  # no action: the episode ends as invalid
         self._begun = True
         return Move(action)
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from medagent.errors import UserError
+from medagent.wire import Text
 
 
 class _Said(BaseModel):
     role: str
-    content: str
+    content: Text
 
 
 class _Episode(BaseModel):
     task_id: str
-    actions: list[str] | None = None
+    actions: list[Text] | None = None
     transcript: list[_Said] = []
 
     def messages(self) -> list[str]:
@@ -40,22 +41,28 @@ def recorded_messages(path: Path) -> dict[str, list[str]]:
 
 
 def _from_lines(path: Path) -> dict[str, list[str]]:
-    messages: dict[str, list[str]] = {}
     try:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            episode = _Episode.model_validate(json.loads(line))
-            messages[episode.task_id] = episode.messages()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValidationError, ValueError, RecursionError):
-        raise UserError(
-            f"{path}: line {number} is no recorded episode (it needs task_id, and actions or transcript)"
-        ) from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 at byte {error.start}") from None
+    messages: dict[str, list[str]] = {}
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            episode = _Episode.model_validate(json.loads(line))
+        except (ValueError, RecursionError):
+            raise UserError(
+                f"{path}: line {number} is no recorded episode (it needs task_id, and actions or transcript)"
+            ) from None
+        messages[episode.task_id] = episode.messages()
     return messages
 
 
-def _from_item(answer: str | None, history: list[Any]) -> list[str]:
+def _from_item(answer: str | None, history: Sequence[Mapping[str, str]]) -> list[str]:
     """The POSTs, then FINISH. A message that nothing followed was the episode's last: it is not finished again."""
-    messages = [turn.content for turn in history if turn.role == "agent"]
-    ended = bool(history) and history[-1].role == "agent"
+    messages = [turn["content"] for turn in history if turn["role"] == "agent"]
+    ended = bool(history) and history[-1]["role"] == "agent"
     return messages if ended or answer is None else [*messages, f"FINISH({answer})"]

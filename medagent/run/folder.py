@@ -22,16 +22,26 @@ Setting = str | int | float | bool | None
 
 
 class RunFolder:
-    """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`).
+    """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`);
+    `places` are options that may change between two tries (paths, addresses) but belong in a command to copy.
 
     Use as a context manager. Raises UserError when the folder cannot be used: not writable, locked by another run, or
     made under other settings.
     """
 
-    def __init__(self, path: Path, command: str, settings: Mapping[str, Setting], *, overwrite: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        command: str,
+        settings: Mapping[str, Setting],
+        *,
+        places: Mapping[str, Setting] | None = None,
+        overwrite: bool = False,
+    ) -> None:
         self.path = path
         self._command = command
         self._settings = dict(settings)
+        self._places = dict(places or {})
         try:
             path.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(path / ".lock")
@@ -82,7 +92,8 @@ class RunFolder:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
                 f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
-                f"{command_line(self._command, before)}; or choose another --round; or start anew with --overwrite"
+                f"{command_line(self._command, {**before, **self._places})}; or choose another --round; "
+                "or start anew with --overwrite"
             )
 
 

@@ -54,7 +54,7 @@ class Journal(Generic[R]):
 
     async def append(self, row: R) -> None:
         """Write a row; returns when it is on disk. Raises UserError when it cannot be written (disk full)."""
-        line = json.dumps(row.model_dump(), separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode() + b"\n"
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((line, durable))
         if self._writer is None or self._writer.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from medagent.models.base import Completion, Usage
+from medagent.wire import Text
 
 OWED = frozenset({"model_error", "fhir_error", "cancelled"})
 """Statuses of a unit that failed for a reason not the agent's: it is owed again."""
@@ -65,7 +66,7 @@ class Row(BaseModel):
 
     unit: str
     status: str
-    error: str | None = None
+    error: Text | None = None
     spent: Spent = Spent()
     started: str = ""
     timestamp: str = ""

@@ -1,0 +1,105 @@
+"""Works a configuration out, before the first model call: the tasks, the agent, the EHR, and the facts to grade by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from medagent.ehr.facts import embedded_facts, http_facts, key_facts
+from medagent.errors import UserError
+from medagent.medagentbench.config import RunConfig, fhir_token
+from medagent.medagentbench.episode import AgentChoice, EhrChoice, EpisodeJob, EpisodeUnit
+from medagent.prompts.protocol import Protocol, load_protocol
+from medagent.run.engine import Executor
+from medagent.run.local import LocalExecutor
+from medagent.session import Rules
+from medagent.tasks.dataset import Dataset, Task, load_dataset, load_tasks_file, select
+from refsol.medagentbench import Ehr as Facts
+from refsol.medagentbench import constant_answers
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is run, over which EHR, graded by which facts."""
+
+    config: RunConfig
+    dataset: Dataset
+    units: tuple[EpisodeUnit, ...]
+    job: EpisodeJob
+    facts: Facts
+    ehr_digest: str
+
+
+def make_plan(config: RunConfig, report: Callable[[str], None]) -> Plan:
+    """Work it out; `report` is told of work that takes a while. Raises UserError for whatever cannot be used."""
+    agent = config.acting
+    dataset = load_tasks_file(config.tasks_file) if config.tasks_file else load_dataset(config.dataset, config.version)
+    tasks = select(dataset, config.types, config.ids, config.limit)
+    units = tuple(EpisodeUnit(task, trial) for trial in range(1, config.trials + 1) for task in tasks)
+    ehr = _ehr(config, report)
+    facts = _facts(config, dataset, ehr)
+    rules = Rules(config.api_base, config.max_rounds, config.writes, config.strip_thinking)
+    choice = _agent(config, agent, dataset, facts)
+    job = EpisodeJob(choice, ehr, _protocol(config, dataset), rules, config.concurrency)
+    return Plan(config, dataset, units, job, facts, ehr.file.stem if ehr.file else "external")
+
+
+def executor(config: RunConfig) -> Executor:
+    """Where the units run: this process, or a cluster where one is asked for."""
+    if config.cluster or config.workers:
+        from medagent.run.cluster import ClusterExecutor
+
+        return ClusterExecutor(config.cluster, config.workers, config.concurrency)
+    return LocalExecutor(config.concurrency)
+
+
+def _protocol(config: RunConfig, dataset: Dataset) -> Protocol:
+    """The data set's own protocol file and function list where it has them; the project's words elsewhere."""
+    file = dataset.beside("protocol.toml") if config.protocol == "text" else None
+    return load_protocol(config.protocol, file=file, functions=dataset.beside("functions.json"))
+
+
+def _ehr(config: RunConfig, report: Callable[[str], None]) -> EhrChoice:
+    if config.fhir:
+        token = fhir_token()
+        headers = config.fhir_headers + ((("Authorization", f"Bearer {token}"),) if token else ())
+        choice = EhrChoice(url=config.fhir, headers=headers, ca_file=config.ca_file)
+        asyncio.run(_check(choice))
+        return choice
+    from medagent.ehr.embedded import bundled_file, imported_file
+
+    return EhrChoice(file=imported_file(config.ehr, report) if config.ehr else bundled_file(report))
+
+
+async def _check(choice: EhrChoice) -> None:
+    from medagent.ehr.http import HttpEhr
+
+    async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
+        await ehr.check()
+
+
+def _facts(config: RunConfig, dataset: Dataset, ehr: EhrChoice) -> Facts:
+    """The data set's key, where it has one and its own patients are used; else the EHR that the agent reads."""
+    if dataset.key is not None and config.ehr is None:
+        return key_facts(dataset.key)
+    if ehr.file is not None:
+        return embedded_facts(ehr.file)
+    return http_facts(ehr.url, dict(ehr.headers), ehr.ca_file)
+
+
+def _agent(config: RunConfig, kind: str, dataset: Dataset, facts: Facts) -> AgentChoice:
+    if kind == "constant":
+        return AgentChoice(kind, answers=constant_answers([_as_item(task) for task in dataset.tasks], facts))
+    if kind == "replay":
+        from medagent.agents.replay import recorded_messages
+
+        if config.replay is None:
+            raise UserError("--agent replay needs a file to repeat: --agent replay results.json")
+        return AgentChoice(kind, messages=recorded_messages(Path(config.replay)))
+    return AgentChoice(kind, model=config.chat)
+
+
+def _as_item(task: Task) -> dict[str, object]:
+    return task.model_dump()

@@ -1,0 +1,100 @@
+"""`medagent run`, from the configuration to the table.
+
+Units are run through the engine into the journal; the results files are derived from the journal, the grades from the
+results files. A run that was stopped early leaves only its journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from medagent.errors import StopRunError
+from medagent.medagentbench.config import RunConfig
+from medagent.medagentbench.episode import EpisodeRow
+from medagent.medagentbench.finish import finish
+from medagent.medagentbench.plan import Plan, executor, make_plan
+from medagent.results.write import result_item, results_path, write_results
+from medagent.run.engine import Limits, Summary, run_units
+from medagent.run.folder import RunFolder
+from medagent.run.journal import Journal
+from medagent.run.progress import Progress
+from medagent.run.rows import OWED, Row
+from refsol.medagentbench import grade_item
+
+DONE, FAILED = 0, 2
+
+
+def run_medagentbench(config: RunConfig, *, quiet: bool = False, as_json: bool = False) -> int:
+    """Run it and print what came of it; returns the exit code: 0 done, 2 some episodes failed or were not reached.
+
+    Raises UserError, StopRunError and KeyboardInterrupt; what was finished by then is on disk.
+    """
+    plan = make_plan(config, report=_say)
+    path = config.folder(plan.dataset)
+    settings = config.settings(plan.dataset, plan.job.protocol, plan.ehr_digest)
+    with RunFolder(path, "medagent run", settings, places=config.places(), overwrite=config.overwrite) as folder:
+        journal = Journal(folder.journal_path, EpisodeRow)
+        try:
+            return _run(plan, path, journal, quiet=quiet, as_json=as_json)
+        finally:
+            journal.close()
+
+
+def _run(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, quiet: bool, as_json: bool) -> int:
+    if _finished(plan, path, journal):
+        _say(f"{path} is finished and stays as it is. Another run: another --round. Start anew: --overwrite.")
+    else:
+        summary = _episodes(plan, journal, quiet)
+        if summary.stopped:
+            _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} episodes are still owed.")
+            _say(f"The same command with a higher limit continues {path}.")
+            return FAILED
+        write_results(path, plan.dataset, plan.config.round, journal)
+    finish(plan, path, journal, as_json=as_json)
+    return FAILED if any(journal.status(unit.key) in OWED for unit in plan.units) else DONE
+
+
+def _finished(plan: Plan, path: Path, journal: Journal[EpisodeRow]) -> bool:
+    """Whether nothing is owed and the results files hold every episode of the journal."""
+    statuses = [journal.status(unit.key) for unit in plan.units]
+    if any(status is None or status in OWED for status in statuses):
+        return False
+    files = [results_path(path, trial) for trial in range(1, plan.config.trials + 1)]
+    return all(file.exists() and file.stat().st_mtime_ns >= journal.path.stat().st_mtime_ns for file in files)
+
+
+def _episodes(plan: Plan, journal: Journal[EpisodeRow], quiet: bool) -> Summary:
+    """Run what is owed, grading each episode as it ends for the eye of whoever watches."""
+    right: dict[str, bool | None] = {}
+    tasks = {task.id: task for task in plan.dataset.tasks}
+
+    async def grade(row: EpisodeRow) -> None:
+        if row.owed:
+            return
+        task = tasks[row.task_id]
+        item = result_item(row, task)
+        verdict = await asyncio.to_thread(
+            grade_item, task.model_dump(), item["answer"], item["post_history"], plan.facts, base=plan.config.api_base
+        )
+        right[row.unit] = verdict.correct
+
+    progress = Progress(quiet=quiet, group=_task_type, right=lambda row: right.pop(row.unit, None))
+    limits = Limits(plan.config.max_cost, plan.config.max_tokens_total)
+    running = run_units(plan.job, plan.units, journal, executor(plan.config), progress, limits, grade)
+    try:
+        return asyncio.run(running)
+    except StopRunError as error:
+        raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
+    except KeyboardInterrupt:
+        _say("Interrupted. Finished episodes are kept; the same command continues.")
+        raise
+
+
+def _task_type(row: Row) -> str:
+    return row.unit.partition("_")[0]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
