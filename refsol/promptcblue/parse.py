@@ -60,11 +60,10 @@ def parse_predictions(data: bytes) -> tuple[Structured, list[Problem]]:
     seen: set[tuple[str, Any]] = set()
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
         return structured, [Problem("line 1", "a JSON list; JSON lines are expected, one object a line")]
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), 1):
         place = f"line {number}"
         if not raw.strip():
-            if number <= data.count(b"\n"):
-                problems.append(Problem(place, "blank, skipped", fatal=False))
+            problems.append(Problem(place, "blank, skipped", fatal=False))
             continue
         try:
             line = _read_line(raw)
@@ -304,6 +303,8 @@ def write_aside(path: str, data: bytes) -> None:
         with open(aside, "wb") as file:
             file.write(data)
         os.replace(aside, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
     finally:
         if os.path.exists(aside):
             os.unlink(aside)

@@ -75,7 +75,8 @@ class Scores:
     @property
     def overall_name(self) -> str:
         """What the overall figure is called: `score` is the official one only."""
-        name = "score" if len(self.tasks) == len(TASKS) else f"mean of {len(self._main_figures())} tasks"
+        count = len(self._main_figures())
+        name = "score" if len(self.tasks) == len(TASKS) else f"mean of {count} task{'s' * (count != 1)}"
         return f"plain {name}" if self.plain else name
 
     def _main_figures(self) -> list[float]:

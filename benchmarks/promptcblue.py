@@ -1,0 +1,91 @@
+"""Parsing and scoring speed at full test size: 16 tasks of 645 samples, generated texts of about 200 tokens.
+
+Run: `python -m benchmarks.promptcblue`. Prints the best of three for parsing all 10,320 predictions, for scoring them,
+and for ROUGE alone on as many pairs of 200 tokens, each on one core.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from refsol.promptcblue import parse_predictions, score
+from refsol.promptcblue.parse import PARSERS, REPORT_SECTIONS
+from refsol.promptcblue.rouge import rouge
+
+SAMPLES_A_TASK = 645
+TOKENS = 200
+CHARACTERS = "患者反复咳嗽发热三天伴有头晕乏力建议多饮水注意休息必要时复查血常规考虑上呼吸道感染可能性大"
+TYPES = ["疾病", "药物", "症状"]
+LABELS = ["甲类", "乙类", "丙类", "丁类"]
+
+
+def text(dice: random.Random, length: int) -> str:
+    return "".join(dice.choices(CHARACTERS + "，。", k=length))
+
+
+def altered(dice: random.Random, original: str) -> str:
+    """The text with a tenth of its characters changed, as a fair model's answer would be."""
+    return "".join(dice.choice(CHARACTERS) if dice.random() < 0.1 else char for char in original)
+
+
+def target(dice: random.Random, task: str) -> str:
+    def word() -> str:
+        return "".join(dice.choices(CHARACTERS, k=4))
+
+    if task == "MedDG":
+        return text(dice, TOKENS)
+    if task == "IMCS-V2-MRG":
+        body = "\n".join(f"{name}：{text(dice, TOKENS // 6)}" for name in REPORT_SECTIONS)
+        return f"上述问诊对话的诊疗报告如下：\n{body}"
+    if task in ("CMeEE-V2", "IMCS-V2-NER"):
+        return "上述句子中的实体包含：\n" + "\n".join(
+            f"{kind}实体：{'，'.join(word() for _ in TYPES)}" for kind in TYPES
+        )
+    if task == "CMeIE":
+        return "具有临床表现关系的头尾实体对如下：" + "".join(f"头实体为{word()}，尾实体为{word()}。" for _ in range(4))
+    if task == "CHIP-CDEE":
+        event = f"主体词：{word()}；发生状态：；描述词：{word()}，{word()}；解剖部位：{word()}"
+        return f"上述句子中的临床发现事件如下：\n{event}\n{event}"
+    if task in ("CHIP-MDCFNPC", "IMCS-V2-SR"):
+        return "判别如下：\n" + "\n".join(f"{word()}：{dice.choice(LABELS)}" for _ in range(4))
+    return dice.choice(LABELS)
+
+
+def predictions(dice: random.Random) -> tuple[bytes, bytes]:
+    """The predictions file and that of the gold texts."""
+    given, wanted = [], []
+    for task in PARSERS:
+        for number in range(SAMPLES_A_TASK):
+            gold_text = target(dice, task)
+            line: dict[str, Any] = {"input": text(dice, TOKENS), "target": gold_text, "task_type": "x"}
+            line |= {"answer_choices": TYPES + LABELS, "task_dataset": task, "sample_id": f"{task}-{number}"}
+            wanted.append(json.dumps(line, ensure_ascii=False))
+            given.append(json.dumps({**line, "target": altered(dice, gold_text)}, ensure_ascii=False))
+    return "\n".join(given).encode(), "\n".join(wanted).encode()
+
+
+def best_of_three(work: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(3):
+        start = time.process_time()
+        work()
+        seconds.append(time.process_time() - start)
+    return min(seconds)
+
+
+def main() -> None:
+    dice = random.Random(7)
+    given, wanted = predictions(dice)
+    predicted, gold = parse_predictions(given)[0], parse_predictions(wanted)[0]
+    pairs = [(one, altered(dice, one)) for one in (text(dice, TOKENS) for _ in range(16 * SAMPLES_A_TASK))]
+    print(f"parse {16 * SAMPLES_A_TASK:,} lines: {best_of_three(lambda: parse_predictions(given)):.2f} s")
+    print(f"score {16 * SAMPLES_A_TASK:,} samples: {best_of_three(lambda: score(gold, predicted)):.2f} s")
+    print(f"ROUGE of {len(pairs):,} pairs: {best_of_three(lambda: [rouge(*pair) for pair in pairs]):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
