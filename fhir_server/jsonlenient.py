@@ -72,7 +72,9 @@ class _Reader:
     def value(self, inside: str, opened: int, depth: int = 1) -> Json:
         if depth > DEPTH_LIMIT:
             limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
-            raise JsonTextError(f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})")
+            raise JsonTextError(
+                f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})"
+            )
         first = self.peek(inside, opened)
         if first == "{":
             return self.members(depth)
@@ -178,7 +180,9 @@ class _Reader:
         match = _NUMBER.match(self.text, self.at)
         if not match:
             self.at += 1
-            self.fail("Unexpected character: expected digit (0-9) to follow minus sign, for valid numeric value", self.at)
+            self.fail(
+                "Unexpected character: expected digit (0-9) to follow minus sign, for valid numeric value", self.at
+            )
         end = match.end()
         if match[0] in ("0", "-0") and self.text[end : end + 1].isdigit():
             self.fail("Invalid numeric value: Leading zeroes not allowed", end)

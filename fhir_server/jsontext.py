@@ -1,8 +1,8 @@
 """JSON as HAPI reads and writes it: decimals keep their digits, broken text is refused in Jackson's words.
 
 Strict text goes through the standard library's C scanner. Only what that refuses, single quotes and errors, is read
-again by `jsonlenient`, which knows where it is and what Jackson would say. A value with a point or an exponent becomes a
-`Number`, its plain decimal text; whole numbers are `int`.
+again by `jsonlenient`, which knows where it is and what Jackson would say. A value with a point or an exponent becomes
+a `Number`, its plain decimal text; whole numbers are `int`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def number(literal: str) -> Number:
     mantissa, _, exponent = literal.lower().partition("e")
     if len(exponent) > 5 or abs(int(exponent)) + len(mantissa) > _NUMBER_LENGTH_LIMIT:
         _refuse_length(len(literal))
-    value = Decimal(literal)
-    return Number(format(abs(value) if not value else value, "f")) if value or "." in mantissa else Number("0")
+    plain = format(Decimal(literal), "f")
+    return Number(plain if plain.strip("-0.") else plain.lstrip("-"))
 
 
 def _refuse_length(length: int) -> NoReturn:
@@ -97,7 +97,9 @@ def _check_depth(text: str) -> None:
         depth += 1 if token in "[{" else -1 if token in "]}" else 0
         if depth > DEPTH_LIMIT:
             limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
-            raise JsonTextError(f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})")
+            raise JsonTextError(
+                f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})"
+            )
 
 
 def _check_characters(value: Json) -> None:
@@ -164,8 +166,10 @@ def _pretty(value: Json, margin: str) -> str:
         if not value:
             return "{ }"
         inner = margin + "  "
-        lines = [f"{quote(key)}: {_scalar(item) if type(item) not in _NESTED else _pretty(item, inner)}"
-                 for key, item in value.items()]
+        lines = [
+            f"{quote(key)}: {_scalar(item) if type(item) not in _NESTED else _pretty(item, inner)}"
+            for key, item in value.items()
+        ]
         return "{" + inner + ("," + inner).join(lines) + margin + "}"
     if kind is list:
         return "[ " + ", ".join([_pretty(item, margin) for item in value]) + " ]" if value else "[ ]"

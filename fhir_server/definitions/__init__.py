@@ -18,8 +18,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 # The lower-case types whose values are written as a JSON scalar.
 PRIMITIVES = frozenset(
-    "base64Binary boolean canonical code date dateTime decimal id instant integer markdown oid positiveInt string time "
-    "unsignedInt uri url uuid xhtml".split()
+    ("base64Binary", "boolean", "canonical", "code", "date", "dateTime", "decimal", "id", "instant", "integer")
+    + ("markdown", "oid", "positiveInt", "string", "time", "unsignedInt", "uri", "url", "uuid", "xhtml")
 )
 
 

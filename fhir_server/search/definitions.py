@@ -15,8 +15,8 @@ class SearchParameter:
     """A search parameter of one resource type.
 
     `kind` is token, string, date, quantity, number, uri, reference, composite or special; `expression` is the FHIRPath
-    of the definition; `targets` the types a reference may point to; `components` the parts of a composite, each with the
-    path below `expression`; `is_common` marks those that every type has.
+    of the definition; `targets` the types a reference may point to; `components` the parts of a composite, each with
+    the path below `expression`; `is_common` marks those that every type has.
     """
 
     name: str

@@ -1,0 +1,103 @@
+"""Narrative as HAPI keeps it: read as XML and written again in one canonical way.
+
+The writing (an empty element closes itself, `"` in text becomes `&quot;`, other entities become their character, the
+XHTML namespace is added to the `div`) is observed behaviour of HAPI FHIR 7.6.0.
+"""
+
+from __future__ import annotations
+
+import re
+from html.entities import html5
+from typing import Final
+from xml.parsers import expat
+
+from fhir_server.errors import FhirError
+
+NAMESPACE: Final = "http://www.w3.org/1999/xhtml"
+_ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
+_ATTRIBUTE = re.compile(r"=\"[^\"]*\"|='[^']*'")
+_OWN_ENTITIES: Final = frozenset(("amp;", "lt;", "gt;", "quot;", "apos;"))
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
+_ERROR: Final = "org.hl7.fhir.exceptions.FHIRFormatError: "
+
+
+def normalise(text: str) -> str:
+    """The narrative's `div`, written canonically.
+
+    Raises:
+        FhirError: 400, the text is not well-formed or its root is not `div` (HAPI itself answers 500).
+    """
+    text = text.strip()
+    if not text.startswith("<"):
+        text = f'<div xmlns="{NAMESPACE}">{text}</div>'
+    writer = _Writer(text)
+    parser = expat.ParserCreate()
+    parser.ordered_attributes = True
+    parser.buffer_text = True
+    parser.StartElementHandler = writer.start
+    parser.EndElementHandler = writer.end
+    parser.CharacterDataHandler = writer.characters
+    parser.CommentHandler = writer.comment
+    parser.StartDoctypeDeclHandler = writer.refuse_doctype
+    try:
+        # XML would make a blank of a line feed in an attribute; HAPI keeps it.
+        kept = _ATTRIBUTE.sub(lambda match: match[0].replace("\n", "&#10;"), text)
+        parser.Parse(_ENTITY.sub(_character, kept), True)
+    except expat.ExpatError as error:
+        reason = expat.errors.messages[error.code]
+        where = f"line {error.lineno} column {error.offset}"
+        raise FhirError(400, f"{_ERROR}Malformed XHTML: {reason} at {where}") from error
+    return "".join(writer.parts)
+
+
+def _character(match: re.Match[str]) -> str:
+    name = match[1]
+    return match[0] if name in _OWN_ENTITIES else html5.get(name, match[0])
+
+
+class _Writer:
+    """Writes what the parser reports; a start tag stays open until it is known whether the element is empty."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.parts: list[str] = []
+        self.is_open = False
+
+    def start(self, name: str, attributes: list[str]) -> None:
+        if not self.parts:
+            self.check_root(name)
+            if "xmlns" not in attributes[::2]:
+                attributes = [*attributes, "xmlns", NAMESPACE]
+        self.close_tag()
+        pairs = zip(attributes[::2], attributes[1::2], strict=True)
+        written = "".join(f' {key}="{value.translate(_ESCAPES)}"' for key, value in pairs)
+        self.parts.append(f"<{name}{written}")
+        self.is_open = True
+
+    def check_root(self, name: str) -> None:
+        if name != "div":
+            end = self.source.find(">") + 1
+            line = self.source.count("\n", 0, end) + 1
+            column = end - (self.source.rfind("\n", 0, end) + 1)
+            found = f"starts with 'null::{name}' not 'div' at line {line} column {column}"
+            raise FhirError(400, f"{_ERROR}Unable to Parse HTML - {found}")
+
+    def close_tag(self) -> None:
+        if self.is_open:
+            self.parts.append(">")
+            self.is_open = False
+
+    def end(self, name: str) -> None:
+        self.parts.append("/>" if self.is_open else f"</{name}>")
+        self.is_open = False
+
+    def characters(self, text: str) -> None:
+        self.close_tag()
+        self.parts.append(text.translate(_ESCAPES))
+
+    def comment(self, text: str) -> None:
+        self.close_tag()
+        self.parts.append(f"<!-- {text.strip()} -->")
+
+    def refuse_doctype(self, *_: object) -> None:
+        raise FhirError(400, f"{_ERROR}Malformed XHTML: a document type declaration is not allowed")
