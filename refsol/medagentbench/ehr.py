@@ -102,6 +102,7 @@ class NdjsonEhr:
 class HttpEhr:
     """Facts from a FHIR server: one page of 5,000 a question, each question asked once.
 
+    A server that does not answer is not asked again: every later question fails at once with the same words.
     `transport` carries the requests (httpx's own to a network by default), so that a server in this process can answer.
     """
 
@@ -122,6 +123,7 @@ class HttpEhr:
         self.base_url = base_url.rstrip("/") + "/"
         self._client = httpx.Client(transport=transport, headers=headers, verify=context, timeout=timeout)
         self._pages: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self._away: FactsError | None = None
 
     def patient(self, mrn: str) -> Patient | None:
         """The server's first patient with this identifier. Raises FactsError."""
@@ -144,10 +146,13 @@ class HttpEhr:
     def _get(self, url: str) -> dict[str, Any]:
         import httpx
 
+        if self._away is not None:
+            raise self._away
         try:
             response = self._client.get(url)
-        except httpx.HTTPError as error:
-            raise FactsError(f"{url}: no answer: {error or type(error).__name__}") from None
+        except httpx.TransportError as error:
+            self._away = FactsError(f"{url}: no answer: {str(error) or type(error).__name__}")
+            raise self._away from None
         if response.status_code != 200:
             raise FactsError(f"{url}: status {response.status_code}")
         try:

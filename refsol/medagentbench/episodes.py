@@ -46,9 +46,9 @@ class Episode:
         return tuple(Post(one.url, one.resource) for one in self.created or () if one.resource is not None)
 
 
-def read_episodes(path: Path) -> dict[str, Episode]:
-    """The first trial's episodes by task id. Raises FactsError, naming file and line."""
-    return {episode.task_id: episode for episode in _rows(path) if episode.trial == 1}
+def read_episodes(path: Path, trial: int = 1) -> dict[str, Episode]:
+    """One trial's episodes by task id. Raises FactsError, naming file and line."""
+    return {episode.task_id: episode for episode in _rows(path) if episode.trial == trial}
 
 
 def _rows(path: Path) -> Iterator[Episode]:

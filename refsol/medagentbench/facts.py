@@ -52,7 +52,7 @@ def age(ehr: Ehr, mrn: str) -> int:
 
 def labs(ehr: Ehr, mrn: str, code: str) -> list[Lab]:
     """All readings of a code in the server's order. Raises DataError where one cannot be read, FactsError."""
-    return [_lab(reading, code) for reading in ehr.observations(mrn, code)]
+    return [read_lab(reading, code) for reading in ehr.observations(mrn, code)]
 
 
 def since(found: Sequence[Lab], start: datetime) -> list[Lab]:
@@ -87,7 +87,8 @@ def mean(found: Sequence[Lab]) -> float:
     return total / len(found)
 
 
-def _lab(reading: Reading, code: str) -> Lab:
+def read_lab(reading: Reading, code: str) -> Lab:
+    """A reading with its time and value read. Raises DataError where either is missing or cannot be."""
     if reading.time is None:
         raise DataError(f"an Observation of {code} has no effectiveDateTime")
     if reading.value is None or abs(reading.value) > sys.float_info.max:

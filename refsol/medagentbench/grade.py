@@ -1,4 +1,4 @@
-"""`grade_item`: one results item and the facts in, a `Verdict` out. Pure; the same for every rule set."""
+"""`grade_item`: one results item and the facts in, a `Verdict` out. The same for every rule set, and never a crash."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def grade_item(
 def rule_on(task: Mapping[str, Any], ehr: Ehr) -> Ruling | None:
     """What `official` says of a task before any agent: the branch and the accepted answers.
 
-    None where the task or its facts do not allow a verdict. Raises FactsError.
+    None where the task or its facts do not allow a verdict.
     """
     nobody = Conduct(MISSING, (), attempted=False, spoiled=False)
     try:
         return TASKS[_type(task)](_item(task, nobody, ehr, DEFAULT_BASE, RULE_SETS["official"]))
-    except (_UngradableError, DataError):
+    except (_UngradableError, DataError, FactsError):
         return None
 
 

@@ -1,7 +1,8 @@
 """The rules of the ten task types: pure functions from an `Item` to a `Ruling`.
 
 Observed behaviour of the published grader. A task type is declared by the facts it asks of the EHR, the orders these
-make due, and the answers it accepts. The payload fields are data (`forms.Field`); where the rule sets differ, the form comes from `rules.Rules`.
+make due, and the answers it accepts. The payload's fields are data (`forms.Field`); where the rule sets differ, the
+form comes from `rules.Rules`.
 """
 
 from __future__ import annotations

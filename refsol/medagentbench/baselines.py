@@ -1,0 +1,27 @@
+"""What an agent scores that does nothing: `nop` answers `[]`, `constant` each type's most frequent right answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refsol.medagentbench.ehr import Ehr
+from refsol.medagentbench.grade import rule_on
+
+NOP_ANSWER = "[]"
+
+
+def constant_answers(tasks: Sequence[Mapping[str, Any]], ehr: Ehr) -> dict[str, str]:
+    """For each task type the answer's JSON text that is right most often without a POST; the first of equals.
+
+    Types without any right answer that needs no POST get `[]`.
+    """
+    tallies: dict[str, Counter[str]] = {}
+    for task in tasks:
+        tally = tallies.setdefault(str(task["id"]).partition("_")[0], Counter({NOP_ANSWER: 0}))
+        ruling = rule_on(task, ehr)
+        if ruling is not None and ruling.branch != "order":
+            tally.update({json.dumps(answer) for answer in ruling.accepted})
+    return {kind: max(tally, key=lambda answer: tally[answer]) for kind, tally in tallies.items()}

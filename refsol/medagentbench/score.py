@@ -1,0 +1,219 @@
+"""`grade_file`: a results file and its task set in, a `GradeReport` out: verdicts, rates, branches, baselines.
+
+An item that could not be graded is never counted right or wrong: a `Rate` gives the share of the graded items and the
+share of all. `official` is the score; other rule sets are totals beside it, with the items where they differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import InputError
+from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
+from refsol.medagentbench.ehr import Ehr
+from refsol.medagentbench.episodes import Episode, read_episodes
+from refsol.medagentbench.grade import DEFAULT_BASE, grade_item
+from refsol.medagentbench.results import ResultItem, read_results
+from refsol.medagentbench.rules import RuleName
+from refsol.medagentbench.tasks import TASKS
+from refsol.medagentbench.verdict import Verdict, ungraded
+from refsol.stats import Interval, wilson
+
+QUERY_TYPES = ("task1", "task2", "task4", "task6", "task7")
+ACTION_TYPES = ("task3", "task5", "task8", "task9", "task10")
+_TRIAL = re.compile(r"results\.(\d+)\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """How many of some items were right, wrong, or not graded."""
+
+    right: int
+    wrong: int
+    ungraded: int
+
+    @classmethod
+    def of(cls, verdicts: Iterable[Verdict]) -> Rate:
+        """Count verdicts."""
+        outcomes = [verdict.correct for verdict in verdicts]
+        return cls(outcomes.count(True), outcomes.count(False), outcomes.count(None))
+
+    @property
+    def graded(self) -> int:
+        """Right and wrong."""
+        return self.right + self.wrong
+
+    @property
+    def total(self) -> int:
+        """All items."""
+        return self.graded + self.ungraded
+
+    @property
+    def share(self) -> float | None:
+        """Right of graded, 0 to 1; None of nothing."""
+        return self.right / self.graded if self.graded else None
+
+    @property
+    def share_of_all(self) -> float | None:
+        """Right of all, 0 to 1; None of nothing."""
+        return self.right / self.total if self.total else None
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's 95 % interval of `share`."""
+        return wilson(self.right, self.graded)
+
+
+@dataclass(frozen=True, slots=True)
+class GradedItem:
+    """One item of the results file under the rules asked for; `others` are the verdicts under further rule sets."""
+
+    task_id: str
+    verdict: Verdict
+    others: dict[RuleName, Verdict]
+
+    @property
+    def type(self) -> str:
+        """The task type."""
+        return self.task_id.partition("_")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class GradeReport:
+    """What grading a results file found. `items` holds each task once, in the file's order."""
+
+    rules: RuleName
+    items: tuple[GradedItem, ...]
+    duplicates: tuple[str, ...]
+    """Task ids that stand in the file more than once; the first was graded."""
+    tasks: int
+    """How many tasks the task set has."""
+    baselines: dict[str, Rate]
+    """`nop` and `constant` on the tasks of this file, under the official rules."""
+
+    @property
+    def overall(self) -> Rate:
+        """All items."""
+        return Rate.of(item.verdict for item in self.items)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything in the file was graded."""
+        return not self.duplicates and not self.overall.ungraded
+
+    @property
+    def by_type(self) -> dict[str, Rate]:
+        """Rates by task type, in the order of the types; types without an item are left out."""
+        return {kind: rate for kind in TASKS if (rate := self._rate({kind})).total}
+
+    @property
+    def groups(self) -> dict[str, Rate]:
+        """Rates of query and action tasks."""
+        return {"query": self._rate(QUERY_TYPES), "action": self._rate(ACTION_TYPES)}
+
+    @property
+    def branches(self) -> dict[str, Rate]:
+        """Rates by what was right: answer a query, place an order, order nothing."""
+        return {
+            branch: Rate.of(item.verdict for item in self.items if item.verdict.branch == branch)
+            for branch in ("query", "order", "no order")
+        }
+
+    @property
+    def others(self) -> dict[RuleName, Rate]:
+        """Totals under the further rule sets."""
+        names = self.items[0].others if self.items else {}
+        return {name: Rate.of(item.others[name] for item in self.items) for name in names}
+
+    def differing(self, rules: RuleName) -> tuple[GradedItem, ...]:
+        """The items that a further rule set judges otherwise."""
+        return tuple(item for item in self.items if item.others[rules].correct != item.verdict.correct)
+
+    def _rate(self, kinds: Iterable[str]) -> Rate:
+        return Rate.of(item.verdict for item in self.items if item.type in kinds)
+
+
+def grade_file(
+    path: Path,
+    tasks: Sequence[Mapping[str, Any]],
+    ehr: Ehr,
+    *,
+    base: str = DEFAULT_BASE,
+    rules: RuleName = "official",
+    also: Sequence[RuleName] = (),
+) -> GradeReport:
+    """Grade a results file against its task set; `episodes.jsonl` beside it is read where it is.
+
+    Raises InputError for a file that cannot be read or belongs to another task set, FactsError for a damaged
+    `episodes.jsonl`.
+    """
+    results = read_results(path).results
+    known = {str(task["id"]): task for task in tasks}
+    _check_task_set(path, results, known)
+    episodes = _episodes_of(path)
+    first: dict[str, ResultItem] = {}
+    for item in results:
+        first.setdefault(item.task_id, item)
+    counted = [item.task_id for item in results]
+    graded = []
+    for item in first.values():
+        verdicts = {
+            name: _grade(item, known.get(item.task_id), ehr, base, name, episodes.get(item.task_id))
+            for name in dict.fromkeys((rules, *also))
+        }
+        graded.append(GradedItem(item.task_id, verdicts.pop(rules), verdicts))
+    present = [known[task_id] for task_id in first if task_id in known]
+    constants = constant_answers(tasks, ehr)
+    return GradeReport(
+        rules=rules,
+        items=tuple(graded),
+        duplicates=tuple(task_id for task_id in first if counted.count(task_id) > 1),
+        tasks=len(known),
+        baselines={
+            "nop": _baseline(present, ehr, dict.fromkeys(constants, NOP_ANSWER)),
+            "constant": _baseline(present, ehr, constants),
+        },
+    )
+
+
+def _grade(
+    item: ResultItem, task: Mapping[str, Any] | None, ehr: Ehr, base: str, rules: RuleName, episode: Episode | None
+) -> Verdict:
+    if task is None:
+        return ungraded(f"unknown task id {item.task_id!r}")
+    if _is_of_another(item, task):
+        return ungraded(f"the item is about {item.eval_MRN!r} and expects {item.expected_sol!r}: not this task")
+    history = [{"role": message.role, "content": message.content} for message in item.post_history]
+    return grade_item(task, item.answer, history, ehr, base=base, rules=rules, episode=episode)
+
+
+def _baseline(tasks: Sequence[Mapping[str, Any]], ehr: Ehr, answers: Mapping[str, str]) -> Rate:
+    return Rate.of(grade_item(task, answers[str(task["id"]).partition("_")[0]], [], ehr) for task in tasks)
+
+
+def _check_task_set(path: Path, results: Sequence[ResultItem], known: Mapping[str, Mapping[str, Any]]) -> None:
+    """All task sets share their ids: another set shows in the patients and stated answers of most items."""
+    shared = [item for item in results if item.task_id in known]
+    foreign = [item.task_id for item in shared if _is_of_another(item, known[item.task_id])]
+    if 2 * len(foreign) > len(shared):
+        raise InputError(
+            f"{path}: belongs to another task set ({len(foreign)} of {len(shared)} items name another patient or "
+            f"answer, first {foreign[0]}); name its task file with --tasks and its patient data with --ehr"
+        )
+
+
+def _is_of_another(item: ResultItem, task: Mapping[str, Any]) -> bool:
+    """Whether what the item says of its task contradicts the task; what it does not say is no evidence."""
+    mrn, sol = task.get("eval_MRN") or None, task.get("sol")
+    return bool((item.eval_MRN and item.eval_MRN != mrn) or (sol and item.expected_sol and item.expected_sol != sol))
+
+
+def _episodes_of(path: Path) -> dict[str, Episode]:
+    """The episodes beside the file: those of the first trial, or of the N-th for `results.N.json`."""
+    trial = _TRIAL.fullmatch(path.name)
+    beside = path.with_name("episodes.jsonl")
+    return read_episodes(beside, int(trial[1]) if trial else 1) if beside.exists() else {}
