@@ -1,0 +1,111 @@
+"""The figures as JSON and as HuSimpleQA's CSV form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any, get_args
+
+from refsol.simpleqa.agree import Agreement, Key
+from refsol.simpleqa.metrics import Tally, Treatment, share
+from refsol.simpleqa.score import JudgedSet, Section, in_order
+from refsol.simpleqa.verdict import Rule
+from refsol.stats import wilson
+
+_COLUMNS = ("correct", "incorrect", "not_attempted", "correct given attempted", "F-Score", "count")
+TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)
+
+
+def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings: Sequence[str]) -> dict[str, Any]:
+    """Everything known about a judged set; shares of 1, not rounded."""
+    return {
+        "model": judged.model,
+        "judges": list(judged.judges),
+        "dataset": judged.dataset,
+        "rules": rule,
+        "warnings": list(warnings),
+        "sections": [
+            {
+                "name": section.name,
+                "total": _figures(section.total),
+                "groups": {name: _figures(tally) for name, tally in section.groups.items()},
+                "calibration": asdict(section.calibration),
+            }
+            for section in sections
+        ],
+    }
+
+
+def _figures(tally: Tally) -> dict[str, Any]:
+    return {
+        "correct": share(tally.correct, tally.count),
+        "correct_interval": asdict(wilson(tally.correct, tally.count)),
+        "incorrect": share(tally.incorrect, tally.count),
+        "incorrect_interval": asdict(wilson(tally.incorrect, tally.count)),
+        "not_attempted": share(tally.not_attempted, tally.count),
+        "not_attempted_interval": asdict(wilson(tally.not_attempted, tally.count)),
+        "correct_given_attempted": tally.correct_given_attempted,
+        "correct_given_attempted_interval": asdict(wilson(tally.correct, tally.attempted)),
+        "f_score": tally.f_score,
+        "count": tally.count,
+        "rows": asdict(tally),
+        "unscored_rows": {treatment: _treated(tally.treated(treatment)) for treatment in TREATMENTS},
+    }
+
+
+def _treated(tally: Tally) -> dict[str, Any]:
+    return {
+        "correct": share(tally.correct, tally.count),
+        "correct_given_attempted": tally.correct_given_attempted,
+        "f_score": tally.f_score,
+        "count": tally.count,
+    }
+
+
+def as_csv(scored: Iterable[tuple[JudgedSet, Sequence[Section]]]) -> str:
+    """One line for each judged set, or each section of it: the total, then every group in its order."""
+    lines = [
+        (judged.model if len(sections) == 1 else f"{judged.model} [{section.name}]", section)
+        for judged, sections in scored
+        for section in sections
+    ]
+    groups = in_order(name for _, section in lines for name in section.groups)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["model", *(f"{name} {column}" for name in ("total", *groups) for column in _COLUMNS)])
+    for model, section in lines:
+        tallies = [section.total, *(section.groups.get(name, Tally()) for name in groups)]
+        writer.writerow([model, *(cell for tally in tallies for cell in _cells(tally))])
+    return out.getvalue()
+
+
+def _cells(tally: Tally) -> list[str]:
+    shares = [share(part, tally.count) for part in (tally.correct, tally.incorrect, tally.not_attempted)]
+    figures = [*shares, tally.correct_given_attempted, tally.f_score]
+    return [*(f"{figure:.4f}" for figure in figures), f"{float(tally.count)}"]
+
+
+def agreement_as_json(found: Agreement) -> dict[str, Any]:
+    """An agreement with its rows; kappa and its interval are null where they are not defined."""
+    interval = found.interval
+    return {
+        "table": [{"first": a, "second": b, "count": count} for (a, b), count in sorted(found.table.items())],
+        "labelled": found.labelled,
+        "agreement": share(found.agreed, found.labelled),
+        "kappa": _defined(found.kappa),
+        "kappa_interval": interval and {"low": _defined(interval.low), "high": _defined(interval.high)},
+        "differ": [{**_named(key), "first": one, "second": other} for key, one, other in found.differ],
+        "only_first": [_named(key) for key in found.only_first],
+        "only_second": [_named(key) for key in found.only_second],
+    }
+
+
+def _named(key: Key) -> dict[str, str]:
+    return {"id": key[0], "language": key[1]}
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,136 @@
+"""The figures of a set of verdicts, and the calibration of the confidence that the model stated.
+
+A `Tally` counts what happened to every row; figures are derived from it and never stored. Rows without a label stay in
+the denominator, so a reply that could not be read lowers the score instead of vanishing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from refsol.simpleqa.replies import last_object
+
+Treatment = Literal["left out", "as not attempted", "as wrong"]
+BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many rows came to what.
+
+    `unscored` rows were judged and have no label: they count in the denominator. The last three do not: `left_out` by
+    the rule `husimpleqa`, `judge_errors` and `unanswered` because a call failed, which is never a grade.
+    """
+
+    correct: int = 0
+    incorrect: int = 0
+    not_attempted: int = 0
+    unscored: int = 0
+    left_out: int = 0
+    judge_errors: int = 0
+    unanswered: int = 0
+
+    @property
+    def count(self) -> int:
+        """N, the denominator."""
+        return self.correct + self.incorrect + self.not_attempted + self.unscored
+
+    @property
+    def attempted(self) -> int:
+        """Rows with an answer that was judged right or wrong."""
+        return self.correct + self.incorrect
+
+    @property
+    def correct_given_attempted(self) -> float:
+        """c / (c + i); 0 where nothing was attempted."""
+        return share(self.correct, self.attempted)
+
+    @property
+    def f_score(self) -> float:
+        """2c / (2(c + i) + n), SimpleQA's F (Wei et al. 2024, section 3); 0 where nothing was labelled."""
+        return share(2 * self.correct, 2 * self.attempted + self.not_attempted)
+
+    def treated(self, treatment: Treatment) -> Tally:
+        """The same rows with the unscored ones left out, or counted as not attempted, or as wrong."""
+        match treatment:
+            case "left out":
+                return replace(self, unscored=0, left_out=self.left_out + self.unscored)
+            case "as not attempted":
+                return replace(self, unscored=0, not_attempted=self.not_attempted + self.unscored)
+            case "as wrong":
+                return replace(self, unscored=0, incorrect=self.incorrect + self.unscored)
+
+
+def share(part: int, whole: int) -> float:
+    """`part / whole`, and 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """One row of the reliability table: confidences in [low, high), the last bin closed, all as shares of 1."""
+
+    low: float
+    high: float
+    count: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How far the stated confidence can be believed, over the attempted rows; shares of 1.
+
+    `brier` is the mean squared error (Brier 1950), `ece` the expected calibration error over ten bins of equal width
+    (Naeini et al. 2015); both are None where no attempted row states a confidence. `left_out` rows state none, or one
+    outside 0 to 100. `bins` holds the bins that are not empty.
+    """
+
+    count: int
+    left_out: int
+    brier: float | None
+    ece: float | None
+    bins: tuple[Bin, ...]
+
+
+def calibrate(attempted: Iterable[tuple[float | None, bool]]) -> Calibration:
+    """Calibration of (confidence as a share of 1 or None, answered correctly) pairs."""
+    left_out = 0
+    stated: list[list[tuple[float, bool]]] = [[] for _ in range(BINS)]
+    for confidence, correct in attempted:
+        if confidence is None:
+            left_out += 1
+        else:
+            stated[min(int(confidence * BINS), BINS - 1)].append((confidence, correct))
+    bins = tuple(_bin(index, pairs) for index, pairs in enumerate(stated) if pairs)
+    count = sum(b.count for b in bins)
+    if not count:
+        return Calibration(0, left_out, None, None, ())
+    brier = math.fsum((confidence - correct) ** 2 for pairs in stated for confidence, correct in pairs) / count
+    ece = math.fsum(b.count * abs(b.confidence - b.accuracy) for b in bins) / count
+    return Calibration(count, left_out, brier, ece, bins)
+
+
+def _bin(index: int, pairs: list[tuple[float, bool]]) -> Bin:
+    confidence = math.fsum(confidence for confidence, _ in pairs) / len(pairs)
+    accuracy = sum(correct for _, correct in pairs) / len(pairs)
+    return Bin(index / BINS, (index + 1) / BINS, len(pairs), confidence, accuracy)
+
+
+def confidence_of(reply: str) -> float | None:
+    """`confidence_score` (0 to 100) of the reply's last JSON object, as a share of 1; None where there is none such."""
+    found = last_object(reply)
+    percent = _number(found.get("confidence_score")) if found else None
+    return percent / 100 if percent is not None and 0 <= percent <= 100 else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*\d{1,3}(\.\d+)?\s*%?\s*", value):
+        return float(value.replace("%", ""))
+    return None

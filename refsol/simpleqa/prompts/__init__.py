@@ -1,0 +1,129 @@
+"""Prompts as data: TOML files with a text for a language and names for placeholders; filled in one pass.
+
+The placeholders are `{question}`, `{gold}` and `{reply}`; `aliases` lets a file call them otherwise. Every other brace
+is text. What the judge sees is escaped as within a JSON string, so a reply can neither end the quotes around it nor
+hold a placeholder that would be filled in turn.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from refsol.errors import InputError
+from refsol.simpleqa.data import Variant, read_text
+
+_FOLDER = Path(__file__).parent
+_MODEL_FILES: dict[Variant, str] = {
+    "husimpleqa": "husimpleqa.toml",
+    "simpleqa": "simpleqa.toml",
+    "simpleqa-verified": "simpleqa.toml",
+    "chinese-simpleqa": "chinese-simpleqa.toml",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A text with placeholders; `aliases` maps the file's own names to `question`, `gold` and `reply`."""
+
+    text: str
+    aliases: Mapping[str, str]
+
+    @property
+    def placeholders(self) -> set[str]:
+        """Which of `question`, `gold`, `reply` the text asks for."""
+        return {self._meaning(match) for match in _pattern(self.aliases).finditer(self.text)}
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The text with every placeholder replaced by its value, in one pass over the template."""
+        return _pattern(self.aliases).sub(lambda match: values[self._meaning(match)], self.text)
+
+    def _meaning(self, match: re.Match[str]) -> str:
+        return self.aliases.get(match[1], match[1])
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrompt:
+    """How a question is put, by language."""
+
+    templates: Mapping[str, Template]
+
+    def fill(self, language: str, question: str) -> str:
+        """The message to the model. Raises KeyError for a language that the prompt does not have."""
+        return self.templates[language].fill({"question": question})
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePrompt:
+    """How an answer is put to the judge; `labels` is what the judge is asked to write."""
+
+    template: Template
+    labels: Literal["json", "letters"]
+
+    def fill(self, question: str, gold: str, reply: str) -> str:
+        """The message to the judge, every value as the inside of a JSON string, non-ASCII text as it is."""
+        values = {"question": question, "gold": gold, "reply": reply}
+        return self.template.fill({name: _escaped(value) for name, value in values.items()})
+
+
+def model_prompt(variant: Variant, path: Path | None = None) -> ModelPrompt:
+    """The project's prompt for a variant, or that of a user's file. Raises InputError where the file is none."""
+    source = path or _FOLDER / _MODEL_FILES[variant]
+    table = _load(source)
+    texts = table.get("user")
+    if not isinstance(texts, dict) or not texts or not all(isinstance(text, str) for text in texts.values()):
+        raise InputError(f"{source}: needs a table [user] with a text for each language")
+    templates = {language: Template(text, _aliases(table, source)) for language, text in texts.items()}
+    for language, template in templates.items():
+        _check(template, {"question"}, f"{source}: user.{language}")
+    return ModelPrompt(templates)
+
+
+def judge_prompt(path: Path | None = None) -> JudgePrompt:
+    """The project's judge prompt, or that of a user's file. Raises InputError where the file is none."""
+    source = path or _FOLDER / "judge.toml"
+    table = _load(source)
+    text, labels = table.get("user"), table.get("labels")
+    if not isinstance(text, str):
+        raise InputError(f"{source}: needs `user`, the text of the message to the judge")
+    if labels not in ("json", "letters"):
+        raise InputError(f'{source}: needs `labels = "json"` or `labels = "letters"`: what the judge is asked to write')
+    template = Template(text, _aliases(table, source))
+    _check(template, {"question", "gold", "reply"}, f"{source}: user")
+    return JudgePrompt(template, labels)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML ({error})") from None
+
+
+def _aliases(table: Mapping[str, Any], path: Path) -> dict[str, str]:
+    aliases = table.get("aliases", {})
+    if not isinstance(aliases, dict) or not set(aliases.values()) <= {"question", "gold", "reply"}:
+        raise InputError(f"{path}: [aliases] maps names to question, gold or reply")
+    return aliases
+
+
+def _check(template: Template, wanted: set[str], place: str) -> None:
+    if missing := sorted(wanted - template.placeholders):
+        raise InputError(f"{place} has no {{{missing[0]}}}; write it where that text belongs, or name it in [aliases]")
+    if extra := sorted(template.placeholders - wanted):
+        raise InputError(f"{place} has {{{extra[0]}}}, which the model must not see")
+
+
+def _escaped(value: str) -> str:
+    """The inside of a JSON string; half of a surrogate pair, which no endpoint takes, becomes an escape too."""
+    return json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _pattern(aliases: Mapping[str, str]) -> re.Pattern[str]:
+    names = {"question", "gold", "reply", *aliases}
+    return re.compile(r"\{(" + "|".join(sorted(map(re.escape, names))) + r")\}")

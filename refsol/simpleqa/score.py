@@ -1,0 +1,133 @@
+"""From judged rows to figures: a row's label under a rule, or a panel's majority, counted by language and group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from refsol.simpleqa.metrics import Calibration, Tally, calibrate, confidence_of
+from refsol.simpleqa.verdict import CORRECT, INCORRECT, LABELS, LETTERS, Label, Rule, read_verdict
+
+Outcome = Literal["correct", "incorrect", "not_attempted", "unscored", "left_out", "judge_errors", "unanswered"]
+
+# HuSimpleQA's eight, in the order of its published table; other groups follow in alphabetical order.
+DIMENSIONS = (
+    "language",
+    "history",
+    "life/culture/custom",
+    "education/profession",
+    "geography/place",
+    "figure",
+    "politics/policy/law",
+    "business/finance",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One answered and judged question.
+
+    `prediction` is the model's reply, None where its call failed. `judged` holds every judge's reply in the order of
+    the judges, None where that judge's call failed.
+    """
+
+    id: str
+    language: str
+    group: str
+    prediction: str | None
+    judged: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSet:
+    """One data set answered by a model and judged: what a score is computed from.
+
+    `judges` are named in the order of a row's replies; `json_labels` says that they were asked for JSON labels, not
+    letters; `warnings` holds what a reader of the figures must know.
+    """
+
+    model: str
+    judges: tuple[str, ...]
+    dataset: str
+    rows: tuple[Row, ...]
+    json_labels: bool
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The figures of one language, or of all (`name` is then `all`)."""
+
+    name: str
+    total: Tally
+    groups: Mapping[str, Tally]
+    calibration: Calibration
+
+
+_MEANINGS: dict[str, Label] = {**LETTERS, **{label: label for label in LABELS}}
+
+
+def label_of(reply: str, rule: Rule) -> Label | None:
+    """The label that `rule` reads, a letter translated, or None: nothing read, or a word that is no label."""
+    return _MEANINGS.get(read_verdict(reply, rule) or "")
+
+
+def outcome_of(row: Row, rule: Rule) -> Outcome:
+    """What the row counts as. A panel's label needs more than half of all its judges, failed calls included."""
+    if row.prediction is None:
+        return "unanswered"
+    replies = [reply for reply in row.judged if reply is not None]
+    if not replies:
+        return "judge_errors"
+    if rule == "husimpleqa" and len(row.judged) == 1 and read_verdict(replies[0], rule) is None:
+        return "left_out"
+    votes = Counter(label_of(reply, rule) for reply in replies)
+    for label in LABELS:
+        if 2 * votes[label] > len(row.judged):
+            return label
+    return "unscored"
+
+
+def score(rows: Iterable[Row], rule: Rule = "robust") -> list[Section]:
+    """The figures under `rule`: a section a language, in order of appearance, then one over all if there are several.
+
+    Groups stand in a fixed order; the eight of HuSimpleQA are all there as soon as one of them is.
+    """
+    counted = [(row, outcome_of(row, rule)) for row in rows]
+    languages = list(dict.fromkeys(row.language for row, _ in counted))
+    sections = [_section(name, [pair for pair in counted if pair[0].language == name]) for name in languages]
+    return sections if len(sections) == 1 else [*sections, _section("all", counted)]
+
+
+def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
+    """What a reader of the figures under `rule` must know besides them."""
+    warnings = list(judged.warnings)
+    if rule in ("letter", "strict") and judged.json_labels:
+        warnings.append(
+            f"{judged.dataset}: the judge was asked for JSON labels, and the rules {rule} look for a letter:"
+            " under `letter`, CORRECT is read as C (not attempted) and NOT_ATTEMPTED as A (correct)"
+        )
+    return warnings
+
+
+def in_order(groups: Iterable[str]) -> list[str]:
+    """The groups in their fixed order: HuSimpleQA's eight, all of them if one is there, then the others by name."""
+    names = set(groups)
+    known = DIMENSIONS if names & set(DIMENSIONS) else ()
+    return [*known, *sorted(names - set(known))]
+
+
+def _section(name: str, counted: Sequence[tuple[Row, Outcome]]) -> Section:
+    counts: dict[str, Counter[str]] = {}
+    for row, outcome in counted:
+        counts.setdefault(row.group, Counter())[outcome] += 1
+    groups = {group: Tally(**counts.get(group, Counter())) for group in in_order(counts)}
+    attempted = (
+        (confidence_of(row.prediction or ""), outcome == CORRECT)
+        for row, outcome in counted
+        if outcome in (CORRECT, INCORRECT)
+    )
+    total: Counter[str] = Counter(outcome for _, outcome in counted)
+    return Section(name, Tally(**total), groups, calibrate(attempted))

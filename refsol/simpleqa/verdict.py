@@ -1,0 +1,171 @@
+"""What a judge's reply says, under the published rules and under one that loses nothing.
+
+A rule is a pure function of the reply. `robust` knows three forms in a fixed order and reads only what the judge states
+as its verdict; where that is not one label, it reads nothing, and the row is shown as unparsed rather than guessed.
+The others repeat what the published runners do (observed behaviour), mistakes included.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Literal, get_args
+
+from refsol.simpleqa.replies import json_stretches, strip_reasoning
+
+Rule = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+Label = Literal["correct", "incorrect", "not_attempted"]
+CORRECT: Final = "correct"
+INCORRECT: Final = "incorrect"
+NOT_ATTEMPTED: Final = "not_attempted"
+LABELS: tuple[Label, ...] = get_args(Label)
+LETTERS: dict[str, Label] = {"A": CORRECT, "B": INCORRECT, "C": NOT_ATTEMPTED}
+
+_QUOTE = "[\"'`“”„‟‘’‚«»]"
+# Longer spellings first: INCORRECT holds CORRECT. A label's neighbours are no letters: `correctly` is none.
+_LABEL = re.compile(
+    r"(?<![^\W_])(?:(?P<not_attempted>not[\s_-]*attempted)"
+    r"|(?P<incorrect>in[_-]?correct|not[\s_-]*correct)"
+    r"|(?P<correct>correct))(?![^\W_])",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(r"\b(?:not|never|no|hardly|partly|partially|\w+n['’]t)\b", re.IGNORECASE)
+# In an object that is no whole JSON: cut off, or with quotes that are not JSON's, or with none. An apostrophe ends a
+# value only where the object goes on after it.
+_LOOSE_VALUE = "|".join(
+    (
+        r"\[[^\]}\n]*",
+        r'["“”„‟`«»][^"“”„‟`«»\n]*',
+        r"['‘’‚](?:(?!['‘’]\s*[,}\]])[^\n])*",
+        r"[^,}\n]*",
+    )
+)
+_LOOSE_OBJECT = re.compile(
+    rf"[{{,]\s*(?:{_QUOTE}\s*)?evaluation\s*(?:{_QUOTE}\s*)?:\s*(?P<value>{_LOOSE_VALUE})", re.IGNORECASE
+)
+# The value may stand on the next line; it is looked at, not consumed, for a next anchor may stand there instead.
+_ANCHORED = re.compile(
+    rf"^(?:[ \t*#>-]|{_QUOTE})*(?:evaluation|grade|verdict)(?:[ \t*]|{_QUOTE})*[:：](?=[\s*]*(?P<value>.*))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DECORATION = " \t\r\n\f\v*.()"
+
+
+def read_verdict(reply: str, rule: Rule = "robust") -> str | None:
+    """The label that `rule` reads in a judge's reply, or None where it reads nothing.
+
+    `robust` gives one of `LABELS`. `husimpleqa` and `husimpleqa-v1` give the value lower-cased, whatever it says.
+    `letter` and `strict` give A, B or C, also for an empty reply. Raises KeyError for a rule that is not in `RULES`.
+    """
+    return _READERS[rule](reply)
+
+
+def _robust(reply: str) -> str | None:
+    text = strip_reasoning(reply)
+    for form in (_in_objects, _anchored):
+        values = list(form(text))
+        if values:
+            return _one_label(values[-1])
+    return _bare(text)
+
+
+def _in_objects(text: str) -> Iterator[Any]:
+    """Every value of a key `evaluation`, in the order of the text: of whole objects first looked at as JSON."""
+    if "evaluation" not in text.lower():
+        return
+    covered = 0
+    for stretch in json_stretches(text):
+        yield from _loose(text, covered, stretch.start)
+        if stretch.value is not None:
+            yield from _evaluations(stretch.value)
+        covered = stretch.end
+    yield from _loose(text, covered, len(text))
+
+
+def _loose(text: str, start: int, end: int) -> Iterator[str]:
+    """Values of a key `evaluation` between two places, an object's last stretch possibly reaching over the end."""
+    place = start
+    while (match := _LOOSE_OBJECT.search(text, place)) and match.start() < end:
+        yield match["value"]
+        place = match.end()
+
+
+def _evaluations(value: Any) -> Iterator[Any]:
+    # A stack of our own: what the decoder accepts may be nested deeper than recursion here should go.
+    pending = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            for key, inner in node.items():
+                if key.strip().lower() == "evaluation":
+                    yield inner
+            pending.extend(reversed(node.values()))
+        elif isinstance(node, list):
+            pending.extend(reversed(node))
+
+
+def _anchored(text: str) -> Iterator[str]:
+    """Values of lines that begin with `evaluation:`, `grade:` or `verdict:`, as far as they state a label or letter."""
+    for match in _ANCHORED.finditer(text):
+        value = match["value"]
+        if _LABEL.search(value) or value.strip(_DECORATION) in LETTERS:
+            yield value
+
+
+def _bare(text: str) -> str | None:
+    core = text.strip(_DECORATION)
+    match = _LABEL.fullmatch(core)
+    return match.lastgroup if match else LETTERS.get(core)
+
+
+def _one_label(value: Any) -> str | None:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, str):
+        return None
+    if value.strip(_DECORATION) in LETTERS:
+        return LETTERS[value.strip(_DECORATION)]
+    matches = list(_LABEL.finditer(value))
+    if len({match.lastgroup for match in matches}) != 1:
+        return None
+    label = matches[0].lastgroup
+    if label == CORRECT and _NEGATION.search(value, 0, matches[0].start()):
+        return None
+    return label
+
+
+def _husimpleqa(reply: str) -> str | None:
+    match = re.search(r'"evaluation": "(.*?)"', reply)
+    return match[1].lower() if match else None
+
+
+def _husimpleqa_v1(reply: str) -> str | None:
+    text = reply.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    label = value.get("evaluation") if isinstance(value, dict) else None
+    return label.lower() if isinstance(label, str) else None
+
+
+def _letter(reply: str) -> str:
+    match = re.search("[ABC]", reply)
+    return match[0] if match else "C"
+
+
+def _strict(reply: str) -> str:
+    match = re.search(r"\b[ABC]\b", reply)
+    return match[0] if match else "C"
+
+
+_READERS: dict[Rule, Callable[[str], str | None]] = {
+    "robust": _robust,
+    "husimpleqa": _husimpleqa,
+    "husimpleqa-v1": _husimpleqa_v1,
+    "letter": _letter,
+    "strict": _strict,
+}
