@@ -6,6 +6,10 @@ one episode and names whose failure it was (its `status` goes into the journal);
 
 from __future__ import annotations
 
+from typing import Literal
+
+EpisodeStatus = Literal["model_error", "context_limit", "fhir_error"]
+
 
 class MedagentError(Exception):
     """Root of medagent's errors."""
@@ -18,7 +22,7 @@ class UserError(MedagentError):
 class EpisodeError(MedagentError):
     """Ends one episode for a reason that is not the agent's; `status` is the episode's status."""
 
-    status = "model_error"
+    status: EpisodeStatus = "model_error"
 
 
 class ModelError(EpisodeError):
@@ -28,13 +32,13 @@ class ModelError(EpisodeError):
 class ContextLimitError(EpisodeError):
     """The conversation no longer fits the model's context window."""
 
-    status = "context_limit"
+    status: EpisodeStatus = "context_limit"
 
 
 class FhirError(EpisodeError):
     """The FHIR server could not be reached, or kept failing, after the retries."""
 
-    status = "fhir_error"
+    status: EpisodeStatus = "fhir_error"
 
 
 class StopRunError(MedagentError):

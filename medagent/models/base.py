@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from medagent.models.limiter import EndpointStats
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -87,6 +89,11 @@ class ChatModel(Protocol):
     """A chat endpoint. Implementations: `openai.py` (any OpenAI-compatible server) and `scripted.py` (a double)."""
 
     name: str
+
+    @property
+    def stats(self) -> EndpointStats:
+        """What goes on at the endpoint, for the progress display."""
+        ...
 
     async def complete(
         self,
