@@ -87,7 +87,8 @@ def correlate_command(
     recorded = [one for path in imaps or () for one in zip(*_scored(path, graph, penalty, normalize), strict=True)]
     by_file = {str(path): read_items(path) for path in files}
     scored = {
-        name: join(items, recorded) if imaps else [Scored(item) for item in items] for name, items in by_file.items()
+        name: join(name, items, recorded) if imaps else [Scored(item) for item in items]
+        for name, items in by_file.items()
     }
     metrics = metric or available([one for group in scored.values() for one in group])
     tables = []

@@ -16,11 +16,13 @@ from functools import lru_cache
 from refsol.errors import InputError
 
 # Unicode's dash punctuation, the minus sign, the hyphen bullet, and the box lines that serve as dashes in Chinese.
-_DASHES = re.compile(
-    "[-\u058a\u05be\u1400\u1806\u2010-\u2015\u2043\u2212\u2500\u2501\u2e17\u2e1a\u2e3a\u2e3b\u2e40\u2e5d"
-    "\u301c\u3030\u30a0\U00010ead]+"
+_OTHER_DASHES = (
+    "\u058a\u05be\u1400\u1806\u2010-\u2015\u2043\u2212\u2500\u2501\u2e17\u2e1a\u2e3a\u2e3b\u2e40\u2e5d"
+    "\u301c\u3030\u30a0\U00010ead"
 )
+_DASHES = re.compile(f"[-{_OTHER_DASHES}]+")
 _MARKDOWN = re.compile(r"`+|\*\*+|__+")
+_UNTIDY = re.compile(f"[`*_{_OTHER_DASHES}]|--")  # one search spares most texts the substitutions
 _WRAPPED = re.compile(r"([*_])((?:(?!\1).)+)\1")  # a lone * inside a text stays: HLA-B*27
 _COMPONENT = re.compile(
     r"(?:(?:[-+*•·●▪◦‣>#]|\(?\d{1,3}[.):、\]]?)\s*){0,3}[*_]?(query|constraint|inform)[*_]?\s*([-:])(.*)", re.IGNORECASE
@@ -29,13 +31,15 @@ _NONE_WORDS = frozenset({"none", "n/a", "无", "没有"})
 _NO_VALUE = _NONE_WORDS | {"", "?", "[value]"}
 
 
+@lru_cache(maxsize=1 << 16)
 def tidy(text: str) -> str:
     """`text` as it is kept and shown: NFKC, one kind of dash, no Markdown marks, single blanks."""
     while True:
-        tidied = _MARKDOWN.sub("", _DASHES.sub("-", unicodedata.normalize("NFKC", text)))
-        tidied = " ".join(tidied.split())
-        if wrapped := _WRAPPED.fullmatch(tidied):
-            tidied = wrapped[2]
+        tidied = " ".join(unicodedata.normalize("NFKC", text).split())
+        if _UNTIDY.search(tidied):
+            tidied = " ".join(_MARKDOWN.sub("", _DASHES.sub("-", tidied)).split())
+            if wrapped := _WRAPPED.fullmatch(tidied):
+                tidied = wrapped[2]
         if tidied == text:
             return text
         text = tidied

@@ -30,8 +30,8 @@ class Scored:
     result: ImapScore | None = None
 
 
-def join(items: Sequence[Item], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
-    """Each item with its recording, found by digest.
+def join(name: str, items: Sequence[Item], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
+    """Each item of the file `name` with its recording, found by digest.
 
     Raises InputError where an item has none: the imaps were made from other texts.
     """
@@ -39,7 +39,7 @@ def join(items: Sequence[Item], recorded: Iterable[tuple[Recording, ImapScore]])
     missing = [item.id for item in items if item.digest not in by_digest]
     if missing:
         raise InputError(
-            f"no imaps for {len(missing)} of {len(items)} items (first: item {missing[0]}): the imaps were made from"
+            f"{name}: no imaps for {len(missing)} of {len(items)} items (first: item {missing[0]}): the imaps were made from"
             " other texts; make them for these with `medagent run imapscore --data`"
         )
     return [Scored(item, *by_digest[item.digest]) for item in items]

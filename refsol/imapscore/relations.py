@@ -129,7 +129,7 @@ class Chain:
 
 
 async def find_relations(finder: RelationFinder, label: Imap, response: Imap) -> dict[ValuePair, Relation]:
-    """The relation of every value pair of the terms in both imaps; `finder` is asked only where the texts differ."""
+    """The matching value pairs of the terms in both imaps; `finder` is asked only where the texts differ."""
     informed = response.informed
     pairs = [
         ValuePair(value.term, value.value, other.value)
@@ -139,4 +139,5 @@ async def find_relations(finder: RelationFinder, label: Imap, response: Imap) ->
     ]
     open_pairs = [pair for pair in pairs if not pair.same_text]
     found = await finder.find(open_pairs) if open_pairs else {}
-    return {pair: Relation.EXACT if pair.same_text else found.get(pair, Relation.UNMATCHED) for pair in pairs}
+    related = ((pair, Relation.EXACT if pair.same_text else found.get(pair, Relation.UNMATCHED)) for pair in pairs)
+    return {pair: relation for pair, relation in related if relation.matches}

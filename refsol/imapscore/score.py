@@ -7,14 +7,13 @@ where the paper leaves room (`Penalty`). A score of 0 always comes with the stat
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 from refsol.imapscore.graph import Linker
-from refsol.imapscore.imap import Imap
+from refsol.imapscore.imap import Imap, Pair
 from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import Chain, Graph, Recorded, Relation, Relations, ValuePair, find_relations
 
@@ -100,11 +99,13 @@ def score(
     shared = [term for term in labels if term in responses]
     if not shared:
         return ImapScore(_nothing_shared(label, response), Fraction(0))
-    terms = []
-    for term in shared:
-        values = [pair.value for pair in labels[term]]
-        others = [pair.value for pair in responses[term]]
-        terms.append(_score_term(labels[term][0].term, values, others, relations, penalty))
+    links: dict[str, list[Link]] = {term: [] for term in shared}
+    values, others = {pair.key for pair in label.inform}, {pair.key for pair in response.inform}
+    for pair, relation in relations.items():
+        term, value, other = pair.key
+        if relation.matches and (term, value) in values and (term, other) in others:
+            links[term].append(Link(pair, relation))
+    terms = [_score_term(labels[term], responses[term], links[term], penalty) for term in shared]
     divisor = {Normalize.NONE: 1, Normalize.LABEL: 2 * len(labels), Normalize.SHARED: 2 * len(shared)}[normalize]
     total = sum((term.value for term in terms), Fraction(0))
     return ImapScore(Status.OK, total / divisor, tuple(terms), divisor)
@@ -138,15 +139,11 @@ def _nothing_shared(label: Imap, response: Imap) -> Status:
     return Status.EMPTY_LABEL if response.inform else Status.BOTH_EMPTY
 
 
-def _score_term(
-    term: str, label: Sequence[str], response: Sequence[str], relations: Relations, penalty: Penalty
-) -> TermScore:
-    pairs = [ValuePair(term, value, other) for value in label for other in response]
-    links = [Link(pair, relation) for pair in pairs if (relation := relations.get(pair, Relation.UNMATCHED)).matches]
+def _score_term(label: Sequence[Pair], response: Sequence[Pair], links: Sequence[Link], penalty: Penalty) -> TermScore:
     return TermScore(
-        term,
-        tuple(label),
-        tuple(response),
+        label[0].term,
+        tuple(pair.value for pair in label),
+        tuple(pair.value for pair in response),
         tuple(links),
         recall=Fraction(len({link.pair.key[1] for link in links}), len(label)),
         precision=Fraction(len({link.pair.key[2] for link in links}), len(response)),
@@ -159,7 +156,7 @@ def _penalty(links: Sequence[Link], penalty: Penalty) -> Fraction:
         return Fraction(0)
     if penalty is Penalty.BEST:
         links = _best(links)
-    contained = Counter(link.relation for link in links)[Relation.CONTAINMENT]
+    contained = sum(link.relation is Relation.CONTAINMENT for link in links)
     if penalty is Penalty.COUNT:
         return Fraction(contained)
     return Fraction(contained, len(links)) if links else Fraction(0)

@@ -150,6 +150,6 @@ def test_imaps_of_other_items_are_refused() -> None:
     assert first.recording is not None
     assert first.result is not None
     recorded = [(first.recording, first.result)]
-    assert join([first.item], recorded) == [first]
-    with pytest.raises(InputError, match=r"no imaps for 1 of 2 items \(first: item 2\)"):
-        join([first.item, second.item], recorded)
+    assert join("f", [first.item], recorded) == [first]
+    with pytest.raises(InputError, match=r"f: no imaps for 1 of 2 items \(first: item 2\)"):
+        join("f", [first.item, second.item], recorded)

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from medagent.cli.imapscore import app
+from medagent.errors import UserError
+from refsol.errors import InputError
+
+DATA = Path(str(files("refsol.imapscore") / "data"))
+IMAPS, ITEMS, GRAPH = (str(DATA / name) for name in ("imaps.jsonl", "items.jsonl", "graph.tsv"))
+
+
+def medagent(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, arguments)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def test_score_prints_every_item_and_the_mean() -> None:
+    lines = medagent("score", IMAPS).output.splitlines()
+    assert [line.split()[:4] for line in lines[2:5]] == [
+        ["en-2", "ok", "1.6667", "5/3"],
+        ["en-3", "ok", "1.4000", "7/5"],
+        ["en-4", "ok", "-0.3333", "-1/3"],
+    ]
+    assert lines[-1] == "mean 1.7903 over 12 of 12 items · ok 10, empty_response 1, no_shared_term 1"
+
+
+@pytest.mark.parametrize(
+    ("options", "exact"),
+    [
+        ([], "7/5"),
+        (["--penalty", "count"], "9/10"),
+        (["--penalty", "off"], "29/10"),
+        (["--penalty", "best"], "7/5"),
+        (["--normalize", "label"], "7/30"),
+        (["--normalize", "shared"], "7/20"),
+    ],
+)
+def test_json_has_one_line_an_item(options: list[str], exact: str) -> None:
+    rows = [json.loads(line) for line in medagent("score", IMAPS, "--json", *options).output.splitlines()]
+    assert len(rows) == 12
+    assert (rows[2]["id"], rows[2]["status"], rows[2]["exact"]) == ("en-3", "ok", exact)
+    assert rows[2]["terms"][1]["links"][0] == {
+        "label": "prednisone",
+        "response": "corticosteroids",
+        "relation": "b",
+    }
+
+
+def test_a_graph_relates_what_was_not_recorded(tmp_path: Path) -> None:
+    bare = [json.loads(line) for line in Path(IMAPS).read_text(encoding="utf-8").splitlines()]
+    for row in bare:
+        row.pop("relations", None)
+    path = tmp_path / "bare.jsonl"
+    path.write_text("\n".join(map(json.dumps, bare)), encoding="utf-8")
+    exact = [
+        {row["id"]: row["exact"] for row in map(json.loads, medagent(*arguments, "--json").output.splitlines())}
+        for arguments in (("score", str(path)), ("score", str(path), "--graph", GRAPH))
+    ]
+    assert (exact[0]["en-3"], exact[1]["en-3"]) == ("0", "7/5")
+    assert (exact[0]["zh-2"], exact[1]["zh-2"]) == ("2", "4")
+
+
+def test_graph_warnings_go_to_stderr(tmp_path: Path) -> None:
+    graph = tmp_path / "g.obo"
+    graph.write_text("format-version: 1.2\nontology: t\n\n[Term]\nid: A\nname: a\nis_a: B\n", encoding="utf-8")
+    result = medagent("score", IMAPS, "--json", "--graph", str(graph))
+    assert "A is_a B" in result.stderr
+    assert all(json.loads(line) for line in result.stdout.splitlines())
+
+
+def test_explain_shows_both_imaps_the_links_and_the_sum() -> None:
+    text = medagent("explain", IMAPS, "en-3").output
+    assert "Inform-department-nephrology" in text
+    assert "diagnosis: recall 1 + precision 1/2 − λ 1 = 1/2" in text
+    assert "score = 1/2 + 9/10 = 7/5 (1.4000)" in text
+    linked = next(line for line in text.splitlines() if line.startswith("ACE inhibitor"))
+    assert "c  response more specific" in linked
+    assert linked.rstrip().endswith("lisinopril")
+    divided = medagent("explain", IMAPS, "en-3", "--normalize", "label", "--penalty", "off").output
+    assert "score = (3/2 + 7/5) / 6 = 29/60 (0.4833)" in divided
+
+
+def test_explain_of_items_without_a_sum(tmp_path: Path) -> None:
+    assert "item en-7 · empty_response · 0" in medagent("explain", IMAPS, "en-7").output
+    failed = {"id": "x", "digest": "d", "question": "Query-a", "failure": "no_agreement", "reason": "label: 3 samples"}
+    path = tmp_path / "failed.jsonl"
+    path.write_text(json.dumps(failed), encoding="utf-8")
+    text = medagent("explain", str(path), "x").output
+    assert "item x · no_agreement · no score" in text
+    assert "label: 3 samples" in text
+    assert "warning: question: line 1: Query without `-?`" in text
+    assert "mean – over 0 of 1 items · no_agreement 1" in medagent("score", str(path)).output
+
+
+def test_an_unknown_item_is_one_clear_line() -> None:
+    with pytest.raises(UserError, match="no item 99"):
+        medagent("explain", IMAPS, "99")
+
+
+def test_correlate_by_file_and_on_average(tmp_path: Path) -> None:
+    copy = tmp_path / "again.jsonl"
+    copy.write_text(Path(ITEMS).read_text(encoding="utf-8"), encoding="utf-8")
+    arguments = ["--imaps", IMAPS, "--metric", "imapscore", "--metric", "rouge-l+imap", "--draws", "20"]
+    text = medagent("correlate", ITEMS, str(copy), *arguments, "--pair", "imapscore", "bleu").output
+    for title in ("spearman × 100, average", "kendall × 100, average", "again.jsonl"):
+        assert title in text.replace("\n", "")
+    assert "2 kept as 0" in text
+    assert "0 left out, no_agreement 0, extraction_failed 0" in text.replace("\n", " ")
+    assert "imapscore − bleu" in text
+    assert "rouge-2" not in text
+    assert "76.1 [" in text
+
+
+def test_correlate_without_imaps_has_the_raw_baselines() -> None:
+    text = medagent("correlate", ITEMS, "--draws", "10").output
+    assert "rouge-l" in text
+    assert "imap" not in text.replace("imapscore/data", "")
+
+
+def test_correlate_with_imaps_of_other_items(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in Path(ITEMS).read_text(encoding="utf-8").splitlines()]
+    rows[3]["Question"] += "?"
+    path = tmp_path / "items.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    with pytest.raises(InputError, match=r"items\.jsonl: no imaps for 1 of 12 items \(first: item en-4\)"):
+        medagent("correlate", str(path), "--imaps", IMAPS)
+
+
+_WITHOUT_EXTRA = """
+import sys
+for name in ("rapidfuzz", "scipy", "obonet", "rouge_score", "sacrebleu", "numpy"):
+    sys.modules[name] = None
+from medagent.cli.imapscore import app
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (["score", IMAPS], None),
+        (["explain", IMAPS, "en-1"], None),
+        (["score", IMAPS, "--graph", GRAPH], "rapidfuzz"),
+        (["correlate", ITEMS], "rouge_score"),
+    ],
+)
+def test_without_the_extra(arguments: list[str], missing: str | None) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_EXTRA, *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode == 0) is (missing is None)
+    if missing:
+        assert f"this needs the package {missing}: pip install 'medagent[imapscore]'" in " ".join(done.stderr.split())
