@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from fhir_server.hospital import catalog as c
 from fhir_server.hospital import problems as p
 from fhir_server.hospital.dice import Dice
-from fhir_server.hospital.plan import KEY_TESTS, Course, Plan
+from fhir_server.hospital.plan import DRAWN, KEY_TESTS, Plan, usual_glucose
 from fhir_server.hospital.times import DAY, at
 
 PULL = 5 * DAY
-"""For so long before its end a course is pulled towards its last value."""
+PULLED = ("MG", "K")
+"""For so long before its end a course of these is pulled towards its last value."""
+MEALS = 3.2
+"""How much wider glucose swings in diabetics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,15 @@ class Chart:
         level = test.usual + test.between * self._dice.bell()
         if self._plan.person.gender == "female" and test.code in {"HGB", "CREA", "WT"}:
             level *= 0.9
-        if self._plan.diabetic:
-            level += {"GLU": 62.0, "A1C": 2.1}.get(test.code, 0.0)
+        a1c = self._plan.courses["A1C"]
+        if self._plan.diabetic and a1c and test.code in {"A1C", "GLU"}:
+            level = a1c.value if test.code == "A1C" else usual_glucose(a1c.value)
         return level + sum(problem.shifts.get(test.code, 0.0) for problem in self._plan.problems)
 
     def readings(self) -> list[Reading]:
         """All readings, in no order of time, as charts come from a server that was loaded from many sources."""
         out = [reading for stay in self.stays for reading in self._stay(stay)]
-        for time in _visits(self._dice, self._plan):
+        for time in _visits(self._dice, self._plan, self.stays):
             out += self._visit(time)
         for code in KEY_TESTS:
             course = self._plan.courses[code]
@@ -85,12 +89,12 @@ class Chart:
     def _visit(self, time: int) -> Iterator[Reading]:
         yield from self._panel((*c.ROUND, "WT"), time, 0.0, None)
         if self._plan.setting == "new":
-            yield from self._panel(("GLU", "CREA"), time + 20, 0.0, None)
+            yield from self._panel(("GLU", "CREA"), time + DRAWN, 0.0, None)
             return
-        yield from self._panel((*c.BASIC, *c.COUNT, *c.LIVER, *c.LIPIDS, "TSH"), time + 20, 0.0, None)
-        yield from self._panel(("A1C",), time + 20, 0.0, None)
+        yield from self._panel((*c.BASIC, *c.COUNT, *c.LIVER, *c.LIPIDS, "TSH"), time + DRAWN, 0.0, None)
+        yield from self._panel(("A1C",), time + DRAWN, 0.0, None)
         if self._dice.chance(0.3):
-            yield from self._panel(("MG",), time + 20, 0.0, None)
+            yield from self._panel(("MG",), time + DRAWN, 0.0, None)
 
     def _panel(self, codes: tuple[str, ...], time: int, ill: float, acute: p.Problem | None) -> Iterator[Reading]:
         """One draw or round: the tests that are not past the end of their course and not in the future."""
@@ -100,11 +104,12 @@ class Chart:
                 continue
             test = c.LABS.get(code) or c.VITALS[code]
             shift = ill * acute.shifts.get(code, 0.0) if acute else 0.0
-            value = self._pulled(code, time, self._levels[code] + shift + test.within * self._dice.bell())
+            swing = test.within * (MEALS if code == "GLU" and self._plan.diabetic else 1.0)
+            value = self._pulled(code, time, self._levels[code] + shift + swing * self._dice.bell())
             values[code] = min(max(value, test.low), test.high)
         if "SBP" in values:
-            pressure = f"{round(values.pop('SBP'))}/{round(values.pop('DBP'))} mmHg"
-            yield Reading("BP", time, pressure, 0)
+            systolic, diastolic = values.pop("SBP"), values.pop("DBP")
+            yield Reading("BP", time, f"{round(systolic)}/{round(min(diastolic, systolic - 20))} mmHg", 0)
         if "LDL" in values:
             values["CHOL"] = values["LDL"] + values["HDL"] + values["TRIG"] / 5
         if "HGB" in values:
@@ -126,7 +131,7 @@ class Chart:
         return True
 
     def _pulled(self, code: str, time: int, value: float) -> float:
-        course: Course | None = self._plan.courses.get(code)
+        course = self._plan.courses.get(code) if code in PULLED else None
         if course is None:
             return value
         near = 1.0 - min(-course.ago - time, PULL) / PULL
@@ -145,7 +150,7 @@ class Chart:
 def _stays(dice: Dice, plan: Plan) -> list[Stay]:
     """The present stay of the admitted, and earlier ones of those who come often."""
     out = [Stay(plan.days_in, 0, plan.acute)] if plan.acute else []
-    earlier = {"admitted": (1, 4), "followed": (0, 2), "new": (0, 0)}[plan.setting]
+    earlier = {"admitted": (0, 3), "followed": (0, 2), "new": (0, 0)}[plan.setting]
     start = plan.days_in + 30
     for _ in range(dice.between(*earlier)):
         last = start + dice.between(10, 240)
@@ -155,12 +160,14 @@ def _stays(dice: Dice, plan: Plan) -> list[Stay]:
     return out
 
 
-def _visits(dice: Dice, plan: Plan) -> list[int]:
+def _visits(dice: Dice, plan: Plan, stays: list[Stay]) -> list[int]:
+    """Times of the visits, the last one first; none within a stay."""
     if plan.setting == "new":
-        return [at(dice.between(20, 700), dice.between(8, 16), dice.between(0, 38)) for _ in range(dice.between(1, 3))]
-    out = []
-    day = dice.between(15, 60)
+        return [plan.seen]
+    out = [plan.seen]
+    day = -plan.seen // DAY + dice.between(60, 150)
     while day < 1000:
-        out.append(at(day, dice.between(8, 15), dice.between(0, 38)))
-        day += dice.between(80, 190)
+        if not any(stay.last <= day <= stay.first for stay in stays):
+            out.append(at(day, dice.between(8, 15), dice.between(0, 38)))
+        day += dice.between(100, 230)
     return out

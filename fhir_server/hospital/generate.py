@@ -9,7 +9,7 @@ from fhir_server.hospital import render
 from fhir_server.hospital.chart import Chart
 from fhir_server.hospital.dice import Dice
 from fhir_server.hospital.plan import Plan, plans
-from fhir_server.hospital.times import DAY, at
+from fhir_server.hospital.times import at
 
 SEED = 20231113
 FIRST_NUMBER = 100_001
@@ -30,20 +30,34 @@ def _chart(dice: Dice, plan: Plan, number: int) -> Iterator[str]:
     mrn = plan.person.mrn
     chart = Chart(dice, plan)
     current = [*plan.problems, *([plan.acute] if plan.acute else [])]
+    starts: dict[str, int] = {}
     for problem in current:
-        onset = at(plan.days_in, 3, 20) if problem is plan.acute else at(dice.between(120, 2600), 14, 5)
+        onset = _onset(dice, plan, problem)
         yield render.condition(problem, onset, number, mrn)
         number += 1
-    names = dict.fromkeys(name for problem in current for name in problem.drugs)
-    for name in names:
-        start = at(dice.between(max(plan.days_in, 12), 700), dice.between(8, 17), dice.between(0, 59))
+        for name in problem.drugs:
+            renewed = at(dice.between(15, 500), dice.between(8, 16), dice.between(0, 59))
+            starts.setdefault(name, onset + 300 if problem is plan.acute else max(onset, renewed))
+    for name, start in starts.items():
         yield render.medication_request(p.DRUGS[name], start, number, mrn)
         number += 1
-    fitting = [done for done in p.PROCEDURES if plan.person.age >= done[2]]
+    fitting = [entry for entry in p.PROCEDURES if plan.person.age >= entry[2] + 4]
     for code, text, _ in dice.shuffled(fitting)[: dice.between(0, 4)]:
-        yield render.procedure(code, text, -dice.between(DAY, 1500 * DAY), number, mrn)
+        done = at(dice.between(12, 1500), dice.between(8, 16), dice.between(0, 59))
+        yield render.procedure(code, text, done, number, mrn)
         number += 1
     subject = render.line(render.subject(mrn))
     for reading in chart.readings():
         yield render.observation(reading, number, subject)
         number += 1
+
+
+def _onset(dice: Dice, plan: Plan, problem: p.Problem) -> int:
+    """When a problem began: with the stay, with the low level that shows it, or years ago."""
+    if problem is plan.acute:
+        return at(plan.days_in, 3, 20)
+    course = plan.courses[p.DEFICIENCIES[problem.code]] if problem.code in p.DEFICIENCIES else None
+    if course:
+        return -course.ago
+    oldest = min(4000, (plan.person.age - 16) * 365)
+    return at(dice.between(min(1010, oldest), oldest), dice.between(8, 16), dice.between(0, 59))

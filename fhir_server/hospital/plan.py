@@ -12,10 +12,14 @@ from dataclasses import dataclass
 from fhir_server.hospital import problems as p
 from fhir_server.hospital.dice import Dice
 from fhir_server.hospital.people import Person, people
-from fhir_server.hospital.times import DAY, YEAR
+from fhir_server.hospital.times import DAY, YEAR, at
 
 SETTINGS = ("admitted",) * 46 + ("followed",) * 38 + ("new",) * 16
 AGES = {"admitted": (34, 91), "followed": (26, 84), "new": (19, 58)}
+SEEN = {"admitted": (16, 90), "followed": (4, 200), "new": (20, 600)}
+"""How many days ago the last visit was, at least and at most."""
+DRAWN = 20
+"""Minutes from the vital signs of a visit to the draw."""
 KEY_TESTS = ("MG", "K", "GLU", "A1C")
 
 
@@ -29,11 +33,15 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A patient's story. `courses` has a key for each of KEY_TESTS, None where the test was never done."""
+    """A patient's story: admitted `days_in` days ago, last seen in the clinic at the time `seen`.
+
+    `courses` has a key for each of KEY_TESTS, None where the test was never done.
+    """
 
     person: Person
     setting: str
     days_in: int
+    seen: int
     problems: tuple[p.Problem, ...]
     acute: p.Problem | None
     courses: dict[str, Course | None]
@@ -41,7 +49,7 @@ class Plan:
     @property
     def diabetic(self) -> bool:
         """Whether diabetes stands on the problem list."""
-        return p.DIABETES in self.problems
+        return any(problem in p.DIABETES for problem in self.problems)
 
 
 def plans(dice: Dice) -> list[Plan]:
@@ -51,22 +59,33 @@ def plans(dice: Dice) -> list[Plan]:
     admitted = [n for n, setting in enumerate(settings) if setting == "admitted"]
     others = [n for n, setting in enumerate(settings) if setting != "admitted"]
     diabetic = _diabetics(dice, settings)
+    seen = [_office_hours(dice, *SEEN[setting]) for setting in settings]
     magnesium = _magnesium(dice, admitted, others)
-    potassium = _potassium(dice, settings, magnesium)
-    glucose = _glucose(dice, settings, diabetic)
+    potassium = _potassium(dice, settings, seen, magnesium)
     a1c = _a1c(dice, settings, diabetic)
+    glucose = _glucose(dice, settings, seen, {n: a1c[n] for n in diabetic})
     out = []
     for n, (person, setting) in enumerate(zip(persons, settings, strict=True)):
         courses = {"MG": magnesium[n], "K": potassium[n], "GLU": glucose[n], "A1C": a1c[n]}
         acute = _acute(dice, person.age) if setting == "admitted" else None
         listed = _problems(dice, person.age, setting, n in diabetic, courses)
-        out.append(Plan(person, setting, dice.between(2, 11), listed, acute, courses))
+        out.append(Plan(person, setting, dice.between(2, 11), seen[n], listed, acute, courses))
     return out
 
 
 def _diabetics(dice: Dice, settings: list[str]) -> set[int]:
     old_enough = [n for n, setting in enumerate(settings) if setting != "new"]
     return set(dice.shuffled(old_enough)[:38])
+
+
+def usual_glucose(a1c: float) -> float:
+    """Mean glucose, mg/dL, that goes with an A1c in % (the ADAG study: Nathan, Diabetes Care 2008)."""
+    return 28.7 * a1c - 46.7
+
+
+def _office_hours(dice: Dice, least: int, most: int) -> int:
+    """A time so many days ago, in the hours of the clinic."""
+    return at(dice.between(least, most), dice.between(8, 15), dice.between(0, 59))
 
 
 def _hours(dice: Dice, low: float, high: float) -> int:
@@ -85,25 +104,25 @@ def _magnesium(dice: Dice, admitted: list[int], others: list[int]) -> dict[int, 
     just_outside = (DAY + 1, DAY + 1, DAY + 15, DAY + 50, DAY + 300, 2 * DAY)
     courses += [Course(ago, dice.pick((0.9, 1.2, 1.6, 2.0, 2.2))) for ago in just_outside]
     courses += [None] * (len(admitted) - len(courses))
-    old: list[Course | None] = [Course(dice.between(9, 900) * DAY, 1.7 + 0.1 * dice.between(0, 6)) for _ in range(20)]
+    old: list[Course | None] = [Course(-_office_hours(dice, 9, 900), 1.7 + 0.1 * dice.between(0, 6)) for _ in range(20)]
     old += [None] * (len(others) - len(old))
     return dict(zip(admitted, dice.shuffled(courses), strict=True)) | dict(zip(others, dice.shuffled(old), strict=True))
 
 
-def _potassium(dice: Dice, settings: list[str], magnesium: dict[int, Course | None]) -> dict[int, Course | None]:
+def _potassium(
+    dice: Dice, settings: list[str], seen: list[int], magnesium: dict[int, Course | None]
+) -> dict[int, Course | None]:
     """Low in 14 of those with the least magnesium (the two go together) and in 4 followed patients; none in the new."""
-    out: dict[int, Course | None] = {}
     admitted = [n for n, setting in enumerate(settings) if setting == "admitted"]
     short = sorted(admitted, key=lambda n: (_level(magnesium[n]), n))
     followed = dice.shuffled([n for n, setting in enumerate(settings) if setting == "followed"])
     values = dice.shuffled([2.4, 2.5, *(2.6 + 0.1 * (n % 9) for n in range(16))])
     low = dict(zip(short[:14] + followed[:4], values, strict=True))
+    out: dict[int, Course | None] = {}
     for n, setting in enumerate(settings):
         value = low.get(n, 3.5 if n % 19 == 0 else 3.6 + 0.1 * dice.between(0, 12))
-        if setting == "new":
-            out[n] = None
-        else:
-            out[n] = Course(_hours(dice, 1, 20) if setting == "admitted" else dice.between(6, 400) * DAY, value)
+        ago = _hours(dice, 1, 20) if setting == "admitted" else -seen[n] - DRAWN
+        out[n] = None if setting == "new" else Course(ago, value)
     return out
 
 
@@ -111,21 +130,19 @@ def _level(course: Course | None) -> float:
     return course.value if course and course.ago <= DAY else 9.0
 
 
-def _glucose(dice: Dice, settings: list[str], diabetic: set[int]) -> dict[int, Course | None]:
-    """Within 24 h in most of the admitted, just outside in 6; years old or never done in the new."""
-    out: dict[int, Course | None] = {}
-    outside = dice.shuffled([n for n, setting in enumerate(settings) if setting == "admitted"])[:6]
+def _glucose(
+    dice: Dice, settings: list[str], seen: list[int], diabetics: dict[int, Course | None]
+) -> dict[int, Course | None]:
+    """Within 24 h in most of the admitted, just outside in 6; else at the last visit; never done in 9 of the new."""
+    admitted = dice.shuffled([n for n, setting in enumerate(settings) if setting == "admitted"])
+    outside = dict(zip(admitted[:6], (DAY + 1, DAY + 1, DAY + 20, DAY + 240, DAY + 900, DAY + 1500), strict=True))
     never = [n for n, setting in enumerate(settings) if setting == "new"][:9]
+    out: dict[int, Course | None] = {}
     for n, setting in enumerate(settings):
-        value = dice.between(112, 296) if n in diabetic else dice.between(78, 128)
-        if n in never:
-            out[n] = None
-        elif n in outside:
-            out[n] = Course(DAY + (1, 1, 20, 240, 900, 1500)[outside.index(n)], value)
-        elif setting == "admitted":
-            out[n] = Course(_hours(dice, 0.5, 9), value)
-        else:
-            out[n] = Course(dice.between(5, 500) * DAY, value)
+        a1c = diabetics.get(n)
+        value = usual_glucose(a1c.value) * (0.75 + dice.unit() * 0.6) if a1c else dice.between(78, 128)
+        ago = _hours(dice, 0.5, 9) if setting == "admitted" else -seen[n] - DRAWN
+        out[n] = None if n in never else Course(outside.get(n, ago), round(value))
     return out
 
 
@@ -135,17 +152,19 @@ def _a1c(dice: Dice, settings: list[str], diabetic: set[int]) -> dict[int, Cours
     known = dice.shuffled(sorted(diabetic))
     for place, n in enumerate(known):
         value = 6.4 + 0.1 * dice.between(0, 42)
-        ago = _old(dice, place) if place < 12 else YEAR - 1 if place == 12 else dice.between(4, 350) * DAY
+        ago = _old(dice, place) if place < 12 else YEAR - 1 if place == 12 else -_office_hours(dice, 4, 350)
         out[n] = Course(ago, value)
     others = dice.shuffled([n for n, s in enumerate(settings) if s != "new" and n not in diabetic])
     for place, n in enumerate(others[:20]):
-        ago = _old(dice, place + 12) if place < 10 else dice.between(10, 350) * DAY
+        ago = _old(dice, place + 12) if place < 10 else -_office_hours(dice, 10, 350)
         out[n] = Course(ago, 4.9 + 0.1 * dice.between(0, 12))
     return out
 
 
 def _old(dice: Dice, place: int) -> int:
-    return YEAR + 1 if place in (0, 12) else YEAR + 3 * DAY if place == 1 else YEAR + dice.between(15, 900) * DAY
+    """Two of the old ones are a minute too old, and one less than a day."""
+    edges = {0: YEAR + 1, 1: YEAR + 500, 12: YEAR + 1}
+    return edges.get(place) or -_office_hours(dice, 375, 1200)
 
 
 def _acute(dice: Dice, age: int) -> p.Problem:
@@ -156,11 +175,12 @@ def _problems(
     dice: Dice, age: int, setting: str, diabetic: bool, courses: dict[str, Course | None]
 ) -> tuple[p.Problem, ...]:
     weight = {"admitted": 1.3, "followed": 1.0, "new": 0.3}[setting]
-    listed = [p.DIABETES] if diabetic else []
+    a1c = courses["A1C"]
+    listed = [p.DIABETES[1 if a1c and a1c.value >= 8.5 else 0]] if diabetic else []
     listed += [c for c in p.CHRONIC if age >= c.age and dice.chance(c.share * weight)]
     if _level(courses["MG"]) <= 1.4:
         listed += [dice.pick(p.WASTING), p.LOW_MAGNESIUM]
     potassium = courses["K"]
-    if potassium and potassium.value < 3.2:
+    if potassium and potassium.value < 3.4:
         listed.append(p.LOW_POTASSIUM)
     return tuple(listed)

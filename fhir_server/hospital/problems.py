@@ -38,13 +38,15 @@ DRUGS = {
         Drug("metformin 500 MG Oral Tablet", "861007", 500, "mg", "Oral", 2),
         Drug("lisinopril 10 MG Oral Tablet", "314076", 10, "mg", "Oral", 1),
         Drug("amlodipine 5 MG Oral Tablet", "197361", 5, "mg", "Oral", 1),
-        Drug("hydrochlorothiazide 25 MG Oral Tablet", "310798", 25, "mg", "Oral", 1),
         Drug("atorvastatin 20 MG Oral Tablet", "617310", 20, "mg", "Oral", 1),
         Drug("furosemide 40 MG Oral Tablet", "313988", 40, "mg", "Oral", 2),
         Drug("omeprazole 20 MG Delayed Release Oral Capsule", "198051", 20, "mg", "Oral", 1),
         Drug("metoprolol succinate 50 MG Extended Release Oral Tablet", "866436", 50, "mg", "Oral", 1),
         Drug("apixaban 5 MG Oral Tablet", "1364445", 5, "mg", "Oral", 2),
-        Drug("warfarin sodium 5 MG Oral Tablet", "855332", 5, "mg", "Oral", 1),
+        Drug("insulin glargine 100 UNT/ML Injectable Solution", "311041", 16, "U", "Subcutaneous", 1),
+        Drug("levothyroxine sodium 0.1 MG Oral Tablet", "892246", 100, "ug", "Oral", 1),
+        Drug("ferrous sulfate 325 MG Oral Tablet", "310325", 325, "mg", "Oral", 1),
+        Drug("ceftriaxone 1000 MG Injection", "309090", 1, "g", "Intravenous", 1),
         Drug("sertraline 50 MG Oral Tablet", "312941", 50, "mg", "Oral", 1),
         Drug("gabapentin 300 MG Oral Capsule", "310431", 300, "mg", "Oral", 3),
         Drug("acetaminophen 325 MG Oral Tablet", "313782", 650, "mg", "Oral", 4),
@@ -53,27 +55,31 @@ DRUGS = {
 }
 
 CHRONIC = (
-    Problem("E11.9", "Type 2 diabetes mellitus without complications", 0.0, 30, {}, ("metformin",)),
     Problem("I10", "Essential (primary) hypertension", 0.45, 40, {"SBP": 14, "DBP": 7}, ("lisinopril", "amlodipine")),
     Problem("E78.5", "Hyperlipidemia, unspecified", 0.4, 40, {"LDL": 32, "TRIG": 55}, ("atorvastatin",)),
     Problem("N18.31", "Chronic kidney disease, stage 3a", 0.16, 55, {"CREA": 0.6, "BUN": 13, "PHOS": 0.4, "HGB": -1}),
     Problem("I50.9", "Heart failure, unspecified", 0.13, 60, {"BNP": 540, "NA": -2}, ("furosemide", "metoprolol")),
     Problem("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HR": 9}, ("apixaban",)),
     Problem("J44.9", "Chronic obstructive pulmonary disease, unspecified", 0.12, 50, {"SPO2": -3, "CO2": 3, "RR": 2}),
-    Problem("E03.9", "Hypothyroidism, unspecified", 0.1, 25, {"TSH": 2.2}),
+    Problem("E03.9", "Hypothyroidism, unspecified", 0.1, 25, {"TSH": 2.2}, ("levothyroxine",)),
     Problem("K21.9", "Gastro-esophageal reflux disease without esophagitis", 0.2, 18, {"MG": -0.1}, ("omeprazole",)),
     Problem("F32.A", "Depression, unspecified", 0.14, 18, {}, ("sertraline",)),
-    Problem("D50.9", "Iron deficiency anemia, unspecified", 0.12, 18, {"HGB": -2.6, "PLT": 50}),
+    Problem("D50.9", "Iron deficiency anemia, unspecified", 0.12, 18, {"HGB": -2.6, "PLT": 50}, ("ferrous",)),
     Problem("M17.9", "Osteoarthritis of knee, unspecified", 0.2, 50, {}, ("acetaminophen",)),
     Problem("M54.50", "Low back pain, unspecified", 0.14, 18, {}, ("acetaminophen",)),
     Problem("E66.9", "Obesity, unspecified", 0.22, 18, {"WT": 24, "TRIG": 30, "HDL": -7}),
     Problem("G62.9", "Polyneuropathy, unspecified", 0.08, 45, {}, ("gabapentin",)),
     Problem("I25.10", "Coronary artery disease of native artery", 0.14, 55, {}, ("aspirin", "atorvastatin")),
 )
-DIABETES = CHRONIC[0]
-HYPERTENSION = CHRONIC[1]
+DIABETES = (
+    Problem("E11.9", "Type 2 diabetes mellitus without complications", 0.0, drugs=("metformin",)),
+    Problem("E11.65", "Type 2 diabetes mellitus with hyperglycemia", 0.0, drugs=("metformin", "insulin")),
+)
+"""Well and badly controlled; dealt by the plan, as their A1c is."""
 LOW_MAGNESIUM = Problem("E83.42", "Hypomagnesemia", 0.0)
 LOW_POTASSIUM = Problem("E87.6", "Hypokalemia", 0.0)
+DEFICIENCIES = {LOW_MAGNESIUM.code: "MG", LOW_POTASSIUM.code: "K"}
+"""The test whose low level shows the problem."""
 WASTING = (
     Problem("F10.20", "Alcohol dependence, uncomplicated", 0.0, 18, {"AST": 48, "ALT": 26, "ALB": -0.4}),
     Problem("K50.90", "Crohn's disease, unspecified, without complications", 0.0, 18, {"CRP": 16, "HGB": -1.4}),
@@ -83,11 +89,30 @@ WASTING = (
 
 ACUTE = (
     Problem(
-        "J18.9", "Pneumonia, unspecified organism", 1, 18, {"WBC": 6.5, "CRP": 88, "TEMP": 0.9, "SPO2": -3, "RR": 4}
+        "J18.9",
+        "Pneumonia, unspecified organism",
+        1,
+        18,
+        {"WBC": 6.5, "CRP": 88, "TEMP": 0.9, "SPO2": -3, "RR": 4},
+        ("ceftriaxone",),
     ),
-    Problem("N39.0", "Urinary tract infection, site not specified", 1, 18, {"WBC": 4.0, "CRP": 42, "TEMP": 0.6}),
-    Problem("A41.9", "Sepsis, unspecified organism", 1, 18, {"WBC": 9, "LACT": 1.6, "CRP": 120, "HR": 18, "SBP": -14}),
-    Problem("L03.115", "Cellulitis of right lower limb", 1, 18, {"WBC": 4.2, "CRP": 52, "TEMP": 0.5}),
+    Problem(
+        "N39.0",
+        "Urinary tract infection, site not specified",
+        1,
+        18,
+        {"WBC": 4.0, "CRP": 42, "TEMP": 0.6},
+        ("ceftriaxone",),
+    ),
+    Problem(
+        "A41.9",
+        "Sepsis, unspecified organism",
+        1,
+        18,
+        {"WBC": 9, "LACT": 1.6, "CRP": 120, "HR": 18, "SBP": -14},
+        ("ceftriaxone",),
+    ),
+    Problem("L03.115", "Cellulitis of right lower limb", 1, 18, {"WBC": 4.2, "CRP": 52, "TEMP": 0.5}, ("ceftriaxone",)),
     Problem("N17.9", "Acute kidney failure, unspecified", 1, 40, {"CREA": 1.3, "BUN": 24, "CO2": -3}),
     Problem("K85.90", "Acute pancreatitis without necrosis or infection", 1, 18, {"WBC": 4, "CA": -0.7, "CRP": 75}),
     Problem("K92.2", "Gastrointestinal hemorrhage, unspecified", 1, 40, {"HGB": -4.2, "BUN": 12, "HR": 12}),

@@ -193,7 +193,7 @@ def _near_miss(branch: str, chart: Chart, dice: Dice) -> tuple[str, str, date]:
         givens = names.FEMALE if given in names.FEMALE else names.MALE
         given = givens[(givens.index(given) + dice.pick((-2, -1, 1, 2))) % len(givens)]
     if branch == "unknown":
-        given, family = dice.pick(names.FEMALE), family[:-1] + dice.pick("aeo")
+        given, family = dice.pick(names.FEMALE + names.MALE), dice.pick(names.FAMILIES)
     return given, family, birth
 
 

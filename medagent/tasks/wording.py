@@ -109,7 +109,8 @@ CONTEXTS: dict[str, str] = {
     "task9": (
         f'{_CLOCK} Potassium has the code "K"; low means below 3.5 mEq/L (or mmol/L). Oral potassium for replacement '
         "has the NDC 40032-917-01. Dosing rule: 10 mEq by mouth for every 0.1 mEq/L that the level lies below 3.5. A "
-        "serum potassium test has the LOINC code 2823-3. Answer with a list that holds the level, or [-1] if there is none."
+        "serum potassium test has the LOINC code 2823-3. Answer with a list that holds the level, or [-1] if there is "
+        "none."
     ),
     "task10": (
         f'{_CLOCK} HbA1c has the code "A1C"; the LOINC code to order the test is 4548-4. Answer with a list of the '
