@@ -6,12 +6,13 @@ from refsol.medagentbench.episodes import Episode, read_episodes
 from refsol.medagentbench.grade import DEFAULT_BASE, grade_item
 from refsol.medagentbench.key import KeyEhr, build_key, read_key, write_key
 from refsol.medagentbench.results import ResultItem, ResultsFile, read_results
-from refsol.medagentbench.rules import RuleName
+from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
 from refsol.medagentbench.score import GradedItem, GradeReport, Rate, grade_file
 from refsol.medagentbench.verdict import Branch, Check, Verdict
 
 __all__ = [
     "DEFAULT_BASE",
+    "RULE_SETS",
     "Branch",
     "Check",
     "Ehr",
@@ -35,5 +36,6 @@ __all__ = [
     "read_episodes",
     "read_key",
     "read_results",
+    "rule_name",
     "write_key",
 ]

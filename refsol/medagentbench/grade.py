@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from refsol.errors import FactsError, InputError
+from refsol.errors import FactsError
 from refsol.medagentbench.ehr import Ehr
 from refsol.medagentbench.episodes import Episode
 from refsol.medagentbench.facts import DataError
 from refsol.medagentbench.history import HistoryError, ends_in_attempt, extract_posts, read_turns
-from refsol.medagentbench.rules import RULE_SETS, RuleName, Rules
+from refsol.medagentbench.rules import RULE_SETS, RuleName, Rules, rule_name
 from refsol.medagentbench.tasks import TASKS, Conduct, Item, Ruling
 from refsol.medagentbench.verdict import MISSING, Check, Verdict, decide, show, ungraded
 
@@ -39,9 +39,7 @@ def grade_item(
     `episode` is the item's row of `episodes.jsonl`, which `state` needs. What cannot be graded has `correct=None` and
     a reason; the only error is InputError for an unknown rule set.
     """
-    if rules not in RULE_SETS:
-        raise InputError(f"unknown rules {rules!r}; known: {', '.join(RULE_SETS)}")
-    rule_set = RULE_SETS[rules]
+    rule_set = RULE_SETS[rule_name(rules)]
     try:
         conduct = _conduct(answer, history, rule_set, episode)
         item = _item(task, conduct, ehr, base, rule_set)

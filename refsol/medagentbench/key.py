@@ -80,7 +80,7 @@ def build_key(tasks: Sequence[Mapping[str, Any]], ehr: Ehr) -> AnswerKey:
 
 
 def write_key(path: Path, key: AnswerKey) -> None:
-    """Write a key as JSON, one fact a line, the same bytes for the same facts."""
+    """Write a key as JSON, one fact a line, the same bytes for the same facts. Raises InputError."""
     stored = _KeyFile(
         tasks=key.tasks,
         patients={mrn: None if patient is None else (patient.birth_date,) for mrn, patient in key.patients.items()},
@@ -94,7 +94,11 @@ def write_key(path: Path, key: AnswerKey) -> None:
         for name, part in stored.items()
         if isinstance(part, dict)
     ]
-    path.write_text("{\n" + ",\n".join([f'"tasks": "{key.tasks}"', *lines]) + "\n}\n", encoding="utf-8")
+    text = "{\n" + ",\n".join([f'"tasks": "{key.tasks}"', *lines]) + "\n}\n"
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def read_key(path: Path) -> AnswerKey:

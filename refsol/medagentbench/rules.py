@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from refsol.errors import InputError
 from refsol.medagentbench.facts import NOW_TEXT
 from refsol.medagentbench.forms import Form, at, contains, either, equal, optional, some, word
 
@@ -88,3 +89,11 @@ STATE = Rules(
     stored=True,
 )
 RULE_SETS: dict[RuleName, Rules] = {rules.name: rules for rules in (OFFICIAL, FAIR, STATE)}
+
+
+def rule_name(text: str) -> RuleName:
+    """The rule set's name. Raises InputError for an unknown one."""
+    for name in RULE_SETS:
+        if name == text:
+            return name
+    raise InputError(f"unknown rules {text!r}; known: {', '.join(RULE_SETS)}")

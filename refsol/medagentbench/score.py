@@ -90,8 +90,8 @@ class GradeReport:
     items: tuple[GradedItem, ...]
     duplicates: tuple[str, ...]
     """Task ids that stand in the file more than once; the first was graded."""
-    tasks: int
-    """How many tasks the task set has."""
+    absent: int
+    """How many tasks of the task set the file lacks."""
     baselines: dict[str, Rate]
     """`nop` and `constant` on the tasks of this file, under the official rules."""
 
@@ -130,8 +130,8 @@ class GradeReport:
         return {name: Rate.of(item.others[name] for item in self.items) for name in names}
 
     def differing(self, rules: RuleName) -> tuple[GradedItem, ...]:
-        """The items that a further rule set judges otherwise."""
-        return tuple(item for item in self.items if item.others[rules].correct != item.verdict.correct)
+        """The items that a further rule set judges otherwise; what either could not grade is not among them."""
+        return tuple(item for item in self.items if {item.others[rules].correct, item.verdict.correct} == {True, False})
 
     def _rate(self, kinds: Iterable[str]) -> Rate:
         return Rate.of(item.verdict for item in self.items if item.type in kinds)
@@ -172,7 +172,7 @@ def grade_file(
         rules=rules,
         items=tuple(graded),
         duplicates=tuple(task_id for task_id in first if counted.count(task_id) > 1),
-        tasks=len(known),
+        absent=len(known) - len(present),
         baselines={
             "nop": _baseline(present, ehr, dict.fromkeys(constants, NOP_ANSWER)),
             "constant": _baseline(present, ehr, constants),

@@ -1,0 +1,41 @@
+"""`medagent key build`: takes the facts that a task set's verdicts rest on, so that anyone grades offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Answer keys, for grading offline.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Answer keys, for grading offline."""
+
+
+@app.command("build")
+def build(
+    out: Annotated[Path, typer.Argument(help="Where to write the key.")],
+    tasks: Annotated[Path | None, typer.Option(help="A task file; by default the data set's.")] = None,
+    dataset: Annotated[str, typer.Option(help="synthetic, or official once it is imported.")] = "synthetic",
+    version: Annotated[str, typer.Option(help="v1 or v2 of the data set.")] = "v2",
+    fhir: Annotated[str | None, typer.Option(help="Facts from a FHIR server's base URL.")] = None,
+    ehr: Annotated[Path | None, typer.Option(help="Facts from an NDJSON file of FHIR resources.")] = None,
+) -> None:
+    """Build the answer key of a task set from a FHIR server or a file.
+
+    Example: medagent key build key.json --dataset official --fhir http://localhost:8080/fhir/
+    """
+    from medagent.errors import UserError
+    from medagent.results import grading
+    from medagent.tasks.dataset import load_dataset, load_tasks_file
+    from refsol.medagentbench import build_key, write_key
+
+    if fhir is None and ehr is None:
+        raise UserError("say where the facts come from: --fhir URL or --ehr FILE.ndjson")
+    task_set = load_tasks_file(tasks) if tasks else load_dataset(dataset, version)
+    answers = build_key(grading.items(task_set), grading.facts(task_set, fhir=fhir, ehr=ehr, key=None))
+    write_key(out, answers)
+    print(f"{out}: {len(answers.patients)} patients and {len(answers.readings)} series for {len(task_set.tasks)} tasks")

@@ -1,0 +1,72 @@
+"""What `medagent grade` works out before it grades: the task set a results file belongs to, and the facts for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from medagent.errors import UserError
+from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
+from refsol.medagentbench import Ehr, KeyEhr, NdjsonEhr, read_results
+
+
+def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
+    """The task file that is named; else the data set that is named or that `run.json` names (`synthetic` where
+    neither does), in the results file's version. Raises UserError, InputError.
+    """
+    settings = _settings(results.with_name("run.json"))
+    if tasks_file is not None:
+        found = load_tasks_file(tasks_file)
+    else:
+        version = read_results(results).version
+        if version not in VERSIONS:
+            raise UserError(f"{results}: version {version!a} is no data set's; name its task file with --tasks")
+        found = load_dataset(dataset or settings.get("dataset") or "synthetic", version)
+    if settings.get("tasks-digest") not in (None, found.digest):
+        raise UserError(
+            f"{results}: run.json beside it says that the run had another task set than {found.path}; "
+            "name its task file with --tasks and its patient data with --ehr"
+        )
+    return found
+
+
+def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Ehr:
+    """The facts from the one place that is named, or from the data set's key. Raises UserError, InputError."""
+    named = {"--fhir": fhir, "--ehr": ehr, "--key": key}
+    if sum(value is not None for value in named.values()) > 1:
+        raise UserError(f"only one of {', '.join(named)} can say where the facts come from")
+    if fhir is not None:
+        from medagent.ehr.facts import http_facts
+        from medagent.medagentbench.config import fhir_token
+
+        token = fhir_token()
+        return http_facts(fhir, {"Authorization": f"Bearer {token}"} if token else {}, None)
+    if ehr is not None:
+        if not ehr.is_file():
+            raise UserError(f"{ehr}: is no file")
+        return NdjsonEhr(ehr)
+    path = key or dataset.key
+    if path is None:
+        raise UserError(f"{dataset.path}: no answer key comes with this task set; name --key, --ehr or --fhir")
+    facts = KeyEhr(path)
+    facts.check(items(dataset))
+    return facts
+
+
+def items(dataset: Dataset) -> list[dict[str, Any]]:
+    """The tasks as a grader reads them."""
+    return [task.model_dump() for task in dataset.tasks]
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The settings in `run.json`; nothing where there is none. Raises UserError for a damaged one."""
+    if not path.exists():
+        return {}
+    try:
+        settings = json.loads(path.read_bytes())["settings"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: is damaged; move it away to grade without it")
+    return settings
