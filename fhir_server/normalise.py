@@ -62,7 +62,7 @@ class _Field:
         self.key = key
         self.place = place
         self.many = element.many
-        self.is_primitive = declared.name in definitions.PRIMITIVES
+        self.is_primitive = definitions.is_primitive(declared.name)
         self.clean_one = _cleaner(key, declared.name, element.codes, owner)
         self.clean: Cleaner = _list_cleaner(self.clean_one) if element.many else _first_cleaner(self.clean_one)
 
@@ -201,7 +201,7 @@ def _cleaner(key: str, type_name: str, codes: str | None, owner: str) -> Cleaner
         return _extension
     if (owner, key) == ("AuditEvent.entity", "what"):
         return _object_cleaner("Reference", "AuditEvent.entity.what")  # the one place where versions are kept
-    if type_name not in definitions.PRIMITIVES:
+    if not definitions.is_primitive(type_name):
         return _object_cleaner(type_name)
     if type_name == "xhtml":
         return lambda value: xhtml.normalise(value) if isinstance(value, str) and value.strip() else None

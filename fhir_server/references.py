@@ -68,7 +68,7 @@ def _holds_references(type_name: str) -> bool:
 def _reaches(type_name: str, seen: set[str]) -> bool:
     if type_name == "Resource":
         return True
-    if type_name in seen or type_name in _UNCHECKED or type_name in definitions.PRIMITIVES:
+    if type_name in seen or type_name in _UNCHECKED or definitions.is_primitive(type_name):
         return False
     seen.add(type_name)
     return any(

@@ -95,14 +95,14 @@ def concepts(items: list[Json]) -> Iterator[str]:
 
 
 def value_set_codes(value_set: Json, systems: Mapping[str, Json]) -> Iterator[str]:
-    """The codes of a value set that lists them or takes whole code systems."""
+    """A column for each code system of a value set: the system and the codes listed of it, or all of them."""
     for include in value_set["compose"]["include"]:
         listed = include.get("concept") or systems.get(include["system"], {}).get("concept", [])
-        yield from concepts(listed)
+        yield " ".join(dict.fromkeys([include["system"], *concepts(listed)]))
 
 
 def code_lines(package: Path) -> Iterator[str]:
-    """One line a code list: its name and its codes."""
+    """One line a code list: its name, then the codes by code system."""
     systems = {system["url"]: system for system in read_all(package, "CodeSystem")}
     value_sets = {value_set["url"]: value_set for value_set in read_all(package, "ValueSet")}
     found: dict[str, str] = {}
@@ -113,7 +113,7 @@ def code_lines(package: Path) -> Iterator[str]:
             name = bound_list(element) if "type" in element else None
             if name:
                 value_set = value_sets[element["binding"]["valueSet"].partition("|")[0]]
-                found[name] = " ".join(dict.fromkeys(value_set_codes(value_set, systems)))
+                found[name] = "\t".join(value_set_codes(value_set, systems))
     for name in sorted(found):
         yield f"{name}\t{found[name]}"
 

@@ -4,23 +4,19 @@ Three gzip files of tab-separated lines, read once and split by name; a line is 
 
 * types: name, `R` (resource) or `D` (data type), elements as `name[*]:type[|type …][=code list]`, `*` for a list and
   `Reference(Target,…)` for a reference;
-* codes: name of a code list, its codes;
+* codes: name of a code list, then for each code system its url and the codes;
 * parameters: base type, code, kind, targets, FHIRPath, then `code=path` for each component of a composite.
 """
 
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-# The lower-case types whose values are written as a JSON scalar.
-PRIMITIVES = frozenset(
-    ("base64Binary", "boolean", "canonical", "code", "date", "dateTime", "decimal", "id", "instant", "integer")
-    + ("markdown", "oid", "positiveInt", "string", "time", "unsignedInt", "uri", "url", "uuid", "xhtml")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +63,11 @@ def _types() -> dict[str, tuple[str, str]]:
     return {name: (kind, fields) for name, kind, fields in rows}
 
 
+def is_primitive(type_name: str) -> bool:
+    """Whether values of the type are JSON scalars: R4 writes just those types with a small letter."""
+    return type_name[0].islower()
+
+
 @cache
 def resource_types() -> tuple[str, ...]:
     """The names of R4's concrete resource types, sorted."""
@@ -107,14 +108,15 @@ def _element_type(text: str) -> ElementType:
 
 
 @cache
-def _code_lists() -> dict[str, frozenset[str]]:
-    rows = (line.split("\t") for line in _read("codes.txt.gz"))
-    return {name: frozenset(codes.split(" ")) for name, codes in rows}
+def _code_lines() -> dict[str, str]:
+    return {name: columns for name, _, columns in (line.partition("\t") for line in _read("codes.txt.gz"))}
 
 
-def codes(name: str) -> frozenset[str]:
-    """The codes of a closed list, by the name HAPI gives it (`AdministrativeGender`)."""
-    return _code_lists()[name]
+@cache
+def codes(name: str) -> Mapping[str, str]:
+    """The codes of a closed list, each with its code system, by HAPI's name of it (`AdministrativeGender`)."""
+    columns = (column.split(" ") for column in _code_lines()[name].split("\t"))
+    return {code: system for system, *listed in columns for code in listed}
 
 
 @cache

@@ -1,0 +1,76 @@
+"""The index rows of a resource, as HAPI FHIR 7.6.0 indexes it.
+
+For each resource type the chains of all its search parameters are sorted by their first key once; indexing looks only
+at the keys a resource has, and parameters that share a chain share the walk.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from fhir_server.jsontext import Json
+from fhir_server.search.definitions import parameters
+from fhir_server.search.emit import Emit, emitter
+from fhir_server.search.extract import Walk, compile_path
+from fhir_server.search.rows import IndexRows, TokenRow, fold
+
+# What the store itself knows of each resource, and so need not be indexed.
+_OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
+_TRUTH = re.compile(r"(\S+)\.exists\(\) and \1 != false")
+
+
+def index(resource: Json) -> IndexRows:
+    """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
+    rows = IndexRows()
+    entries = _entries(resource["resourceType"])
+    for key, value in resource.items():
+        for walk, emits in entries.get(key, ()):
+            values = walk(value)
+            if values:
+                for emit in emits:
+                    emit(rows, values)
+    for name, keys in _truths(resource["resourceType"]):
+        truth = any(resource.get(key) not in (None, False) for key in keys)
+        rows.tokens.append(TokenRow(name, "", "true" if truth else "false"))
+        rows.present.add(name)
+    if resource["resourceType"] == "CodeSystem":  # its own codes are of the system it defines
+        system = resource.get("url", "")
+        rows.tokens = [row._replace(system=system) if row.parameter == "code" else row for row in rows.tokens]
+    for name in ("tokens", "strings", "dates", "quantities"):
+        found = getattr(rows, name)
+        if len(found) > 1:
+            setattr(rows, name, list(dict.fromkeys(found)))
+    if len(rows.references) > 1:
+        rows.references = sorted(set(rows.references))
+    return rows
+
+
+@cache
+def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Emit]]]]:
+    """By first key: how to walk to the values, and what makes rows of them."""
+    found: dict[str, dict[object, tuple[Walk, list[Emit]]]] = {}
+    for parameter in parameters(resource_type).values():
+        if parameter.name in _OF_THE_STORE:
+            continue
+        for chain in compile_path(parameter.expression, resource_type):
+            emit = emitter(parameter, chain)
+            if emit is not None:
+                shared = found.setdefault(chain.keys[0], {})
+                shared.setdefault((chain.keys, chain.filters), (chain.walk(), []))[1].append(emit)
+    return {key: list(entries.values()) for key, entries in found.items()}
+
+
+@cache
+def _truths(resource_type: str) -> list[tuple[str, list[str]]]:
+    """Parameters of the form `x.exists() and x != false`, which are true or false for every resource, with x's keys."""
+    found = []
+    for parameter in parameters(resource_type).values():
+        truth = _TRUTH.fullmatch(parameter.expression)
+        if truth:
+            found.append((parameter.name, [chain.keys[0] for chain in compile_path(truth[1], resource_type)]))
+    return found
+
+
+__all__ = ["fold", "index"]
