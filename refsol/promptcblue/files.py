@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,55 +51,64 @@ def parse_file(predictions: Path, results: Path) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
-def read_checked(
-    results: Path, gold: Path, tasks: Sequence[Task]
-) -> tuple[Structured, Structured, tuple[Problem, ...]]:
-    """The predicted answers, the gold and the warnings. Raises ProblemsError with all that is wrong in both files."""
-    predicted_value, problems = _read(results)
-    gold_value, gold_problems = _read(gold)
-    problems += gold_problems
-    partial = len(tasks) < len(TASKS)
-    sound = {
-        path: {task.name for task in tasks if _check_task(path.name, task, value, problems, is_gold=path is gold)}
-        for path, value in ((results, predicted_value), (gold, gold_value))
-        if isinstance(value, dict)
-    }
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a structured file holds, and what was wrong or odd so far. `name` is for messages."""
+
+    name: str
+    value: Structured
+    problems: tuple[Problem, ...] = ()
+
+
+def read_structured(path: Path) -> Source:
+    """Read a results or gold file; what is wrong with it is in the source's problems."""
+    name = str(path)
+    try:
+        value = load_json(path.read_bytes().decode("utf-8-sig"))
+        if not isinstance(value, dict):
+            raise LineError("must be an object with the answers by task")
+    except OSError as error:
+        fault = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError as error:
+        fault = f"not UTF-8 at byte {error.start + 1}"
+    except LineError as error:
+        fault = str(error)
+    else:
+        extra = [task for task in value if task not in {known.name for known in TASKS}]
+        odd = (Problem(name, f"{unknown_task(task)}; it is not scored", fatal=False) for task in extra)
+        return Source(name, value, tuple(odd))
+    return Source(name, {}, (Problem(name, fault),))
+
+
+def check_pair(predicted: Source, gold: Source, tasks: Sequence[Task]) -> tuple[Problem, ...]:
+    """Hold both against the form, and the ids of one against the other; the warnings.
+
+    Raises ProblemsError with all that is wrong in both.
+    """
+    problems = [*predicted.problems, *gold.problems]
+    comparable = {task.name for task in tasks}
+    for source in (predicted, gold):
+        sound = {task.name for task in tasks if _check_task(source, task, problems, is_gold=source is gold)}
+        comparable &= sound
     for task in tasks:
-        if all(task.name in sound.get(path, ()) for path in (results, gold)):
-            wanted, given = gold_value[task.name], predicted_value[task.name]
-            place = f"{results.name}: {task.name}"
+        if task.name in comparable:
+            wanted, given = gold.value[task.name], predicted.value[task.name]
+            place = f"{predicted.name}: {task.name}"
             problems += [Problem(place, fault) for fault in _id_faults(_ids(wanted), _ids(given))]
-            if not (wanted or given or partial):
+            if not wanted and not given and len(tasks) == len(TASKS):
                 problems.append(Problem(f"{gold.name}: {task.name}", "no sample; --tasks scores the other tasks"))
     if is_fatal(problems):
         raise ProblemsError(problems)
-    return predicted_value, gold_value, tuple(problems)
+    return tuple(problems)
 
 
-def _read(path: Path) -> tuple[Any, list[Problem]]:
-    try:
-        value = load_json(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        return None, [Problem(str(path), f"cannot be read: {error.strerror}")]
-    except UnicodeDecodeError as error:
-        return None, [Problem(path.name, f"not UTF-8 at byte {error.start + 1}")]
-    except LineError as error:
-        return None, [Problem(path.name, str(error))]
-    if not isinstance(value, dict):
-        return None, [Problem(path.name, "must be an object with the answers by task")]
-    known = {task.name for task in TASKS}
-    return value, [
-        Problem(path.name, f"{unknown_task(name)}; it is not scored", fatal=False)
-        for name in value
-        if name not in known
-    ]
-
-
-def _check_task(file: str, task: Task, value: dict[str, Any], problems: list[Problem], *, is_gold: bool) -> bool:
+def _check_task(source: Source, task: Task, problems: list[Problem], *, is_gold: bool) -> bool:
     """Add what is wrong with one task of one file; whether it can be compared."""
-    place = f"{file}: {task.name}"
-    items = value.get(task.name)
-    if task.name not in value:
+    if is_fatal(source.problems):
+        return False
+    place = f"{source.name}: {task.name}"
+    items = source.value.get(task.name)
+    if task.name not in source.value:
         problems.append(Problem(place, "the task is missing"))
         return False
     if not isinstance(items, list):
@@ -110,11 +120,10 @@ def _check_task(file: str, task: Task, value: dict[str, Any], problems: list[Pro
             named = f", sample {item['sample_id']}" if isinstance(item, dict) and "sample_id" in item else ""
             problems.append(Problem(f"{place}, item {number}{named}", fault))
             sound = False
-        if task.kind is Kind.REPORT and sound:
+        if task.kind is Kind.REPORT and sound and not is_gold:
             problems += [
                 Problem(f"{place}, item {number}, sample {item['sample_id']}", f"section {name} is not scored", False)
-                for name in item["answer"]
-                if name not in REPORT_SECTIONS
+                for name in _other_sections(item["answer"])
             ]
     if sound and is_gold and task.kind is Kind.REPORT and items and not any(item["answer"] for item in items):
         problems.append(Problem(place, "no report has a section, so there is nothing to score"))
@@ -140,12 +149,18 @@ def _item_faults(task: Task, item: object, *, is_gold: bool) -> Iterator[str]:
             yield "the answer must be an object of sections"
         else:
             yield from (f"section {name} is no text" for name, text in answer.items() if not isinstance(text, str))
+            if is_gold:
+                yield from (f"section {name} is not one of the six" for name in _other_sections(answer))
     elif not isinstance(answer, str):
         yield "the answer must be a text"
     elif task.kind is Kind.CLASSES and answer.endswith("\0"):
         yield "the label ends in a NUL character"
     elif task.kind is Kind.CLASSES and is_gold and not answer:
         yield "the gold label is empty"
+
+
+def _other_sections(report: dict[str, Any]) -> list[str]:
+    return [name for name in report if name not in REPORT_SECTIONS]
 
 
 def _extraction_faults(task: Task, answer: object) -> Iterator[str]:

@@ -53,13 +53,36 @@ def parse_answer(task: str, target: str, choices: object) -> Any:
     return PARSERS[task](target, choices)
 
 
+class Line(NamedTuple):
+    """One sound line of a file: where it stands, and its JSON object."""
+
+    number: int
+    place: str
+    value: dict[str, Any]
+
+
 def parse_predictions(data: bytes) -> tuple[Structured, list[Problem]]:
     """The answers of a predictions file and everything wrong with it; the answers are whole if nothing is fatal."""
     structured: Structured = {task: [] for task in PARSERS}
+    lines, problems = read_lines(data)
+    for _, place, line in lines:
+        try:
+            answer = parse_answer(line["task_dataset"], line["target"], line["answer_choices"])
+        except LineError as error:
+            problems.append(Problem(place, str(error)))
+        else:
+            item = {"sample_id": line.get("sample_id", MISSING_ID), "answer": answer}
+            structured[line["task_dataset"]].append(item)
+    return structured, problems
+
+
+def read_lines(data: bytes, *, answered: bool = True) -> tuple[list[Line], list[Problem]]:
+    """The sound lines of a predictions file and what is wrong; with `answered` off, of a test file without targets."""
+    lines: list[Line] = []
     problems: list[Problem] = []
     seen: set[tuple[str, Any]] = set()
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        return structured, [Problem("line 1", "a JSON list; JSON lines are expected, one object a line")]
+        return lines, [Problem("line 1", "a JSON list; JSON lines are expected, one object a line")]
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), 1):
         place = f"line {number}"
         if not raw.strip():
@@ -70,24 +93,19 @@ def parse_predictions(data: bytes) -> tuple[Structured, list[Problem]]:
         except LineError as error:
             problems.append(Problem(place, str(error)))
             continue
-        sample_id = line.get("sample_id", MISSING_ID)
-        place += f", sample {sample_id}" if "sample_id" in line else ""
-        faults = list(_faults(line))
-        if not faults:
-            try:
-                answer = parse_answer(line["task_dataset"], line["target"], line["answer_choices"])
-                structured[line["task_dataset"]].append({"sample_id": sample_id, "answer": answer})
-            except LineError as error:
-                faults.append(str(error))
+        place += f", sample {line['sample_id']}" if "sample_id" in line else ""
+        faults = list(_faults(line, answered))
         problems += [Problem(place, fault) for fault in faults]
         if faults:
             continue
+        name = line["task_dataset"], line.get("sample_id", MISSING_ID)
         if "sample_id" not in line:
             problems.append(Problem(place, f"no sample_id, {MISSING_ID} is used", fatal=False))
-        elif (line["task_dataset"], sample_id) in seen:
-            problems.append(Problem(place, f"this id came before in {line['task_dataset']}, both kept", fatal=False))
-        seen.add((line["task_dataset"], sample_id))
-    return structured, problems
+        elif name in seen:
+            problems.append(Problem(place, f"this id came before in {name[0]}, both kept", fatal=False))
+        seen.add(name)
+        lines.append(Line(number, place, line))
+    return lines, problems
 
 
 def dump(structured: Structured) -> bytes:
@@ -132,11 +150,11 @@ def _read_line(raw: bytes) -> dict[str, Any]:
     return line
 
 
-def _faults(line: dict[str, Any]) -> Iterable[str]:
+def _faults(line: dict[str, Any], answered: bool) -> Iterable[str]:
     for key in REQUIRED_KEYS:
-        if key not in line:
+        if key not in line and (answered or key != "target"):
             yield f"no {key}"
-    if "target" in line and not isinstance(line["target"], str):
+    if answered and "target" in line and not isinstance(line["target"], str):
         yield "target is no text"
     if "sample_id" in line and not is_sample_id(line["sample_id"]):
         yield "sample_id is neither a text nor a whole number"
@@ -269,14 +287,13 @@ PARSERS: dict[str, Callable[[str, object], Any]] = {
 
 
 def read_predictions(path: str) -> tuple[Structured, list[Problem]]:
-    """`parse_predictions` of a file, each place with the file's name; empty tasks are warned of. Raises OSError."""
+    """`parse_predictions` of a file, each place with its path; empty tasks are warned of. Raises OSError."""
     with open(path, "rb") as file:
         structured, problems = parse_predictions(file.read())
-    name = os.path.basename(path)
-    problems = [problem._replace(place=f"{name}: {problem.place}") for problem in problems]
+    problems = [problem._replace(place=f"{path}: {problem.place}") for problem in problems]
     empty = [task for task, items in structured.items() if not items]
     if empty and not is_fatal(problems):
-        problems.append(Problem(name, f"no line of {', '.join(empty)}", fatal=False))
+        problems.append(Problem(path, f"no line of {', '.join(empty)}", fatal=False))
     return structured, problems
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
-from refsol.promptcblue.files import read_checked
+from refsol.promptcblue.files import check_pair, read_structured
 from refsol.promptcblue.metrics import (
     PRF,
     Items,
@@ -106,8 +106,9 @@ class Scores:
 
 def score_files(results: Path, gold: Path, tasks: Sequence[Task] = TASKS, *, plain: bool = False) -> Scores:
     """Check and score a results file. Raises ProblemsError (all that is wrong) or InputError."""
-    predicted, wanted, warnings = read_checked(results, gold, tasks)
-    return score(wanted, predicted, tasks, plain=plain, warnings=warnings)
+    predicted, wanted = read_structured(results), read_structured(gold)
+    warnings = check_pair(predicted, wanted, tasks)
+    return score(wanted.value, predicted.value, tasks, plain=plain, warnings=warnings)
 
 
 def score(

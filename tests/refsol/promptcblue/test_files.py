@@ -84,7 +84,7 @@ def score_changed(folder: Path, predicted: Any = GOLD, gold: Any = GOLD, **optio
 def error_of(folder: Path, predicted: Any = GOLD, gold: Any = GOLD) -> str:
     with pytest.raises(ProblemsError) as caught:
         score_changed(folder, predicted, gold)
-    return str(caught.value)
+    return str(caught.value).replace(f"{folder}/", "")
 
 
 def test_every_recorded_situation_is_here() -> None:
@@ -112,7 +112,7 @@ def test_an_extra_task_is_scored_with_a_warning(tmp_path: Path) -> None:
     scores = score_changed(tmp_path, {**GOLD, "MedQA": [], "CMeIE-V2": []})
     assert scores.to_json()["score"] == pytest.approx(recorded["score"], abs=1e-9)
     assert scores.to_json()["scoreJson"] == pytest.approx(recorded["scoreJson"], abs=1e-9)
-    assert [str(warning).split(";")[0] for warning in scores.warnings] == [
+    assert [str(warning).replace(f"{tmp_path}/", "").split(";")[0] for warning in scores.warnings] == [
         "warning: pred.json: unknown task 'MedQA'",
         "warning: pred.json: CMeIE-V2 is a task of the public 18-task edition, not of this one (16 tasks, CCKS 2023)",
     ]
@@ -168,7 +168,7 @@ def test_other_sections_of_a_report_are_not_scored_and_said_so(tmp_path: Path) -
     predicted = copy.deepcopy(GOLD)
     predicted["IMCS-V2-MRG"][0]["answer"]["其他"] = "x"
     scores = score_changed(tmp_path, predicted)
-    place = "pred.json: IMCS-V2-MRG, item 1, sample v101-12-0"
+    place = f"{tmp_path}/pred.json: IMCS-V2-MRG, item 1, sample v101-12-0"
     assert [str(warning) for warning in scores.warnings] == [f"warning: {place}: section 其他 is not scored"]
 
 
@@ -177,6 +177,13 @@ def test_a_gold_without_any_section_is_refused(tmp_path: Path) -> None:
     for item in gold["IMCS-V2-MRG"]:
         item["answer"] = {}
     assert "gold.json: IMCS-V2-MRG: no report has a section" in error_of(tmp_path, GOLD, gold)
+
+
+def test_the_gold_has_the_six_sections_only(tmp_path: Path) -> None:
+    gold = copy.deepcopy(GOLD)
+    gold["IMCS-V2-MRG"][0]["answer"]["其他"] = "x"
+    message = "gold.json: IMCS-V2-MRG, item 1, sample v101-12-0: section 其他 is not one of the six"
+    assert error_of(tmp_path, GOLD, gold) == message
 
 
 @pytest.mark.parametrize(
