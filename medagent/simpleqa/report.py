@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from refsol.simpleqa.agree import UNREAD, Agreement, Key
 from refsol.simpleqa.export import TREATMENTS
@@ -20,7 +19,7 @@ from refsol.stats import wilson
 
 _LISTED = 20
 # Wide enough for every table, where no terminal says how wide it is.
-_PIPE_WIDTH = 150
+_PIPE_WIDTH = 160
 
 
 def print_json(value: Any) -> None:
@@ -30,38 +29,47 @@ def print_json(value: Any) -> None:
 
 def print_scores(judged: JudgedSet, sections: Sequence[Section], rule: Rule) -> None:
     """Print a judged set: figures by group, the three denominators, the calibration."""
-    console = _console()
+    out = _Printer()
     for section in sections:
-        console.print(
-            _figures(
-                f"{judged.model} on {judged.dataset}, {section.name}; judge {', '.join(judged.judges)}; rules {rule}",
-                section,
-            )
+        out.line(
+            f"{judged.model} on {judged.dataset}: {section.name}, judged by {', '.join(judged.judges)}, rules {rule}"
         )
+        _print_figures(out, section)
         if rule == "robust":
-            console.print(_denominators(section.total))
-        console.print(_calibration(section.calibration))
+            _print_denominators(out, section.total)
+        _print_calibration(out, section.calibration)
 
 
-def _console() -> Console:
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(width=_PIPE_WIDTH, highlight=False)
+class _Printer:
+    """Standard output: a terminal at its width, a pipe at a width that breaks no row."""
+
+    def __init__(self) -> None:
+        console = Console(highlight=False, markup=False)
+        self._console = console if console.is_terminal else Console(width=_PIPE_WIDTH, highlight=False, markup=False)
+
+    def line(self, text: str) -> None:
+        self._console.print(text, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        table = Table()
+        for place, name in enumerate(columns):
+            table.add_column(name, justify="right" if place else "left")
+        for row in rows:
+            table.add_row(*row)
+        self._console.print(table)
 
 
-def _figures(title: str, section: Section) -> Table:
-    table = Table(title=title, title_justify="left")
-    table.add_column("group")
-    for name in ("correct", "incorrect", "not attempted", "correct given attempted", "F", "N"):
-        table.add_column(name, justify="right")
+def _print_figures(out: _Printer, section: Section) -> None:
     outside = [name for name in ("unscored", "left_out", "judge_errors", "unanswered") if getattr(section.total, name)]
-    for name in outside:
-        table.add_column(name.replace("_", " "), justify="right")
-    for group, tally in (("total", section.total), *section.groups.items()):
+    columns = ["group", "correct", "incorrect", "not attempted", "correct given attempted", "F", "N"]
+
+    def cells(name: str, tally: Tally) -> list[str]:
         shares = [_share(part, tally.count) for part in (tally.correct, tally.incorrect, tally.not_attempted)]
-        given = _share(tally.correct, tally.attempted)
-        counts = [str(getattr(tally, name)) for name in outside]
-        table.add_row(group, *shares, given, f"{tally.f_score:.4f}", str(tally.count), *counts)
-    return table
+        figures = [_share(tally.correct, tally.attempted), f"{tally.f_score:.4f}", str(tally.count)]
+        return [name, *shares, *figures, *(str(getattr(tally, field)) for field in outside)]
+
+    groups = [cells(name or "(none)", tally) for name, tally in section.groups.items()]
+    out.table([*columns, *(name.replace("_", " ") for name in outside)], [cells("total", section.total), *groups])
 
 
 def _share(part: int, whole: int) -> str:
@@ -69,54 +77,47 @@ def _share(part: int, whole: int) -> str:
     return f"{share(part, whole):.4f} ({interval.low:.3f}–{interval.high:.3f})"
 
 
-def _denominators(tally: Tally) -> Table:
-    table = Table(title=f"{tally.unscored} unscored rows", title_justify="left")
-    for name in ("counted", "correct", "correct given attempted", "F", "N"):
-        table.add_column(name, justify="left" if name == "counted" else "right")
+def _print_denominators(out: _Printer, tally: Tally) -> None:
+    out.line(f"{tally.unscored} unscored rows, counted in three ways:")
+    rows = []
     for treatment in TREATMENTS:
         treated = tally.treated(treatment)
         figures = (share(treated.correct, treated.count), treated.correct_given_attempted, treated.f_score)
-        table.add_row(treatment, *(f"{figure:.4f}" for figure in figures), str(treated.count))
-    return table
+        rows.append([treatment, *(f"{figure:.4f}" for figure in figures), str(treated.count)])
+    out.table(["unscored", "correct", "correct given attempted", "F", "N"], rows)
 
 
-def _calibration(calibration: Calibration) -> Table | Text:
-    left_out = f"{calibration.left_out} attempted rows without a confidence"
+def _print_calibration(out: _Printer, calibration: Calibration) -> None:
     if calibration.brier is None or calibration.ece is None:
-        return Text(f"no calibration: {left_out}\n")
-    table = Table(
-        title=f"calibration: Brier {calibration.brier:.4f}, ECE {calibration.ece:.4f}, {left_out}",
-        title_justify="left",
+        out.line(f"no calibration: {calibration.left_out} attempted rows, none of them with a confidence")
+        return
+    out.line(
+        f"calibration: Brier {calibration.brier:.4f}, expected calibration error {calibration.ece:.4f}"
+        f" ({calibration.left_out} attempted rows without a confidence left out)"
     )
-    for name in ("confidence", "rows", "mean confidence", "correct"):
-        table.add_column(name, justify="right")
-    for row in calibration.bins:
-        span = f"{row.low * 100:.0f}–{row.high * 100:.0f}"
-        table.add_row(span, str(row.count), f"{row.confidence:.4f}", f"{row.accuracy:.4f}")
-    return table
+    rows = [
+        [f"{row.low * 100:.0f}–{row.high * 100:.0f}", str(row.count), f"{row.confidence:.4f}", f"{row.accuracy:.4f}"]
+        for row in calibration.bins
+    ]
+    out.table(["confidence", "rows", "mean confidence", "correct"], rows)
 
 
 def print_agreement(first: str, second: str, found: Agreement) -> None:
     """Print the confusion table, the agreement with kappa, and every row where the two differ."""
-    table = Table(title=f"rows: {first}; columns: {second}", title_justify="left")
+    out = _Printer()
     names = (*LABELS, UNREAD)
-    table.add_column("")
-    for name in names:
-        table.add_column(name, justify="right")
-    for name in names:
-        table.add_row(name, *(str(found.table.get((name, other), 0)) for other in names))
+    out.line(f"rows: {first}; columns: {second}")
+    out.table(["", *names], ([name, *(str(found.table.get((name, other), 0)) for other in names)] for name in names))
     agreed = share(found.agreed, found.labelled)
-    lines = [f"agreement {agreed:.4f} ({found.agreed} of the {found.labelled} rows that both labelled)"]
+    out.line(f"agreement {agreed:.4f} ({found.agreed} of the {found.labelled} rows that both labelled)")
     if found.interval is not None:
         low, high = _number(found.interval.low), _number(found.interval.high)
-        lines.append(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high})")
+        out.line(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high})")
     for name, keys in ((first, found.only_first), (second, found.only_second)):
         if keys:
-            lines.append(f"only in {name}: {_names(keys)}")
-    lines += [f"{_name(key)}: {one} / {other}" for key, one, other in found.differ]
-    console = _console()
-    console.print(table)
-    console.print(Text("\n".join(lines)))
+            out.line(f"only in {name}: {_names(keys)}")
+    for key, one, other in found.differ:
+        out.line(f"{_name(key)}: {one} / {other}")
 
 
 def _number(value: float) -> str:

@@ -17,12 +17,13 @@ from refsol.errors import InputError
 Variant = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-UNGROUPED = "(none)"
-
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A question with its gold answer. `id` is the data set's own, or the line number where it has none."""
+    """A question with its gold answer. `id` is the data set's own, or the line number where it has none.
+
+    `group` is what the figures are broken down by, empty where the row states none.
+    """
 
     id: str
     line: int
@@ -62,7 +63,7 @@ def read_items(path: Path, variant: Variant = "husimpleqa") -> list[Item]:
                 line=line,
                 question=row[form.question],
                 answer=row[form.answer],
-                group=group.strip() if isinstance(group, str) and group.strip() else UNGROUPED,
+                group=group.strip() if isinstance(group, str) and group.strip() else "",
             )
         )
     if problems:
@@ -114,7 +115,7 @@ def csv_rows(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[in
         for row in reader:
             yield reader.line_num - sum(str(value).count("\n") for value in row.values()), row
     except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: not CSV ({error})") from None
+        raise InputError(f"{path}: line {reader.reader.line_num}: not CSV ({error})") from None
 
 
 def _problem_rows(text: str, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

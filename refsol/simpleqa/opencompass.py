@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import UNGROUPED, Item, read_text
+from refsol.simpleqa.data import Item, read_text
 from refsol.simpleqa.score import JudgedSet, Row
 
 JUDGED_BY = "_judged-by--"
@@ -56,18 +56,19 @@ def _judged_sets(folder: Path, items: Sequence[Item] | None) -> Iterator[JudgedS
         raise InputError(f"{folder}: no results for {', '.join(unjudged)}, of which {asked} has predictions")
     for dataset, parts in results.items():
         entries, replies = _matched(asked, predictions.get(dataset, {}), folder, parts)
+        warnings = tuple(_proof(folder / dataset, entries, items))
         rows = tuple(
             Row(
-                id=str(position),
+                id=items[n].id if items else str(n),
                 language=dataset,
-                group=items[position].group if items and position < len(items) else UNGROUPED,
+                group=items[n].group if items else "",
                 prediction=entry.prediction,
                 judged=(reply.prediction,),
             )
-            for position, (entry, reply) in enumerate(zip(entries, replies, strict=True))
+            for n, (entry, reply) in enumerate(zip(entries, replies, strict=True))
         )
         json_labels = any("evaluation" in str(reply.prompt) for reply in replies)
-        yield JudgedSet(model, (judge,), dataset, rows, json_labels, tuple(_proof(folder / dataset, entries, items)))
+        yield JudgedSet(model, (judge,), dataset, rows, json_labels, warnings)
 
 
 def _datasets(folder: Path) -> dict[str, dict[int | None, Path]]:

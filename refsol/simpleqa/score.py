@@ -29,8 +29,8 @@ DIMENSIONS = (
 class Row:
     """One answered and judged question.
 
-    `prediction` is the model's reply, None where its call failed. `judged` holds every judge's reply in the order of
-    the judges, None where that judge's call failed.
+    `group` is empty where the row has none. `prediction` is the model's reply, None where its call failed. `judged`
+    holds every judge's reply in the order of the judges, None where that judge's call failed.
     """
 
     id: str
@@ -93,7 +93,8 @@ def outcome_of(row: Row, rule: Rule) -> Outcome:
 def score(rows: Iterable[Row], rule: Rule = "robust") -> list[Section]:
     """The figures under `rule`: a section a language, in order of appearance, then one over all if there are several.
 
-    Groups stand in a fixed order; the eight of HuSimpleQA are all there as soon as one of them is.
+    Groups stand in a fixed order; the eight of HuSimpleQA are all there as soon as one of them is. Rows of
+    which none has a group have no groups.
     """
     counted = [(row, outcome_of(row, rule)) for row in rows]
     languages = list(dict.fromkeys(row.language for row, _ in counted))
@@ -115,6 +116,8 @@ def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
 def in_order(groups: Iterable[str]) -> list[str]:
     """The groups in their fixed order: HuSimpleQA's eight, all of them if one is there, then the others by name."""
     names = set(groups)
+    if names == {""}:
+        return []
     known = DIMENSIONS if names & set(DIMENSIONS) else ()
     return [*known, *sorted(names - set(known))]
 

@@ -1,0 +1,86 @@
+"""Two labellings compared, and files that people labelled."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from refsol.errors import InputError
+from refsol.simpleqa.agree import compare, read_labels
+from refsol.simpleqa.verdict import Label
+
+
+def _labelling(labels: list[Label | None]) -> dict[tuple[str, str], Label | None]:
+    return {(str(n), "hu"): label for n, label in enumerate(labels)}
+
+
+def test_kappa_and_the_table() -> None:
+    first = _labelling(["correct"] * 25 + ["incorrect"] * 25)
+    second = _labelling(["correct"] * 20 + ["incorrect"] * 5 + ["correct"] * 10 + ["incorrect"] * 15)
+    found = compare(first, second)
+    assert found.table == {
+        ("correct", "correct"): 20,
+        ("correct", "incorrect"): 5,
+        ("incorrect", "correct"): 10,
+        ("incorrect", "incorrect"): 15,
+    }
+    assert (found.labelled, found.agreed) == (50, 35)
+    assert found.kappa == pytest.approx(0.4)
+    assert found.interval is not None
+    assert 0 < found.interval.low < 0.4 < found.interval.high < 0.7
+    assert len(found.differ) == 15
+    assert found.differ[0] == (("20", "hu"), "correct", "incorrect")
+    assert compare(first, second) == found
+
+
+def test_rows_without_a_label_are_shown_and_not_agreed_upon() -> None:
+    found = compare(_labelling(["correct", None, None]), _labelling(["correct", None, "incorrect"]))
+    assert (found.labelled, found.agreed) == (1, 1)
+    assert found.table["unscored", "unscored"] == 1
+    assert found.differ == ((("2", "hu"), "unscored", "incorrect"),)
+    assert math.isnan(found.kappa)
+
+
+def test_nothing_labelled_has_no_interval() -> None:
+    assert compare(_labelling([None]), _labelling([None])).interval is None
+
+
+def test_rows_of_one_side_only_are_named() -> None:
+    found = compare(_labelling(["correct"]), {**_labelling(["correct"]), ("x", "hu"): "correct"})
+    assert (found.only_first, found.only_second) == ((), (("x", "hu"),))
+
+
+def test_nothing_shared_is_refused() -> None:
+    with pytest.raises(InputError, match="share no row"):
+        compare(_labelling(["correct"]), {("x", "hu"): "correct"})
+
+
+def test_files_that_people_labelled(tmp_path: Path) -> None:
+    lines = tmp_path / "labels.jsonl"
+    lines.write_text(
+        '{"id": 3, "label": "Not attempted"}\n\n{"qid": "b", "language": "en", "label": "INCORRECT"}\n{"label": ""}\n',
+        encoding="utf-8",
+    )
+    assert read_labels(lines) == {("3", ""): "not_attempted", ("b", "en"): "incorrect", ("4", ""): None}
+    table = tmp_path / "labels.csv"
+    table.write_text("id,label\r\na,correct\r\nb,\r\n", encoding="utf-8-sig")
+    assert read_labels(table) == {("a", ""): "correct", ("b", ""): None}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("l.jsonl", '{"id": "a", "label": "yes"}\n{"id": "b", "label": 1}\n', "line 1: `label` is none of"),
+        ("l.jsonl", '{"id": "a", "label": "yes"}\n{"id": "b", "label": 1}\n', "line 2: `label` is none of"),
+        ("l.jsonl", '{"id": "a", "label": "correct"}\n{"id": "a", "label": "correct"}\n', "line 2: a stands there"),
+        ("l.csv", "id,verdict\na,correct\n", "no column `label`"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_named(tmp_path: Path, name: str, text: str, message: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as raised:
+        read_labels(path)
+    assert message in str(raised.value)

@@ -1,0 +1,110 @@
+"""The four formats, and bad files: everything wrong is named with its line."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from medagent.simpleqa.load import BUNDLED
+from refsol.errors import InputError
+from refsol.simpleqa.data import Item, Variant, duplicate_ids, read_items
+from refsol.simpleqa.score import DIMENSIONS
+
+
+def _write(tmp_path: Path, text: str, name: str = "data.jsonl") -> Path:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def _lines(*rows: object) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def test_the_bundled_questions_are_five_of_each_dimension() -> None:
+    items = read_items(BUNDLED)
+    assert Counter(item.group for item in items) == dict.fromkeys(DIMENSIONS, 5)
+    assert len({item.question for item in items}) == 40
+    assert not duplicate_ids(items)
+
+
+def test_blank_lines_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
+    text = "\ufeff\n" + _lines({"question": "K?\u2028", "answer": "V", "hu_specific_dim": " saját "}) + "\n  \n"
+    assert read_items(_write(tmp_path, text)) == [Item("2", 2, "K?\u2028", "V", "saját")]
+
+
+def test_an_id_may_be_a_number_and_may_be_missing(tmp_path: Path) -> None:
+    base = {"question": "K?", "answer": "V"}
+    path = _write(tmp_path, _lines({**base, "qid": 7}, base, {**base, "qid": ""}, {**base, "qid": "x"}))
+    assert [item.id for item in read_items(path)] == ["7", "2", "3", "x"]
+
+
+def test_duplicate_ids_are_found(tmp_path: Path) -> None:
+    row = {"question": "K?", "answer": "V", "qid": "x"}
+    assert duplicate_ids(read_items(_write(tmp_path, _lines(row, {**row, "qid": "y"}, row)))) == {"x": [1, 3]}
+
+
+def test_simpleqa_csv(tmp_path: Path) -> None:
+    text = (
+        "metadata,problem,answer\r\n"
+        "\"{'topic': 'Art', 'answer_type': 'Person'}\",\"Who\r\n\"\"else\"\"?\",Nobody\r\n"
+        "\r\n"
+        "not a dictionary,Why?,Because\r\n"
+    )
+    items = read_items(_write(tmp_path, text, "data.csv"), "simpleqa")
+    assert items == [Item("2", 2, 'Who\r\n"else"?', "Nobody", "Art"), Item("5", 5, "Why?", "Because", "")]
+
+
+def test_simpleqa_verified_csv(tmp_path: Path) -> None:
+    text = "original_index,problem,answer,topic\n17,Who?,Nobody,Politics\n"
+    items = read_items(_write(tmp_path, text, "data.csv"), "simpleqa-verified")
+    assert items == [Item("17", 2, "Who?", "Nobody", "Politics")]
+
+
+def test_chinese_simpleqa(tmp_path: Path) -> None:
+    row = {"id": "a1", "primary_category": "中华文化", "secondary_category": "历史", "question": "谁？", "answer": "无"}
+    items = read_items(_write(tmp_path, _lines(row)), "chinese-simpleqa")
+    assert items == [Item("a1", 1, "谁？", "无", "中华文化")]
+
+
+def test_every_row_without_question_or_answer_is_named(tmp_path: Path) -> None:
+    rows = [{"question": "K?"}, {"answer": "V"}, {"question": "K?", "answer": "V"}, {"question": 1, "answer": " "}, {}]
+    with pytest.raises(InputError) as raised:
+        read_items(_write(tmp_path, _lines(*rows)))
+    text = str(raised.value)
+    assert "line 1: `answer` is missing" in text
+    assert "line 2: `question` is missing" in text
+    assert "line 3" not in text
+    assert "line 4: `question` is no text and `answer` is empty" in text
+    assert "line 5: `question` is missing and `answer` is missing" in text
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("data", "variant", "message"),
+    [
+        (b'{"question": "K?", "answer": "V"}\n{"question"', "husimpleqa", "line 2: not JSON"),
+        (b'["question"]\n', "husimpleqa", "line 1: not a JSON object"),
+        (b'{"question": "K?", "answer": "V"}\n\xff\n', "husimpleqa", "line 2: not UTF-8"),
+        (b"\n \n", "husimpleqa", "holds no question"),
+        (b"", "simpleqa", "no column `problem` and no column `answer`"),
+        (b"metadata,question,answer\n", "simpleqa", "no column `problem`"),
+        (b'problem,answer\n"a"b,c\n', "simpleqa", "line 2: not CSV"),
+        (b"problem,answer\nWho?\n,x\n", "simpleqa", "line 2: `answer` is missing; line 3: `problem` is empty"),
+    ],
+)
+def test_unreadable_files_are_refused(tmp_path: Path, data: bytes, variant: Variant, message: str) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as raised:
+        read_items(path, variant)
+    assert message in str(raised.value)
+    assert str(path) in str(raised.value)
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_items(tmp_path / "nowhere.jsonl")
