@@ -59,10 +59,20 @@ class ResultsFile(BaseModel):
 
 def read_results(path: Path) -> ResultsFile:
     """Read a results file. Raises InputError naming the file and the place of the first thing that is wrong."""
+    data = load_json(path)
+    try:
+        return ResultsFile.model_validate(data)
+    except ValidationError as error:
+        where, text = problems(error)[0]
+        raise InputError(f"{path}: at {where}: {text}") from None
+
+
+def load_json(path: Path) -> Any:
+    """The JSON of a file of at most `MAX_BYTES`. Raises InputError where it cannot be read."""
     try:
         if (size := path.stat().st_size) > MAX_BYTES:
             raise InputError(f"{path}: has {size} bytes, more than the {MAX_BYTES} a results file may have")
-        data = json.loads(path.read_bytes().decode("utf-8"))
+        return json.loads(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
@@ -71,14 +81,13 @@ def read_results(path: Path) -> ResultsFile:
         raise InputError(f"{path}: is nested too deeply to be read") from None
     except ValueError as error:
         raise InputError(f"{path}: is not JSON: {error}") from None
-    try:
-        return ResultsFile.model_validate(data)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(f"{path}: at {place(first['loc'])}: {first['msg']}") from None
 
 
-def place(steps: tuple[int | str, ...]) -> str:
-    """A place in a JSON file as text: `results[3].post_history[0].content`."""
+def problems(error: ValidationError) -> list[tuple[str, str]]:
+    """Every place (`results[3].post_history[0].content`) that breaks the schema, and how."""
+    return [(_place(one["loc"]), one["msg"]) for one in error.errors(include_url=False, include_input=False)]
+
+
+def _place(steps: tuple[int | str, ...]) -> str:
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.lstrip(".") or "the top"
