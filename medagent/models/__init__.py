@@ -1,0 +1,25 @@
+"""Chat models: `open_model` makes one from settings. Importing this package loads no HTTP library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from medagent.models.base import ChatModel
+    from medagent.models.settings import ModelSettings
+
+
+def open_model(settings: ModelSettings, *, concurrency: int = 16) -> ChatModel:
+    """The model that `settings` name, with at most `concurrency` requests in flight.
+
+    Raises UserError where the endpoint's key, URL or script is missing or wrong.
+    """
+    if settings.name.startswith("scripted:"):
+        from pathlib import Path
+
+        from medagent.models.scripted import ScriptedModel
+
+        return ScriptedModel.from_file(Path(settings.name.removeprefix("scripted:")))
+    from medagent.models.openai import OpenAIModel
+
+    return OpenAIModel(settings, concurrency=concurrency)

@@ -1,7 +1,7 @@
 """How many requests may be at a model endpoint at once: additive increase, multiplicative decrease, as TCP does.
 
 The limit starts at N and halves when the endpoint answers 429; a burst of 429s from requests that were already under
-way counts once. After as many successes as the limit it grows by one, up to N. One limiter serves all episodes of a run.
+way counts once. After as many successes as the limit it grows by one, up to N. All episodes of a run share one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,79 @@
+"""What a call costs, by a table of prices in US dollars per million tokens.
+
+`prices.toml` beside this module holds published prices with their date. The user's own table (`MEDAGENT_PRICES`, else
+`prices.toml` in the config folder) goes before it. A model in neither has no price: None, never 0.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from medagent.errors import UserError
+from medagent.models.base import Usage
+from medagent.paths import config_dir
+
+SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
+
+
+class Price(BaseModel):
+    """US dollars per million tokens. Reasoning tokens are output."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    """Prompt tokens."""
+    cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Prompt tokens that the provider had in its cache; None: as `input`."""
+    output: float = Field(ge=0, allow_inf_nan=False)
+    """Completion tokens."""
+
+    def cost(self, usage: Usage) -> float:
+        """US dollars for `usage`."""
+        cached = min(usage.cached, usage.prompt)
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        return ((usage.prompt - cached) * self.input + cached * cached_price + usage.completion * self.output) / 1e6
+
+
+class PriceTable(BaseModel):
+    """A file of prices."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    date: str = ""
+    """When the prices were looked up, for the reader."""
+    models: dict[str, Price]
+    """By model name."""
+
+
+def find_price(model: str) -> Price | None:
+    """The price of a model, or None. A dated snapshot costs what its model does unless it is listed itself.
+
+    Raises UserError where the user's own table cannot be read.
+    """
+    own = os.environ.get("MEDAGENT_PRICES")
+    path = Path(own).expanduser() if own else config_dir() / "prices.toml"
+    tables = [_read(Path(__file__).with_name("prices.toml"))]
+    if own or path.exists():
+        tables.insert(0, _read(path))
+    for table in tables:
+        for name in (model, SNAPSHOT.sub("", model)):
+            if name in table.models:
+                return table.models[name]
+    return None
+
+
+def _read(path: Path) -> PriceTable:
+    try:
+        return PriceTable.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise UserError(f"{path}: the price table cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UserError(f"{path}: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: not TOML in UTF-8: {error}") from None

@@ -1,0 +1,67 @@
+"""A chat model that says what a script says: for examples, demonstrations and tests, without an endpoint.
+
+The n-th reply of a script answers a conversation that holds n - 1 assistant messages, so the double has no state: the
+same conversation always gets the same reply, also after a resume.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from medagent.errors import ModelError, UserError
+from medagent.models.base import Completion, Message, Tool, Usage
+from medagent.models.limiter import EndpointStats
+
+Reply = str | Completion
+Script = Sequence[Reply] | Mapping[str, Sequence[Reply]] | Callable[[Sequence[Message], str], Reply]
+
+ANY_SESSION = "*"
+
+
+class ScriptedModel:
+    """Replies from a list, from a list a session (`*` for the others), or from `function(messages, session)`."""
+
+    def __init__(self, script: Script, name: str = "scripted") -> None:
+        self.name = name
+        self.stats = EndpointStats(limit=0)
+        self._script = script
+
+    @classmethod
+    def from_file(cls, path: Path) -> ScriptedModel:
+        """A script in a JSON file: a list of replies, or an object with such a list a session. Raises UserError."""
+        try:
+            script = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"{path}: the script cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{path}: the script is not JSON in UTF-8: {error}") from None
+        scripts = script.values() if isinstance(script, dict) else [script]
+        if not all(isinstance(s, list) and all(isinstance(reply, str) for reply in s) for s in scripts):
+            raise UserError(f"{path}: a script is a list of texts, or an object with such a list a session")
+        return cls(script, name=f"scripted:{path.stem}")
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
+    ) -> Completion:
+        """The scripted reply; tokens are counted as four characters each. Raises ModelError past a script's end."""
+        reply = self._reply(messages, session)
+        if isinstance(reply, Completion):
+            return reply
+        prompt = sum(len(message.content) for message in messages)
+        return Completion(text=reply, usage=Usage(prompt=prompt // 4, completion=len(reply) // 4), finish_reason="stop")
+
+    async def aclose(self) -> None:
+        """Nothing to close."""
+
+    def _reply(self, messages: Sequence[Message], session: str) -> Reply:
+        if callable(self._script):
+            return self._script(messages, session)
+        replies = self._script
+        if isinstance(replies, Mapping):
+            replies = replies.get(session, replies.get(ANY_SESSION, ()))
+        turn = sum(message.role == "assistant" for message in messages)
+        if turn >= len(replies):
+            raise ModelError(f"the script of {session or 'this conversation'} has {len(replies)} replies, no more")
+        return replies[turn]
