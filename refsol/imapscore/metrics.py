@@ -39,8 +39,8 @@ def join(name: str, items: Sequence[Item], recorded: Iterable[tuple[Recording, I
     missing = [item.id for item in items if item.digest not in by_digest]
     if missing:
         raise InputError(
-            f"{name}: no imaps for {len(missing)} of {len(items)} items (first: item {missing[0]}): the imaps were made from"
-            " other texts; make them for these with `medagent run imapscore --data`"
+            f"{name}: no imaps for {len(missing)} of {len(items)} items (first: item {missing[0]}):"
+            " the imaps were made from other texts; make them for these with `medagent run imapscore --data`"
         )
     return [Scored(item, *by_digest[item.digest]) for item in items]
 
