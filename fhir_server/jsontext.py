@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -20,7 +21,7 @@ DEPTH_LIMIT: Final = 250
 _NUMBER_LENGTH_LIMIT: Final = 1000
 _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
 _RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-_LOWER_HEX = re.compile(r"\\u00[01][a-f]")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
@@ -138,36 +139,38 @@ def _refusal(message: str) -> FhirError:
 
 def render(value: Json, pretty: bool = True) -> str:
     """Write JSON in HAPI's layout: objects over lines with two blanks a level, lists inline; or compact."""
-    return _pretty(value, "\n") if pretty else _compact(value)
+    text = _pretty(value, "\n") if pretty else _compact(value)
+    # Jackson writes the hex digits of a control character large; the escapes are taken in pairs, so none is mistaken.
+    return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
 
 
-def quote(text: str) -> str:
-    """A text as a JSON string: non-ASCII as it is, control characters escaped as Jackson does (upper-case hex)."""
-    quoted = encode_basestring(text)
-    if "\\u00" in quoted:
-        return _LOWER_HEX.sub(lambda match: "\\u" + match[0][2:].upper(), quoted)
-    return quoted
+def _upper_hex(match: re.Match[str]) -> str:
+    return "\\u" + match[0][2:].upper() if len(match[0]) > 2 else match[0]
+
+
+@lru_cache(maxsize=4096)
+def _key(key: str) -> str:
+    return encode_basestring(key) + ": "
 
 
 def _scalar(value: Json) -> str:
-    kind = type(value)
-    if kind is str:
-        return quote(value)
     if value is None:
         return "null"
-    if kind is bool:
+    if type(value) is bool:
         return "true" if value else "false"
     return str(value)
 
 
 def _pretty(value: Json, margin: str) -> str:
     kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
     if kind is dict:
         if not value:
             return "{ }"
         inner = margin + "  "
         lines = [
-            f"{quote(key)}: {_scalar(item) if type(item) not in _NESTED else _pretty(item, inner)}"
+            _key(key) + (encode_basestring(item) if type(item) is str else _pretty(item, inner))
             for key, item in value.items()
         ]
         return "{" + inner + ("," + inner).join(lines) + margin + "}"
@@ -178,11 +181,10 @@ def _pretty(value: Json, margin: str) -> str:
 
 def _compact(value: Json) -> str:
     kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
     if kind is dict:
-        return "{" + ",".join([f"{quote(key)}:{_compact(item)}" for key, item in value.items()]) + "}"
+        return "{" + ",".join([f"{encode_basestring(key)}:{_compact(item)}" for key, item in value.items()]) + "}"
     if kind is list:
         return "[" + ",".join([_compact(item) for item in value]) + "]"
     return _scalar(value)
-
-
-_NESTED: Final = frozenset((dict, list))

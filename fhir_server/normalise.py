@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from fhir_server import definitions, xhtml
 from fhir_server.definitions import Element, ElementType
 from fhir_server.errors import FhirError
-from fhir_server.jsontext import Json, Number
+from fhir_server.jsontext import Json
 from fhir_server.primitives import PrimitiveError, Reader, reader
 
 Resource: TypeAlias = dict[str, Json]
@@ -54,16 +54,20 @@ def _resource(body: Resource) -> Resource:
 
 
 class _Field:
-    """What one JSON key of a type stands for: its place, whether it is a list, and how one value is cleaned."""
+    """What one JSON key of a type stands for: its place, whether it is a list, and how one value is cleaned.
 
-    __slots__ = ("clean", "clean_one", "is_primitive", "key", "many", "place")
+    `is_text` says that any text will do, `shape` is that of an object's type: both are short cuts for plain input.
+    """
+
+    __slots__ = ("clean", "clean_one", "is_choice", "is_primitive", "is_text", "many", "place")
 
     def __init__(self, key: str, place: int, element: Element, declared: ElementType, owner: str) -> None:
-        self.key = key
         self.place = place
         self.many = element.many
+        self.is_choice = len(element.types) > 1
         self.is_primitive = definitions.is_primitive(declared.name)
-        self.clean_one = _cleaner(key, declared.name, element.codes, owner)
+        self.clean_one, self.is_text = _cleaner(key, declared.name, element.codes, owner)
+        self.is_text = self.is_text and not self.many
         self.clean: Cleaner = _list_cleaner(self.clean_one) if element.many else _first_cleaner(self.clean_one)
 
 
@@ -84,7 +88,8 @@ class Shape:
     def clean(self, source: Json) -> Resource:
         """The cleaned members of an object; those left empty are not in it."""
         fields = self.fields
-        found: dict[int, tuple[str, Json]] = {}
+        result: Resource = {}
+        chosen: set[int] = set()
         last = -1
         in_order = True
         has_alternates = False
@@ -94,36 +99,41 @@ class Shape:
                 has_alternates = has_alternates or key[:1] == "_"
                 continue
             place = field.place
-            if place in found:  # a second type of a choice: HAPI keeps the first
-                continue
+            if field.is_choice:
+                if place in chosen:  # a second type of a choice: HAPI keeps the first
+                    continue
+                chosen.add(place)
             if place < last:
                 in_order = False
             last = place
-            found[place] = (key, field.clean(value))
+            # A text that begins beyond the blank is not blank, which is quicker to see than by isspace().
+            cleaned = value if field.is_text and type(value) is str and value >= "!" else field.clean(value)
+            if cleaned is not None:
+                result[key] = cleaned
         if has_alternates:
-            return self._with_alternates(source, found)
-        pairs = found.values() if in_order else [found[place] for place in sorted(found)]
-        return {key: value for key, value in pairs if value is not None}
+            self._add_alternates(source, result, chosen)
+            in_order = False
+        if in_order:
+            return result
+        return {key: result[key] for key in sorted(result, key=self._place)}
 
-    def _with_alternates(self, source: Json, found: dict[int, tuple[str, Json]]) -> Resource:
-        """Members where some primitive has an id or extensions of its own, in `_key` beside `key`."""
-        alternates: dict[int, Json] = {}
+    def _place(self, key: str) -> tuple[int, bool]:
+        """Where a key stands; `_key` comes behind `key`."""
+        field = self.fields.get(key)
+        return (field.place, False) if field is not None else (self.fields[key[1:]].place, True)
+
+    def _add_alternates(self, source: Json, result: Resource, chosen: set[int]) -> None:
+        """Add the ids and extensions that primitives have in `_key` beside `key`."""
         for name, given in source.items():
-            field = self.fields.get(name[1:]) if name[:1] == "_" else None
-            if field is None or not field.is_primitive or found.get(field.place, (field.key,))[0] != field.key:
+            key = name[1:]
+            field = self.fields.get(key) if name[:1] == "_" else None
+            if field is None or not field.is_primitive:
                 continue
+            if field.is_choice and field.place in chosen and key not in result and source.get(key) is None:
+                continue  # another type of the choice came first
             clean = _alternates_of_list if field.many else _alternates_of_one
-            value, alternate = clean(field, source.get(field.key), given)
-            found[field.place] = (field.key, value)
-            alternates[field.place] = alternate
-        result: Resource = {}
-        for place in sorted(found):
-            key, value = found[place]
-            if value is not None:
-                result[key] = value
-            if alternates.get(place) is not None:
-                result["_" + key] = alternates[place]
-        return result
+            value, alternate = clean(field, source.get(key), given)
+            result |= {name: item for name, item in ((key, value), (name, alternate)) if item is not None}
 
 
 def _alternates_of_one(field: _Field, value: Json, given: Json) -> tuple[Json, Json]:
@@ -184,6 +194,8 @@ def _list_cleaner(clean_one: Cleaner) -> Cleaner:
 
 def _first_cleaner(clean_one: Cleaner) -> Cleaner:
     def clean(value: Json) -> Json:
+        if type(value) is not list:
+            return clean_one(value)
         while type(value) is list:
             if not value:
                 return None
@@ -193,21 +205,31 @@ def _first_cleaner(clean_one: Cleaner) -> Cleaner:
     return clean
 
 
-def _cleaner(key: str, type_name: str, codes: str | None, owner: str) -> Cleaner:
-    """What cleans one value of a type: the cleaned value, or None where nothing is left of it."""
+def _cleaner(key: str, type_name: str, codes: str | None, owner: str) -> tuple[Cleaner, bool]:
+    """What cleans one value of a type (None where nothing is left of it), and whether it keeps any text as it is."""
     if type_name == "Resource":
-        return lambda value: _resource(value) if isinstance(value, dict) else None
+        return _inline_resource, False
     if type_name == "Extension":
-        return _extension
-    if (owner, key) == ("AuditEvent.entity", "what"):
-        return _object_cleaner("Reference", "AuditEvent.entity.what")  # the one place where versions are kept
+        return _extension, False
+    if (owner, key) == ("AuditEvent.entity", "what"):  # the one place where versions are kept
+        return _object_cleaner("Reference", "AuditEvent.entity.what"), False
     if not definitions.is_primitive(type_name):
-        return _object_cleaner(type_name)
+        return _object_cleaner(type_name), False
     if type_name == "xhtml":
-        return lambda value: xhtml.normalise(value) if isinstance(value, str) and value.strip() else None
+        return _narrative, False
     if (owner, key) == ("Reference", "reference"):
-        return _reference
-    return _scalar_cleaner(key, reader(type_name, codes))
+        return _reference, False
+    read = reader(type_name, codes)
+    return (_text, True) if read is None else (_scalar_cleaner(key, read), False)
+
+
+def _inline_resource(value: Json) -> Json:
+    return _resource(value) if isinstance(value, dict) else None
+
+
+def _narrative(value: Json) -> Json:
+    text = _text(value)
+    return None if text is None else xhtml.normalise(text)
 
 
 def _object_cleaner(type_name: str, owner: str = "") -> Cleaner:
@@ -250,32 +272,18 @@ def _reference(value: Json) -> Json:
     return text.partition("/_history/")[0] if text and "/_history/" in text else text
 
 
-def _scalar_cleaner(key: str, read: Reader | None) -> Cleaner:
-    if read is None:
-
-        def clean_text(value: Json) -> Json:
-            return value if type(value) is str and value and not value.isspace() else _text(value)
-
-        return clean_text
-
+def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
     def clean(value: Json) -> Json:
-        text = _text(value)
+        text = value if type(value) is str and value >= "!" else _text(value)
         if text is None:
             return None
         try:
             return read(text)
         except PrimitiveError as error:
-            shown = _sanitised(text)
+            shown = text.translate(_MARKUP)
             raise _refusal(f'HAPI-1821: [element="{key}"] Invalid attribute value "{shown}": {error}') from error
 
     return clean
 
 
 _MARKUP: Final = str.maketrans({"'": "&#39;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
-
-
-def _sanitised(text: str) -> str:
-    return text.translate(_MARKUP)
-
-
-__all__ = ["Number", "Resource", "normalise"]

@@ -16,18 +16,7 @@ from fhir_server.references import target
 from fhir_server.search.dates import Span, period_span, span, timing_span
 from fhir_server.search.definitions import SearchParameter
 from fhir_server.search.extract import Chain
-from fhir_server.search.rows import (
-    CoordsRow,
-    DateRow,
-    IndexRows,
-    NumberRow,
-    QuantityRow,
-    ReferenceRow,
-    StringRow,
-    TokenRow,
-    UriRow,
-    fold,
-)
+from fhir_server.search.rows import IndexRows, ReferenceRow, fold
 
 Emit = Callable[[IndexRows, list[Json]], None]
 One = Callable[[IndexRows, str, Json], None]
@@ -70,14 +59,10 @@ def _one(kind: str, chain: Chain) -> One | None:
     return _AMOUNTS.get((kind, type_name))
 
 
-def _add_text(rows: IndexRows, name: str, text: str) -> None:
-    cut = text[:TEXT_LIMIT]
-    rows.strings.append(StringRow(name, fold(cut)[:TEXT_LIMIT], cut))
-
-
 def _string(rows: IndexRows, name: str, value: Json) -> None:
-    _add_text(rows, name, value)
-    rows.present.add(name)
+    if value is not None:
+        cut = value[:TEXT_LIMIT]
+        rows.strings.append((name, fold(cut)[:TEXT_LIMIT], cut))
 
 
 def _parts(keys: tuple[str, ...]) -> One:
@@ -87,16 +72,14 @@ def _parts(keys: tuple[str, ...]) -> One:
         for key in keys:
             part = value.get(key)
             for text in part if type(part) is list else (part,):
-                if text is not None:
-                    _string(rows, name, text)
+                _string(rows, name, text)
 
     return emit
 
 
 def _add_token(rows: IndexRows, name: str, system: str | None, value: str | None) -> None:
     if system or value:
-        rows.tokens.append(TokenRow(name, system or "", value or ""))
-        rows.present.add(name)
+        rows.tokens.append((name, system or "", value or ""))
 
 
 def _plain_token(rows: IndexRows, name: str, value: Json) -> None:
@@ -119,15 +102,11 @@ def _enumerated(codes: str) -> One:
 
 def _coding(rows: IndexRows, name: str, value: Json) -> None:
     _add_token(rows, name, value.get("system"), value.get("code"))
-    display = value.get("display")
-    if display is not None:
-        _add_text(rows, name, display)
+    _string(rows, name, value.get("display"))
 
 
 def _concept(rows: IndexRows, name: str, value: Json) -> None:
-    text = value.get("text")
-    if text is not None:
-        _add_text(rows, name, text)
+    _string(rows, name, value.get("text"))
     for coding in value.get("coding", ()):
         _coding(rows, name, coding)
 
@@ -140,8 +119,7 @@ def _identifier(rows: IndexRows, name: str, value: Json) -> None:
 
 def _add_span(rows: IndexRows, name: str, stretch: Span | None) -> None:
     if stretch is not None:
-        rows.dates.append(DateRow(name, *stretch))
-        rows.present.add(name)
+        rows.dates.append((name, *stretch))
 
 
 def _date(rows: IndexRows, name: str, value: Json) -> None:
@@ -160,15 +138,13 @@ def _timing(rows: IndexRows, name: str, value: Json) -> None:
 def _quantity(rows: IndexRows, name: str, value: Json) -> None:
     amount = value.get("value")
     if amount is not None:
-        rows.quantities.append(QuantityRow(name, float(amount), value.get("system", ""), value.get("code", "")))
-        rows.present.add(name)
+        rows.quantities.append((name, float(amount), value.get("system", ""), value.get("code", "")))
 
 
 def _money(rows: IndexRows, name: str, value: Json) -> None:
     amount = value.get("value")
     if amount is not None:
-        rows.quantities.append(QuantityRow(name, float(amount), CURRENCIES, value.get("currency", "")))
-        rows.present.add(name)
+        rows.quantities.append((name, float(amount), CURRENCIES, value.get("currency", "")))
 
 
 def _range(rows: IndexRows, name: str, value: Json) -> None:
@@ -178,8 +154,7 @@ def _range(rows: IndexRows, name: str, value: Json) -> None:
 
 def _number(rows: IndexRows, name: str, value: Json) -> None:
     if value is not None:
-        rows.numbers.append(NumberRow(name, float(Decimal(value).quantize(_CENT, ROUND_HALF_UP))))
-        rows.present.add(name)
+        rows.numbers.append((name, float(Decimal(value).quantize(_CENT, ROUND_HALF_UP))))
 
 
 def _number_of_quantity(rows: IndexRows, name: str, value: Json) -> None:
@@ -193,15 +168,13 @@ def _number_of_range(rows: IndexRows, name: str, value: Json) -> None:
 
 def _uri(rows: IndexRows, name: str, value: Json) -> None:
     if value is not None:
-        rows.uris.append(UriRow(name, value))
-        rows.present.add(name)
+        rows.uris.append((name, value))
 
 
 def _coords(rows: IndexRows, name: str, value: Json) -> None:
     latitude, longitude = value.get("latitude"), value.get("longitude")
     if latitude is not None and longitude is not None:
-        rows.coords.append(CoordsRow(name, float(latitude), float(longitude)))
-        rows.present.add(name)
+        rows.coords.append((name, float(latitude), float(longitude)))
 
 
 def _reference_emitter(name: str, chain: Chain) -> Emit | None:
@@ -215,7 +188,6 @@ def _reference_emitter(name: str, chain: Chain) -> Emit | None:
             if reference is None or reference[0] == "#" or (wanted and target(reference).type != wanted):
                 continue
             rows.references.append(ReferenceRow(name, path, reference))
-            rows.present.add(name)
 
     return emit
 

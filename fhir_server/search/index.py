@@ -14,7 +14,7 @@ from fhir_server.jsontext import Json
 from fhir_server.search.definitions import parameters
 from fhir_server.search.emit import Emit, emitter
 from fhir_server.search.extract import Walk, compile_path
-from fhir_server.search.rows import IndexRows, TokenRow, fold
+from fhir_server.search.rows import IndexRows, fold
 
 # What the store itself knows of each resource, and so need not be indexed.
 _OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
@@ -33,11 +33,10 @@ def index(resource: Json) -> IndexRows:
                     emit(rows, values)
     for name, keys in _truths(resource["resourceType"]):
         truth = any(resource.get(key) not in (None, False) for key in keys)
-        rows.tokens.append(TokenRow(name, "", "true" if truth else "false"))
-        rows.present.add(name)
+        rows.tokens.append((name, "", "true" if truth else "false"))
     if resource["resourceType"] == "CodeSystem":  # its own codes are of the system it defines
         system = resource.get("url", "")
-        rows.tokens = [row._replace(system=system) if row.parameter == "code" else row for row in rows.tokens]
+        rows.tokens = [(name, system, code) if name == "code" else (name, of, code) for name, of, code in rows.tokens]
     for name in ("tokens", "strings", "dates", "quantities"):
         found = getattr(rows, name)
         if len(found) > 1:
