@@ -1,4 +1,4 @@
-"""Where the facts come from that verdicts rest on: an answer key, the embedded server in process, a FHIR server."""
+"""Facts that verdicts rest on, read from an EHR: the embedded server in process, or a FHIR server over HTTP."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from fhir_server import Server
 
 _BASE = "http://localhost/fhir"
-
-
-def key_facts(path: Path) -> Facts:
-    """An answer key. Raises InputError where the file is none."""
-    from refsol.medagentbench import KeyEhr
-
-    return KeyEhr(path)
 
 
 def embedded_facts(path: Path) -> Facts:

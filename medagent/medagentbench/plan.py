@@ -6,16 +6,18 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from medagent.ehr.facts import embedded_facts, http_facts, key_facts
+from medagent.ehr.facts import embedded_facts, http_facts
 from medagent.errors import UserError
 from medagent.medagentbench.config import RunConfig, fhir_token
 from medagent.medagentbench.episode import AgentChoice, EhrChoice, EpisodeJob, EpisodeUnit
 from medagent.prompts.protocol import Protocol, load_protocol
+from medagent.results import grading
 from medagent.run.engine import Executor
 from medagent.run.local import LocalExecutor
 from medagent.session import Rules
-from medagent.tasks.dataset import Dataset, Task, load_dataset, load_tasks_file, select
+from medagent.tasks.dataset import Dataset, load_dataset, load_tasks_file, select
 from refsol.medagentbench import Ehr as Facts
 from refsol.medagentbench import constant_answers
 
@@ -30,6 +32,11 @@ class Plan:
     job: EpisodeJob
     facts: Facts
     ehr_digest: str
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The data set's tasks as refsol takes them."""
+        return grading.items(self.dataset)
 
 
 def make_plan(config: RunConfig, report: Callable[[str], None]) -> Plan:
@@ -83,7 +90,7 @@ async def _check(choice: EhrChoice) -> None:
 def _facts(config: RunConfig, dataset: Dataset, ehr: EhrChoice) -> Facts:
     """The data set's key, where it has one and its own patients are used; else the EHR that the agent reads."""
     if dataset.key is not None and config.ehr is None:
-        return key_facts(dataset.key)
+        return grading.facts(dataset, fhir=None, ehr=None, key=dataset.key)
     if ehr.file is not None:
         return embedded_facts(ehr.file)
     return http_facts(ehr.url, dict(ehr.headers), ehr.ca_file)
@@ -91,7 +98,7 @@ def _facts(config: RunConfig, dataset: Dataset, ehr: EhrChoice) -> Facts:
 
 def _agent(config: RunConfig, kind: str, dataset: Dataset, facts: Facts) -> AgentChoice:
     if kind == "constant":
-        return AgentChoice(kind, answers=constant_answers([_as_item(task) for task in dataset.tasks], facts))
+        return AgentChoice(kind, answers=constant_answers(grading.items(dataset), facts))
     if kind == "replay":
         from medagent.agents.replay import recorded_messages
 
@@ -99,7 +106,3 @@ def _agent(config: RunConfig, kind: str, dataset: Dataset, facts: Facts) -> Agen
             raise UserError("--agent replay needs a file to repeat: --agent replay results.json")
         return AgentChoice(kind, messages=recorded_messages(Path(config.replay)))
     return AgentChoice(kind, model=config.chat)
-
-
-def _as_item(task: Task) -> dict[str, object]:
-    return task.model_dump()

@@ -8,6 +8,7 @@ tore off is cut away when the journal is opened: its unit is owed again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -34,15 +35,16 @@ class Journal(Generic[R]):
         self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
         self._writer: asyncio.Task[None] | None = None
         try:
-            self._file = path.open("ab")
+            path.touch()
             _cut_torn_line(path)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.spent = Spent()
         """What all rows spent, repeated units included: it was paid."""
         self._status: dict[str, str] = {}
-        for row in self.lines():
+        for row in _lines(path, row_type):
             self._note(row)
+        self._file = path.open("ab", buffering=0)
 
     def close(self) -> None:
         """Close the file; every appended row is already durable."""
@@ -64,25 +66,7 @@ class Journal(Generic[R]):
 
     def rows(self) -> Iterator[R]:
         """The last row of every unit, read from the file, in the order of those rows."""
-        last: dict[str, int] = {}
-        for number, row in enumerate(self.lines()):
-            last[row.unit] = number
-        keep = set(last.values())
-        for number, row in enumerate(self.lines()):
-            if number in keep:
-                yield row
-
-    def lines(self) -> Iterator[R]:
-        """Every row in the file's order. Raises UserError naming a line that is no row."""
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    yield self._row_type.model_validate(json.loads(line))
-                except (ValidationError, ValueError, RecursionError):
-                    raise UserError(
-                        f"{self.path}: line {number} is damaged; mend or remove that line "
-                        "(its unit is then run again), or choose another --round"
-                    ) from None
+        return last_rows(self.path, self._row_type)
 
     def _note(self, row: R) -> None:
         self._status[row.unit] = row.status
@@ -104,13 +88,44 @@ class Journal(Generic[R]):
     def _write(self, data: bytes) -> None:
         start = self._file.tell()
         try:
-            self._file.write(data)
-            self._file.flush()
+            while data:
+                data = data[self._file.write(data) :]
+            os.fsync(self._file.fileno())
         except OSError:
             # What went out of a batch that failed (disk full) is no row: take it back.
-            os.ftruncate(self._file.fileno(), start)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file.fileno(), start)
             raise
-        os.fsync(self._file.fileno())
+
+
+def last_rows(path: Path, row_type: type[R]) -> Iterator[R]:
+    """The last row of every unit in a journal that may still be written to, in the order of those rows.
+
+    Raises UserError where the file cannot be read or a line is no row.
+    """
+    last = {row.unit: number for number, row in enumerate(_lines(path, row_type))}
+    keep = set(last.values())
+    for number, row in enumerate(_lines(path, row_type)):
+        if number in keep:
+            yield row
+
+
+def _lines(path: Path, row_type: type[R]) -> Iterator[R]:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    with file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return  # torn off, or being written just now
+            try:
+                yield row_type.model_validate(json.loads(line))
+            except (ValidationError, ValueError, RecursionError):
+                raise UserError(
+                    f"{path}: line {number} is damaged; mend or remove that line "
+                    "(its unit is then run again), or choose another --round"
+                ) from None
 
 
 def _cut_torn_line(path: Path) -> None:

@@ -1,0 +1,108 @@
+"""A run, or one of its episodes, for reading: colours and folded bodies in a terminal, plain and whole in a pipe."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medagent.errors import UserError
+from medagent.medagentbench.episode import EpisodeRow
+from medagent.report.tables import percent, print_table
+from medagent.results.verdicts import ItemEntry, read_verdicts
+from medagent.run.journal import last_rows
+from medagent.run.progress import dollars, duration
+from medagent.run.rows import Spent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SHOWN_LINES = 24
+
+
+def show_run(folder: Path) -> None:
+    """Print how a run's episodes ended, how many were right, and what it cost. Raises UserError."""
+    verdicts = _verdicts(folder, "results.json")
+    endings: Counter[str] = Counter()
+    types: dict[str, Counter[str]] = {}
+    spent, seconds = Spent(), 0.0
+    for row in _rows(folder):
+        endings[row.status] += 1
+        spent.merge(row.spent)
+        seconds = max(seconds, row.seconds)
+        verdict = verdicts.get(row.task_id) if row.trial == 1 else None
+        correct = verdict.correct if verdict else None
+        types.setdefault(row.task_id.partition("_")[0], Counter())[str(correct)] += 1
+    rows = [[name, *_figures(tally)] for name, tally in types.items()]
+    whole: Counter[str] = sum(types.values(), Counter())
+    print_table(str(folder), ["task", "right", "graded", "rate", "not graded"], [*rows, [], ["all", *_figures(whole)]])
+    print("Ended: " + ", ".join(f"{count} {status}" for status, count in endings.most_common()))
+    if spent.calls:
+        print(f"Spent: {spent.calls:,} calls, {spent.usage.total:,} tokens, {dollars(spent.cost)}")
+    print(f"Slowest episode: {duration(seconds)}. One episode: medagent show {folder} task1_1")
+
+
+def _figures(tally: Counter[str]) -> list[str]:
+    right, graded = tally["True"], tally["True"] + tally["False"]
+    return [str(right), str(graded), percent(right / graded if graded else None), str(tally["None"])]
+
+
+def show_episode(folder: Path, name: str) -> None:
+    """Print one episode; `name` is a task id, or `task5_7#2` for another trial. Raises UserError for an unknown one."""
+    from rich.console import Console
+
+    task_id, _, trial = name.partition("#")
+    unit = f"{task_id}#{trial or 1}"
+    row = next((row for row in _rows(folder) if row.unit == unit), None)
+    if row is None:
+        raise UserError(f"{folder}: holds no episode {name}")
+    verdict = _verdicts(folder, "results.json" if row.trial == 1 else f"results.{row.trial}.json").get(task_id)
+    console = Console(highlight=False, soft_wrap=True)
+    for turn in row.transcript:
+        console.rule(turn.role, align="left", style="cyan" if turn.role == "agent" else "dim", characters="─")
+        if turn.reasoning:
+            _print(console, turn.reasoning, style="dim italic")
+        _print(console, turn.content, style="bold" if turn.role == "agent" else "")
+    console.rule("outcome", align="left", characters="─")
+    for line in _outcome(row, verdict):
+        console.print(line, markup=False)
+
+
+def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:
+    yield f"status: {row.status}" + (f" ({row.error})" if row.error else "")
+    yield f"answer: {row.answer if row.answer is not None else '–'}"
+    for write in row.created:
+        stored = "stored" if write.resource is not None else f"not stored: {write.refused}"
+        yield f"POST {write.url}: {stored}"
+    if row.spent.calls:
+        yield f"spent: {row.spent.calls} calls, {row.spent.usage.total:,} tokens, {dollars(row.spent.cost)}"
+    if verdict is None:
+        yield "verdict: none yet"
+        return
+    yield "verdict: " + {True: "right", False: "wrong", None: "not graded"}[verdict.correct] + f" – {verdict.reason}"
+    for check in verdict.checks:
+        mark = "✓" if check.passed else "✗"
+        yield f"  {mark} {check.name}" + ("" if check.passed else f": expected {check.expected}, got {check.actual}")
+
+
+def _print(console: Console, text: str, style: str) -> None:
+    safe = text.encode("utf-8", "backslashreplace").decode()
+    lines = safe.split("\n")
+    if console.is_terminal and len(lines) > _SHOWN_LINES:
+        more = len(lines) - _SHOWN_LINES
+        lines = [*lines[:_SHOWN_LINES], f"… {more} more lines (a pipe shows all: … | less)"]
+    console.print("\n".join(lines), style=style or None, markup=False)
+
+
+def _rows(folder: Path) -> Iterator[EpisodeRow]:
+    path = folder / "episodes.jsonl"
+    if not path.is_file():
+        raise UserError(f"{folder}: is no run's folder (it has no episodes.jsonl)")
+    return last_rows(path, EpisodeRow)
+
+
+def _verdicts(folder: Path, results: str) -> dict[str, ItemEntry]:
+    if not (folder / results).is_file():
+        return {}
+    return {item.task_id: item for item in read_verdicts(folder / results).items}

@@ -1,0 +1,72 @@
+"""The journal: durable rows, torn lines, damaged lines, rows that replace earlier ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medagent.errors import UserError
+from medagent.run.journal import Journal
+from tests.medagent.run.counting import NumberRow
+
+
+def append(path: Path, *rows: NumberRow) -> None:
+    async def write() -> None:
+        await asyncio.gather(*(journal.append(row) for row in rows))
+
+    journal = Journal(path, NumberRow)
+    asyncio.run(write())
+    journal.close()
+
+
+def read(path: Path) -> list[NumberRow]:
+    journal = Journal(path, NumberRow)
+    try:
+        return list(journal.rows())
+    finally:
+        journal.close()
+
+
+def test_a_row_is_one_line_with_its_newline(tmp_path: Path) -> None:
+    append(tmp_path / "j", NumberRow(unit="a", status="completed"), NumberRow(unit="b", status="completed"))
+    text = (tmp_path / "j").read_text()
+    assert text.endswith("\n")
+    assert [json.loads(line)["unit"] for line in text.splitlines()] == ["a", "b"]
+
+
+def test_a_later_row_of_a_unit_replaces_an_earlier_one(tmp_path: Path) -> None:
+    append(tmp_path / "j", NumberRow(unit="a", status="model_error"), NumberRow(unit="b", status="completed"))
+    append(tmp_path / "j", NumberRow(unit="a", status="completed", square=4))
+    assert [(row.unit, row.status) for row in read(tmp_path / "j")] == [("b", "completed"), ("a", "completed")]
+
+
+@given(cut=st.integers(min_value=1, max_value=60))
+def test_a_torn_last_line_is_owed_again_and_the_others_stay(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    path = tmp_path_factory.mktemp("torn") / "j"
+    append(path, NumberRow(unit="a", status="completed"), NumberRow(unit="b", status="completed"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    assert [row.unit for row in read(path)] == ["a"]
+    append(path, NumberRow(unit="b", status="completed"))
+    assert [row.unit for row in read(path)] == ["a", "b"]
+
+
+def test_a_damaged_line_inside_is_named_and_nothing_is_lost(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    append(path, NumberRow(unit="a", status="completed"))
+    before = path.read_bytes() + b"{broken\n"
+    path.write_bytes(before)
+    with pytest.raises(UserError, match="line 2 is damaged"):
+        Journal(path, NumberRow)
+    assert path.read_bytes() == before
+
+
+def test_what_a_model_said_survives_whatever_it_is(tmp_path: Path) -> None:
+    error = "lone \ud800 surrogate, \x00, newline\n, Zoë"
+    append(tmp_path / "j", NumberRow(unit="a", status="completed", error=error))
+    assert read(tmp_path / "j")[0].error == error
