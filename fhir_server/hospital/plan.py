@@ -58,7 +58,7 @@ def plans(dice: Dice) -> list[Plan]:
     persons = people(dice, [AGES[setting] for setting in settings])
     admitted = [n for n, setting in enumerate(settings) if setting == "admitted"]
     others = [n for n, setting in enumerate(settings) if setting != "admitted"]
-    diabetic = _diabetics(dice, settings)
+    diabetic = _diabetics(dice, persons, settings)
     seen = [_office_hours(dice, *SEEN[setting]) for setting in settings]
     magnesium = _magnesium(dice, admitted, others)
     potassium = _potassium(dice, settings, seen, magnesium)
@@ -73,9 +73,9 @@ def plans(dice: Dice) -> list[Plan]:
     return out
 
 
-def _diabetics(dice: Dice, settings: list[str]) -> set[int]:
-    old_enough = [n for n, setting in enumerate(settings) if setting != "new"]
-    return set(dice.shuffled(old_enough)[:38])
+def _diabetics(dice: Dice, persons: list[Person], settings: list[str]) -> set[int]:
+    fitting = [n for n, setting in enumerate(settings) if setting != "new" and persons[n].age >= 34]
+    return set(dice.shuffled(fitting)[:38])
 
 
 def usual_glucose(a1c: float) -> float:
@@ -127,7 +127,7 @@ def _potassium(
 
 
 def _level(course: Course | None) -> float:
-    return course.value if course and course.ago <= DAY else 9.0
+    return course.value if course else 9.0
 
 
 def _glucose(
@@ -151,7 +151,7 @@ def _a1c(dice: Dice, settings: list[str], diabetic: set[int]) -> dict[int, Cours
     out: dict[int, Course | None] = dict.fromkeys(range(len(settings)))
     known = dice.shuffled(sorted(diabetic))
     for place, n in enumerate(known):
-        value = 6.4 + 0.1 * dice.between(0, 42)
+        value = 6.4 + 0.1 * min(dice.between(0, 42), dice.between(0, 42))
         ago = _old(dice, place) if place < 12 else YEAR - 1 if place == 12 else -_office_hours(dice, 4, 350)
         out[n] = Course(ago, value)
     others = dice.shuffled([n for n, s in enumerate(settings) if s != "new" and n not in diabetic])

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fhir_server.hospital import generate, names
 from fhir_server.hospital.dice import Dice
 from medagent.tasks.wording import CONTEXTS, INSTRUCTIONS, NOW
+from refsol.medagentbench import NdjsonEhr, build_key, write_key
 
 FOLDER = Path(__file__).parent / "data" / "synthetic"
 NOT_FOUND = "Patient not found"
@@ -197,12 +199,19 @@ def _near_miss(branch: str, chart: Chart, dice: Dice) -> tuple[str, str, date]:
     return given, family, birth
 
 
-def main() -> None:
-    """Write both versions of the bundled task set."""
-    everything = tasks(generate())
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for version in PER_TYPE:
-        (FOLDER / f"test_data_{version}.json").write_text(render(everything, version), encoding="utf-8", newline="\n")
+def build(folder: Path) -> None:
+    """Write the task files and the answer keys of both versions into a folder."""
+    lines = list(generate())
+    everything = tasks(lines)
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as scratch:
+        hospital = Path(scratch) / "hospital.ndjson"
+        hospital.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+        ehr = NdjsonEhr(hospital)
+        for version in PER_TYPE:
+            text = render(everything, version)
+            (folder / f"test_data_{version}.json").write_text(text, encoding="utf-8", newline="\n")
+            write_key(folder / f"key_{version}.json", build_key(json.loads(text), ehr))
 
 
 def render(everything: list[dict[str, Any]], version: str) -> str:
@@ -213,4 +222,4 @@ def render(everything: list[dict[str, Any]], version: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    build(FOLDER)

@@ -15,7 +15,7 @@ from fhir_server.hospital import SEED, generate
 from fhir_server.hospital.catalog import DERIVED, LABS, VITALS
 from tests.shared_data import ROOT, SHARED, need
 
-DIGEST = "e85c396b777c817e1959b6d0d0ab1a854d31fc30124ea97b275f0222f6fe0131"
+DIGEST = "b2755e4fb320ffe41e3a094baa4228d3839fed0fa72f9db920d452e88c18923f"
 NOW = "2023-11-13T10:15:00+00:00"
 Resource = dict[str, Any]
 

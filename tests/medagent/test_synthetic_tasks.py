@@ -13,7 +13,7 @@ import pytest
 
 from fhir_server.hospital import generate
 from medagent.tasks import load_dataset
-from medagent.tasks.synthetic import FOLDER, NOT_FOUND, PER_TYPE, render, tasks
+from medagent.tasks.synthetic import FOLDER, NOT_FOUND, PER_TYPE, build
 from medagent.tasks.wording import BLOOD_PRESSURE, CONTEXTS, NOW, REFERRAL
 from refsol.medagentbench import NdjsonEhr, Reading, grade_item
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
@@ -103,10 +103,11 @@ def people(lines: list[str]) -> dict[tuple[str, str], list[str]]:
     return out
 
 
-def test_a_rebuild_gives_the_committed_files(lines: list[str]) -> None:
-    everything = tasks(lines)
+def test_a_rebuild_gives_the_committed_files_and_answer_keys(tmp_path: Path) -> None:
+    build(tmp_path)
     for version in PER_TYPE:
-        assert render(everything, version).encode() == (FOLDER / f"test_data_{version}.json").read_bytes()
+        for name in (f"test_data_{version}.json", f"key_{version}.json"):
+            assert (tmp_path / name).read_bytes() == (FOLDER / name).read_bytes(), name
 
 
 def test_the_data_set_reads_and_v1_is_the_first_ten_of_each_type() -> None:
