@@ -1,0 +1,102 @@
+"""Deleting, by id and by condition."""
+
+from __future__ import annotations
+
+from fhir_server import outcome
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.http import Response, split_target
+from fhir_server.interactions.read import location
+from fhir_server.interactions.write import matching, versioned
+from fhir_server.jsontext import decode
+from fhir_server.outcome import Stored, stored_outcome
+from fhir_server.search.index import index
+from fhir_server.store import Row
+from fhir_server.store.rows import local
+from fhir_server.writing import stored_rows
+
+
+def delete(exchange: Exchange, kind: str, resource_id: str) -> Response:
+    """`DELETE Type/id`."""
+    with exchange.store.transaction():
+        row, stored = delete_resource(exchange, kind, resource_id)
+    address = location(exchange.base, row) if row else f"{exchange.base}/{kind}/{resource_id}"
+    return exchange.respond(200, stored_outcome(stored), [("Content-Location", address)])
+
+
+def delete_resource(exchange: Exchange, kind: str, resource_id: str) -> tuple[Row | None, Stored]:
+    """Deletes a resource if it is there; the row is that of the deletion, None for what never was."""
+    row = exchange.store.find(kind, resource_id)
+    if row is None:
+        return None, outcome.never_existed(f"{kind}/{resource_id}")
+    if row.text is None:
+        return row, outcome.already_deleted(versioned(row))
+    if exchange.hospital.reference_check:
+        check_not_referred_to(exchange, row)
+    return _mark(exchange, row), outcome.deleted(1)
+
+
+def delete_by_condition(exchange: Exchange, kind: str) -> Response:
+    """`DELETE Type?…`: the one match."""
+    _, query = split_target(exchange.request.target)
+    if not exchange.pairs:
+        raise FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
+    with exchange.store.transaction():
+        stored = delete_matches(exchange, kind, query)
+    return exchange.respond(200, stored_outcome(stored))
+
+
+def delete_matches(exchange: Exchange, kind: str, query: str) -> Stored:
+    """Deletes the one resource that meets a condition."""
+    matches = matching(exchange, kind, query)
+    shown = f"{kind}?{query}"
+    if len(matches) > 1:
+        raise FhirError(
+            412,
+            f'HAPI-0962: Failed to DELETE {kind} with match URL "{shown}"'
+            f" because this search matched {len(matches)} resources",
+        )
+    if not matches:
+        return outcome.nothing_matched(shown)
+    row = exchange.store.rows(matches)[0]
+    if exchange.hospital.reference_check:
+        check_not_referred_to(exchange, row)
+    _mark(exchange, row)
+    return outcome.deleted(1)
+
+
+def _mark(exchange: Exchange, row: Row) -> Row:
+    gone = Row(row.pid, row.type, row.id, row.version + 1, exchange.now, None)
+    exchange.store.replace(row, stored_rows(exchange, row), gone, {})
+    return gone
+
+
+def check_not_referred_to(exchange: Exchange, row: Row) -> None:
+    """Raises 409 where another resource refers to this one."""
+    found = first_referring(exchange, row)
+    if found is None:
+        return
+    assert found.text is not None
+    path = next(one.path for one in index(decode(found.text)).references if local(one.reference) == row.reference)
+    raise FhirError(
+        409,
+        f"Unable to delete {row.reference} because at least one resource has a reference to this resource."
+        f" First reference found was resource {found.reference} in path {path}",
+    )
+
+
+def first_referring(exchange: Exchange, row: Row) -> Row | None:
+    """The first other resource that refers to this one, by insertion."""
+    numbers = exchange.hospital.params.references
+    pids: list[int] = []
+    for start in range(0, len(numbers), 400):
+        part = numbers[start : start + 400]
+        marks = ",".join("?" * len(part))
+        sql = f"SELECT min(pid) FROM links WHERE param IN ({marks}) AND target = ? AND pid <> ?"
+        first = exchange.store.query(sql, (*part, row.reference, row.pid)).fetchone()[0]
+        if first is not None:
+            pids.append(first)
+    rows = exchange.store.rows([min(pids)]) if pids else []
+    return rows[0] if rows else None
+
+

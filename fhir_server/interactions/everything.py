@@ -1,0 +1,56 @@
+"""`Patient/x/$everything`: the patient, what refers to it, and what all of that refers to.
+
+HAPI reads the compartment in one batch a little larger than a page, follows the references of that batch, and only then
+reads on; `start`, `end` and `_since` are taken and change nothing. All of it observed on 7.6.0.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from fhir_server.bundle import Bundle
+from fhir_server.exchange import Exchange
+from fhir_server.http import Response, link
+from fhir_server.interactions.include import included, referring
+from fhir_server.interactions.read import not_known
+from fhir_server.interactions.search import entries_of, page_link
+from fhir_server.paging import DEFAULT_COUNT, STAGES, Search
+from fhir_server.search.parse import Include, shape, whole
+from fhir_server.store import Row
+
+REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
+REFERRING = Include("*", "*", "", reverse=True, iterate=False, text="*")
+
+
+def everything(exchange: Exchange, patient_id: str) -> Response:
+    """Everything about a patient, by pages; `_type` restricts what refers to it."""
+    patient = exchange.store.find("Patient", patient_id)
+    if patient is None or patient.text is None:
+        raise not_known("Patient", patient_id)
+    count = whole("_count", exchange.value("_count") or "")
+    count = DEFAULT_COUNT if count is None or count < 1 else count
+    pids = _everything(exchange, patient, max(STAGES[0], count + 1) + 1)
+    total = len(pids) if len(pids) < max(STAGES[0], count) else None
+    found = Search(exchange.hospital.marks.uuid(), exchange.now, pids)
+    pairs = sorted(exchange.pairs, key=lambda pair: pair[0])
+    links = [("self", link("/".join([exchange.base, *exchange.segments]), pairs))]
+    if len(pids) > count:
+        found.total_at(count)
+        exchange.hospital.searches.keep(found)
+        links.append(("next", page_link(exchange, found, exchange.pairs, count, count)))
+    entries = entries_of(exchange, pids[:count], (), shape(exchange.pairs))
+    return exchange.bundle(Bundle(found.id, "searchset", exchange.now, total, links, entries))
+
+
+def _everything(exchange: Exchange, patient: Row, batch: int) -> array[int]:
+    members = exchange.store.rows(referring(exchange, [patient], REFERRING))
+    types = {name for key, value in exchange.pairs if key == "_type" for name in value.split(",")}
+    if types:
+        members = [row for row in members if row.type in types]
+    found = array("q")
+    rest = [patient, *(row for row in members if row.pid != patient.pid)]
+    while rest:
+        part, rest = [row for row in rest[:batch] if row.pid not in found], rest[batch:]
+        found.extend(row.pid for row in part)
+        found.extend(row.pid for row in included(exchange, part, [REFERRED]) if row.pid not in found)
+    return found

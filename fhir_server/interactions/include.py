@@ -1,0 +1,75 @@
+"""`_include` and `_revinclude`: what the matches refer to, and what refers to them.
+
+Each round's resources come in the order of a Java HashSet of their numbers, as in HAPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fhir_server.exchange import Exchange
+from fhir_server.jsontext import decode
+from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.search.hashing import java_set_order
+from fhir_server.search.index import index
+from fhir_server.search.parse import Include
+from fhir_server.store import Row
+from fhir_server.store.rows import local
+
+MAX_ROUNDS = 10
+
+
+def included(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Include]) -> list[Row]:
+    """The included resources of a page, without the matches."""
+    seen = {row.pid for row in matches}
+    found: list[Row] = []
+    new = list(matches)
+    for turn in range(MAX_ROUNDS):
+        pids: list[int] = []
+        for one in includes:
+            if turn == 0 or one.iterate:
+                pids += referring(exchange, new, one) if one.reverse else _referred(exchange, new, one)
+        order = [pid for pid in java_set_order(pids) if pid not in seen]
+        if not order:
+            break
+        seen.update(order)
+        new = exchange.store.rows(order)
+        found += new
+    return found
+
+
+def _referred(exchange: Exchange, rows: Sequence[Row], include: Include) -> list[int]:
+    pids = []
+    for row in rows:
+        if include.source not in ("*", row.type) or row.text is None:
+            continue
+        for name, _, reference in index(decode(row.text)).references:
+            if include.param not in ("*", name):
+                continue
+            kind, _, resource_id = local(reference).partition("/")
+            if include.target and kind != include.target:
+                continue
+            target = exchange.store.find(kind, resource_id)
+            if target is not None and target.text is not None:
+                pids.append(target.pid)
+    return pids
+
+
+def referring(exchange: Exchange, rows: Sequence[Row], include: Include) -> list[int]:
+    """The numbers of the resources that refer to one of the rows, ascending."""
+    sources = resource_types() if include.source == "*" else (include.source,)
+    params = exchange.hospital.params
+    numbers = [
+        params.number(source, name)
+        for source in sources
+        for name, parameter in parameters(source).items()
+        if parameter.kind == "reference" and include.param in ("*", name)
+    ]
+    targets = [row.reference for row in rows if not include.target or row.type == include.target]
+    pids: set[int] = set()
+    for target in targets:
+        for start in range(0, len(numbers), 500):
+            part = numbers[start : start + 500]
+            sql = f"SELECT pid FROM links WHERE param IN ({','.join('?' * len(part))}) AND target = ?"
+            pids.update(row[0] for row in exchange.store.query(sql, (*part, target)))
+    return sorted(pids)

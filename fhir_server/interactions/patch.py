@@ -1,0 +1,99 @@
+"""`PATCH`: JSON Patch (RFC 6902), or the operations of a Parameters resource (FHIRPath patch)."""
+
+from __future__ import annotations
+
+from fhir_server import outcome
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.fhirpatch import apply_fhir_patch
+from fhir_server.http import Response, split_target
+from fhir_server.interactions.read import location, not_known
+from fhir_server.interactions.write import FHIR_JSON, check_version, matching, preference, versioned
+from fhir_server.jsonpatch import apply_json_patch, operations
+from fhir_server.jsontext import Json, decode, parse
+from fhir_server.marks import http_date, instant
+from fhir_server.normalise import normalise
+from fhir_server.outcome import Stored, stored_outcome
+from fhir_server.store import Row
+from fhir_server.writing import Written, put
+
+JSON_PATCH = "application/json-patch+json"
+
+
+def patch(exchange: Exchange, kind: str, resource_id: str) -> Response:
+    """`PATCH Type/id`."""
+    content_type = patch_type(exchange)
+    row = exchange.store.find(kind, resource_id)
+    if row is None:
+        raise not_known(kind, resource_id)
+    if row.text is None:
+        raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+    check_version(row, exchange.request.header("if-match"))
+    with exchange.store.transaction():
+        written, stored = patch_resource(exchange, row, content_type, exchange.request.body)
+    return _response(exchange, written, stored)
+
+
+def patch_by_condition(exchange: Exchange, kind: str) -> Response:
+    """`PATCH Type?…`: the one match."""
+    content_type = patch_type(exchange)
+    _, query = split_target(exchange.request.target)
+    matches = matching(exchange, kind, query)
+    if len(matches) > 1:
+        raise FhirError(
+            412,
+            f'HAPI-0962: Failed to PATCH {kind} with match URL "{kind}?{query}"'
+            f" because this search matched {len(matches)} resources",
+        )
+    if not matches:
+        raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
+    with exchange.store.transaction():
+        row = exchange.store.rows(matches)[0]
+        written, stored = patch_resource(exchange, row, content_type, exchange.request.body)
+    return _response(exchange, written, stored)
+
+
+def patch_type(exchange: Exchange) -> str:
+    """The media type of a patch, if it is one that can be applied."""
+    content_type = exchange.request.header("content-type")
+    kind = (content_type or "").partition(";")[0].strip().lower()
+    if not kind:
+        raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
+    if kind != JSON_PATCH and kind not in FHIR_JSON:
+        raise FhirError(400, f"HAPI-1965: Invalid Content-Type for PATCH operation: {content_type}")
+    return kind
+
+
+def patch_resource(exchange: Exchange, row: Row, content_type: str, body: bytes) -> tuple[Written, Stored]:
+    """Applies a patch and stores what comes of it as the next version."""
+    assert row.text is not None
+    target = decode(row.text)
+    text = body.decode("utf-8", "replace")
+    if content_type == JSON_PATCH:
+        changed = apply_json_patch(target, operations(text))
+    else:
+        changed = apply_fhir_patch(target, _parameters(parse(text)))
+    resource = normalise(changed, expected_type=row.type)
+    if resource.get("id", row.id) != row.id:
+        raise FhirError(400, "HAPI-2759: A patch must not change the id of a resource")
+    written = put(exchange, resource, row, row.id)
+    reference = versioned(written.row)
+    same = written.change == "same"
+    return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
+
+
+def _parameters(body: Json) -> Json:
+    return normalise(body, expected_type="Parameters")
+
+
+def _response(exchange: Exchange, written: Written, stored: Stored) -> Response:
+    """The answer to a patch; unlike an update it has no ETag."""
+    row = written.row
+    headers = [("Content-Location", location(exchange.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
+    wanted = preference(exchange)
+    if wanted == "minimal":
+        return Response(200, [("X-Request-ID", exchange.request_id), *headers])
+    if wanted == "OperationOutcome":
+        return exchange.respond(200, stored_outcome(stored), headers)
+    assert row.text is not None
+    return exchange.respond(200, written.shown or row.text, headers)

@@ -1,0 +1,68 @@
+"""Reading one resource: read and vread."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.http import Response
+from fhir_server.marks import http_date, instant
+from fhir_server.outcome import error_outcome
+from fhir_server.search.parse import shape
+from fhir_server.store import Row
+from fhir_server.summary import shaped
+
+
+def read(exchange: Exchange, kind: str, resource_id: str) -> Response:
+    """`GET Type/id`: the current version, 404 for what never was, 410 for what was deleted."""
+    row = exchange.store.find(kind, resource_id)
+    if row is None:
+        raise not_known(kind, resource_id)
+    return _answer(exchange, row)
+
+
+def read_version(exchange: Exchange, kind: str, resource_id: str, version: str) -> Response:
+    """`GET Type/id/_history/n`."""
+    if exchange.store.find(kind, resource_id) is None:
+        raise not_known(kind, resource_id)
+    number = int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 0
+    row = exchange.store.version(kind, resource_id, number)
+    if row is None:
+        raise FhirError(404, f'HAPI-0979: Version "{version}" is not valid for resource {kind}/{resource_id}')
+    return _answer(exchange, row)
+
+
+def not_known(kind: str, resource_id: str) -> FhirError:
+    """The error for an id that no resource ever had."""
+    return FhirError(404, f"HAPI-2001: Resource {kind}/{resource_id} is not known")
+
+
+def location(base: str, row: Row) -> str:
+    """The address of one version."""
+    return f"{base}/{row.type}/{row.id}/_history/{row.version}"
+
+
+def _answer(exchange: Exchange, row: Row) -> Response:
+    if row.text is None:
+        gone = FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+        return exchange.respond(410, error_outcome(gone), [("Location", location(exchange.base, row))])
+    if _is_unchanged(exchange, row):
+        return Response(304)
+    headers = [
+        ("ETag", f'W/"{row.version}"'),
+        ("Content-Location", location(exchange.base, row)),
+        ("Last-Modified", http_date(row.updated // 1000)),
+    ]
+    return exchange.respond(200, shaped(row.text, shape(exchange.pairs)), headers)
+
+
+def _is_unchanged(exchange: Exchange, row: Row) -> bool:
+    known = exchange.request.header("if-none-match")
+    if known is not None:
+        return known in (f'W/"{row.version}"', f'"{row.version}"', "*")
+    since = exchange.request.header("if-modified-since")
+    try:
+        return since is not None and row.updated // 1000 <= parsedate_to_datetime(since).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return False

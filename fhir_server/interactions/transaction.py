@@ -1,0 +1,302 @@
+"""`POST` to the base: batch and transaction Bundles.
+
+A transaction runs its entries in HAPI's order: deletes, then creates (those with a condition last), updates, patches,
+reads. References between entries are replaced first, conditional ones by what they match. All of it is one transaction
+of the store; an id that a failed write took stays taken, as in HAPI.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from fhir_server.bundle import Bundle, entry, members
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.http import Request, Response, parse_query, path_segments, split_target
+from fhir_server.interactions import delete, patch, write
+from fhir_server.interactions.types import check_type
+from fhir_server.jsontext import Json, render
+from fhir_server.marks import instant
+from fhir_server.normalise import Resource
+from fhir_server.outcome import Stored, error_outcome, quoted, stored_outcome
+from fhir_server.search.definitions import resource_types
+from fhir_server.search.index import index
+from fhir_server.search.rows import ReferenceRow
+from fhir_server.writing import Written, check_references
+
+ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "HEAD": 5, "GET": 6}
+
+
+@dataclass(slots=True)
+class Entry:
+    """An entry of a request Bundle: `kind`, `id` and `query` are what its URL names."""
+
+    number: int
+    method: str
+    url: str
+    full_url: str
+    resource: Resource | None
+    condition: str | None
+    if_match: str | None
+    kind: str = ""
+    id: str = ""
+    query: str = ""
+    pid: int | None = None
+
+
+Dispatch = Callable[[Exchange], Response]
+"""How a read inside a Bundle is answered: as if it came alone."""
+
+
+def transaction(exchange: Exchange, dispatch: Dispatch) -> Response:
+    """Answers a batch or transaction Bundle."""
+    bundle = write.body_resource(exchange, "Bundle", "TRANSACTION")
+    kind = bundle.get("type")
+    if kind not in ("batch", "transaction", None):
+        raise FhirError(400, f"HAPI-0527: Unable to process transaction where incoming Bundle.type = {kind}")
+    entries = [_entry(number, item) for number, item in enumerate(bundle.get("entry", []))]
+    exchange.in_transaction = True
+    if kind == "batch":
+        texts = [_alone(exchange, one, dispatch) for one in entries]
+    else:
+        with exchange.store.transaction():
+            texts = _together(exchange, entries, dispatch)
+    answer = Bundle(
+        exchange.hospital.marks.uuid(),
+        f"{kind or 'transaction'}-response",
+        links=[("self", exchange.base)],
+        entries=texts,
+    )
+    address = f"{exchange.base}/Bundle/{answer.id}"
+    return exchange.respond(200, answer.render(), [("Content-Location", address), ("Location", address)])
+
+
+def _entry(number: int, item: Json) -> Entry:
+    request = item.get("request") or {}
+    method = request.get("method")
+    if method not in ORDER:
+        raise FhirError(
+            400,
+            "HAPI-0529: Transaction bundle entry has missing or invalid HTTP Verb specified in"
+            f' Bundle.entry({number}).request.method. Found value: "{method or "null"}"',
+        )
+    found = Entry(
+        number,
+        method,
+        request.get("url", ""),
+        item.get("fullUrl", ""),
+        item.get("resource"),
+        request.get("ifNoneExist"),
+        request.get("ifMatch"),
+    )
+    path, found.query = split_target(found.url)
+    segments = path_segments(path.partition("/fhir/")[2] if "://" in path else path)
+    found.kind = segments[0] if segments else ""
+    found.id = segments[1] if len(segments) > 1 else ""
+    return found
+
+
+def _alone(exchange: Exchange, one: Entry, dispatch: Dispatch) -> str:
+    """The answer to an entry of a batch, whatever becomes of it."""
+    try:
+        with exchange.store.transaction():
+            return _together(exchange, [one], dispatch)[0]
+    except FhirError as error:
+        response = members(
+            [("status", quoted(_status(error.status))), ("outcome", error_outcome(error, "exception"))]
+        )
+        return entry([("response", response)])
+
+
+def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> list[str]:
+    """Runs entries in HAPI's order; the answers are in the order of the Bundle."""
+    _check_twice(entries)
+    order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
+    known = _announce(exchange, order)
+    for one in order:
+        if one.resource is not None:
+            one.resource = _resolved(exchange, one.resource, known)
+    texts: dict[int, str] = {}
+    references: list[ReferenceRow] = []
+    for one in order:
+        if one.method in ("GET", "HEAD") and references:
+            _check(exchange, references)
+        if one.method in ("GET", "HEAD"):
+            fields, written = _read(exchange, one, dispatch), None
+        else:
+            fields, written = _run(exchange, one)
+        texts[one.number] = entry(fields)
+        if written is not None and written.change != "same" and written.row.text is not None:
+            references += index(decode(written.row.text)).references
+    _check(exchange, references)
+    return [texts[one.number] for one in entries]
+
+
+def _check(exchange: Exchange, references: list[ReferenceRow]) -> None:
+    if exchange.hospital.reference_check:
+        check_references(exchange, references)
+    references.clear()
+
+
+def _check_twice(entries: list[Entry]) -> None:
+    seen: set[str] = set()
+    for one in entries:
+        if one.method in ("PUT", "DELETE", "PATCH") and one.id:
+            name = f"{one.kind}/{one.id}"
+            if name in seen:
+                raise FhirError(400, f"HAPI-0535: Transaction bundle contains multiple resources with ID: {name}")
+            seen.add(name)
+
+
+def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
+    """Gives creates their numbers before anything is written; what each `fullUrl` will be called."""
+    known: dict[str, str] = {}
+    for one in order:
+        if one.method not in ("POST", "PUT"):
+            continue
+        check_type(one.kind)
+        if one.resource is None:
+            raise FhirError(400, f"HAPI-0986: No body was supplied in request for Bundle.entry({one.number})")
+        if one.resource["resourceType"] != one.kind:
+            raise FhirError(
+                400,
+                f"HAPI-0450: Bundle.entry({one.number}) has a resource of type {one.resource['resourceType']}"
+                f" but its URL is for {one.kind}",
+            )
+        if one.method == "PUT" and one.id:
+            write.check_body_id(one.resource | {"id": one.resource.get("id", one.id)}, one.id)
+            known[one.full_url] = f"{one.kind}/{one.id}"
+            continue
+        query = (one.condition or "").rpartition("?")[2] if one.method == "POST" else one.query
+        matches = write.matching(exchange, one.kind, query) if query else []
+        if matches:
+            reference = exchange.store.rows(matches)[0].reference
+        else:
+            one.pid = exchange.store.next_pid()
+            reference = f"{one.kind}/{one.pid}"
+        known[one.full_url] = reference
+        if query:
+            known[f"{one.kind}?{query}"] = reference
+    known.pop("", None)
+    return known
+
+
+def _resolved(exchange: Exchange, value: Json, known: dict[str, str]) -> Json:
+    """The value with its references to other entries, and conditional ones, replaced."""
+    if isinstance(value, list):
+        return [_resolved(exchange, item, known) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, item in value.items():
+        if key == "reference" and isinstance(item, str):
+            found[key] = known.get(item) or (_matched(exchange, item) if "?" in item else item)
+        elif isinstance(item, str) and item in known and item.startswith("urn:"):
+            found[key] = known[item]
+        else:
+            found[key] = _resolved(exchange, item, known)
+    return found
+
+
+def _matched(exchange: Exchange, url: str) -> str:
+    """What a conditional reference (`Patient?identifier=x`) stands for."""
+    kind, _, query = url.partition("?")
+    if kind not in resource_types():
+        return url
+    matches = write.matching(exchange, kind, query)
+    if not matches:
+        raise FhirError(404, f'HAPI-1091: Invalid match URL "{url}" - No resources match this search')
+    if len(matches) > 1:
+        raise FhirError(
+            412,
+            f'HAPI-2207: Invalid match URL "{url}" - Multiple resources match this search',
+        )
+    return exchange.store.rows(matches)[0].reference
+
+
+Fields = list[tuple[str, str]]
+
+
+def _run(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
+    """Does what an entry asks; the fields of its answer, and what was written."""
+    match one.method:
+        case "DELETE":
+            return _delete(exchange, one), None
+        case "POST" | "PUT":
+            assert one.resource is not None
+            written, stored = _write(exchange, one, one.resource)
+            return _written(written, stored), written
+    return _patch(exchange, one)
+
+
+def _write(exchange: Exchange, one: Entry, resource: Resource) -> tuple[Written, Stored]:
+    if one.method == "POST":
+        if one.id:
+            raise FhirError(400, f'HAPI-0365: Can not create resource with ID "{one.id}" by POST')
+        return write.create_resource(exchange, resource, one.condition, one.pid)
+    if one.id:
+        return write.update_resource(exchange, resource | {"id": one.id}, one.id, one.if_match)
+    return write.conditional_update(exchange, resource, one.query, one.url, one.pid)
+
+
+def _written(written: Written, stored: Stored) -> Fields:
+    row = written.row
+    fields = [
+        ("status", quoted("201 Created" if written.change == "created" else "200 OK")),
+        ("location", quoted(write.versioned(row))),
+        ("etag", quoted(str(row.version))),
+    ]
+    if written.change == "created":
+        fields.append(("lastModified", quoted(instant(row.updated))))
+    return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
+
+
+def _delete(exchange: Exchange, one: Entry) -> Fields:
+    check_type(one.kind)
+    if one.id:
+        stored = delete.delete_resource(exchange, one.kind, one.id)[1]
+    else:
+        stored = delete.delete_matches(exchange, one.kind, one.query)
+    return [("response", members([("status", quoted("204 No Content")), ("outcome", stored_outcome(stored))]))]
+
+
+def _patch(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
+    check_type(one.kind)
+    row = exchange.store.find(one.kind, one.id)
+    if row is None or row.text is None:
+        raise FhirError(404, f"HAPI-2001: Resource {one.kind}/{one.id} is not known")
+    resource = one.resource or {}
+    if resource.get("resourceType") == "Binary":
+        body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
+    else:
+        body, kind = render(resource).encode(), "application/fhir+json"
+    written, stored = patch.patch_resource(exchange, row, kind, body)
+    return _written(written, stored), written
+
+
+def _read(exchange: Exchange, one: Entry, dispatch: Dispatch) -> Fields:
+    """A read or search inside a Bundle, answered as it would be alone."""
+    target = f"{urlsplit(exchange.base).path}/{one.url.lstrip('/')}"
+    path, query = split_target(one.url)
+    inner = replace(
+        exchange,
+        request=Request("GET", target, ()),
+        segments=path_segments(path),
+        pairs=parse_query(query),
+        in_transaction=False,
+    )
+    response = dispatch(inner)
+    if response.status >= 400:
+        found = json.loads(response.text)["issue"][0]
+        raise FhirError(response.status, found["diagnostics"], found["code"])
+    fields = [("resource", response.text)] if response.body else []
+    return [*fields, ("response", members([("status", quoted(_status(response.status)))]))]
+
+
+def _status(number: int) -> str:
+    return f"{number} {HTTPStatus(number).phrase}"

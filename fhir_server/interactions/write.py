@@ -1,0 +1,219 @@
+"""Creating and updating: `POST Type`, `PUT Type/id`, and the conditional forms."""
+
+from __future__ import annotations
+
+import re
+
+from fhir_server import outcome
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.http import Response, parse_query
+from fhir_server.interactions.read import location
+from fhir_server.interactions.search import run, understood
+from fhir_server.jsontext import Json, parse
+from fhir_server.marks import http_date
+from fhir_server.normalise import Resource, normalise
+from fhir_server.outcome import Stored, stored_outcome
+from fhir_server.store import Row
+from fhir_server.writing import Written, put
+
+VALID_ID = re.compile(r"[A-Za-z0-9\-.]{1,64}")
+FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
+
+
+def create(exchange: Exchange, kind: str) -> Response:
+    """`POST Type`, with `If-None-Exist` only where nothing matches."""
+    resource = body_resource(exchange, kind, "CREATE")
+    condition = exchange.request.header("if-none-exist")
+    with exchange.store.transaction():
+        written, stored = create_resource(exchange, resource, condition)
+    return written_response(exchange, written, stored, with_location=True)
+
+
+def create_resource(
+    exchange: Exchange, resource: Resource, condition: str | None, pid: int | None = None
+) -> tuple[Written, Stored]:
+    """Creates a resource with the next id, or finds the one that meets the condition."""
+    kind = str(resource["resourceType"])
+    if condition:
+        query = condition.partition("?")[2] if "?" in condition else condition
+        matches = matching(exchange, kind, query)
+        if len(matches) > 1:
+            raise FhirError(
+                412,
+                f'HAPI-0958: Failed to CREATE {kind} with match URL "{condition}"'
+                f" because this search matched {len(matches)} resources",
+            )
+        if matches:
+            row = exchange.store.rows(matches)[0]
+            return Written(row, "same"), outcome.found_conditionally(versioned(row), condition)
+    written = put(exchange, resource, None, pid=pid)
+    reference = versioned(written.row)
+    if condition:
+        return written, outcome.created_conditionally(reference, condition)
+    return written, outcome.created(reference)
+
+
+def update(exchange: Exchange, kind: str, resource_id: str) -> Response:
+    """`PUT Type/id`."""
+    resource = body_resource(exchange, kind, "UPDATE")
+    check_body_id(resource, resource_id)
+    with exchange.store.transaction():
+        written, stored = update_resource(exchange, resource, resource_id, exchange.request.header("if-match"))
+    return written_response(exchange, written, stored, with_location=False)
+
+
+def check_body_id(resource: Resource, resource_id: str) -> None:
+    """Raises HAPI-0419 or HAPI-0420 where the body's id is not that of the URL."""
+    problem = "Can not update resource, resource body must contain an ID element"
+    found = resource.get("id")
+    if found is None:
+        raise FhirError(400, f"HAPI-0419: {problem} for update (PUT) operation")
+    if found != resource_id:
+        raise FhirError(
+            400,
+            f"HAPI-0420: {problem} which matches the request URL for update (PUT) operation"
+            f' - Resource body ID of "{found}" does not match URL ID of "{resource_id}"',
+        )
+
+
+def update_resource(
+    exchange: Exchange, resource: Resource, resource_id: str, if_match: str | None
+) -> tuple[Written, Stored]:
+    """Makes a new version, or the first one under a client's id."""
+    kind = str(resource["resourceType"])
+    row = exchange.store.find(kind, resource_id)
+    if row is None:
+        if not VALID_ID.fullmatch(resource_id):
+            raise FhirError(400, f"HAPI-0521: Can not process entity with ID[{resource_id}], this is not a valid FHIR ID")
+        if resource_id.isdigit():
+            raise FhirError(
+                400,
+                f"HAPI-0960: Can not create resource with ID[{resource_id}], no resource with this ID exists"
+                " and clients may only assign IDs which contain at least one non-numeric character",
+            )
+    check_version(row, if_match)
+    written = put(exchange, resource, row, resource_id)
+    reference = versioned(written.row)
+    if written.change == "created":
+        return written, outcome.created_by_update(reference)
+    return written, outcome.unchanged(reference) if written.change == "same" else outcome.updated(reference)
+
+
+def check_version(row: Row | None, if_match: str | None) -> None:
+    """Raises HAPI-0989 where `If-Match` names another version than the current one."""
+    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (if_match or "").strip())
+    if row is None or not found or not found.group(1):
+        return
+    if found.group(1) != str(row.version):
+        raise FhirError(
+            409,
+            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{found.group(1)}"
+            " but this is not the current version",
+        )
+
+
+def update_by_condition(exchange: Exchange, kind: str) -> Response:
+    """`PUT Type?…`: updates the one match, or creates."""
+    if not exchange.request.body:
+        raise FhirError(400, "HAPI-0986: No body was supplied in request")
+    resource = body_resource(exchange, kind, "UPDATE")
+    _, _, query = exchange.request.target.partition("?")
+    with exchange.store.transaction():
+        written, stored = conditional_update(exchange, resource, query, f"{kind}?{query}")
+    return written_response(exchange, written, stored, with_location=written.change == "created")
+
+
+def conditional_update(
+    exchange: Exchange, resource: Resource, query: str, shown: str, pid: int | None = None
+) -> tuple[Written, Stored]:
+    """Updates the one resource that meets a condition, or creates one; `shown` is the condition as HAPI repeats it."""
+    kind = str(resource["resourceType"])
+    matches = matching(exchange, kind, query)
+    if len(matches) > 1:
+        raise FhirError(
+            412,
+            f'HAPI-0988: Failed to UPDATE {kind} with match URL "{shown}"'
+            f" because this search matched {len(matches)} resources",
+        )
+    if matches:
+        row = exchange.store.rows(matches)[0]
+        written = put(exchange, {**resource, "id": row.id}, row, row.id)
+        return written, outcome.updated_conditionally(versioned(written.row), shown)
+    given = resource.get("id")
+    if given is not None and VALID_ID.fullmatch(str(given)) and not str(given).isdigit():
+        written, _ = update_resource(exchange, resource, str(given), None)
+    else:
+        written = put(exchange, resource, None, pid=pid)
+    return written, outcome.created_by_conditional_update(versioned(written.row), shown)
+
+
+def matching(exchange: Exchange, kind: str, query: str) -> list[int]:
+    """The numbers of the resources that meet a condition (the query part of a match URL)."""
+    pairs = parse_query(query)
+    if not pairs:
+        raise FhirError(400, f'HAPI-0518: Invalid match URL "{kind}?{query}" - URL has no search parameters')
+    found, planned = understood(exchange, kind, pairs)
+    if not found.criteria:
+        raise FhirError(400, f'HAPI-0518: Invalid match URL "{kind}?{query}" - URL has no search parameters')
+    return list(run(exchange, planned))
+
+
+def body_resource(exchange: Exchange, kind: str, operation: str) -> Resource:
+    """The resource in the body, normalised; errors for what is no FHIR JSON."""
+    return normalise(body_json(exchange, operation), expected_type=kind)
+
+
+def body_json(exchange: Exchange, operation: str) -> Json:
+    """The JSON of the body, if its content type says so."""
+    content_type = exchange.request.header("content-type")
+    if content_type is None:
+        raise FhirError(
+            400,
+            "HAPI-0448: No Content-Type header was provided in the request."
+            f' This is required for "{operation}" operation',
+        )
+    kind, _, parameters = content_type.partition(";")
+    if kind.strip().lower() not in FHIR_JSON:
+        raise FhirError(
+            400,
+            f'HAPI-0449: Incorrect Content-Type header value of "{content_type}" was provided in the request.'
+            f' A FHIR Content-Type is required for "{operation}" operation',
+        )
+    latin = "latin1" in parameters.lower() or "8859-1" in parameters
+    return parse(exchange.request.body.decode("latin-1" if latin else "utf-8", "replace"))
+
+
+def written_response(
+    exchange: Exchange, written: Written, stored: Stored, *, with_location: bool
+) -> Response:
+    """The answer to a write, as `Prefer` asks for it."""
+    row = written.row
+    address = location(exchange.base, row)
+    headers = [("ETag", f'W/"{row.version}"'), ("Content-Location", address)]
+    headers.append(("Last-Modified", http_date(row.updated // 1000)))
+    if with_location:
+        headers.append(("Location", address))
+    status = 201 if written.change == "created" else 200
+    wanted = preference(exchange)
+    if wanted == "minimal":
+        return Response(status, [("X-Request-ID", exchange.request_id), *headers])
+    if wanted == "OperationOutcome":
+        return exchange.respond(status, stored_outcome(stored), headers)
+    assert row.text is not None
+    return exchange.respond(status, written.shown or row.text, headers)
+
+
+def preference(exchange: Exchange) -> str:
+    """What `Prefer: return=…` asks for."""
+    for part in re.split(r"[;,\s]+", exchange.request.header("prefer") or ""):
+        if part.startswith("return="):
+            return part.removeprefix("return=")
+    return "representation"
+
+
+def versioned(row: Row) -> str:
+    """The reference to a version."""
+    return f"{row.reference}/_history/{row.version}"
+
+

@@ -1,0 +1,120 @@
+"""The server as a value: open a file, hand it requests, get responses; no socket is needed.
+
+`Server` answers from the file, an `Overlay` from a private copy of it. Neither raises for a bad request. A server is
+for one thread at a time; its overlays may be open side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from fhir_server.errors import ServerError
+from fhir_server.exchange import Hospital
+from fhir_server.http import Request, Response
+from fhir_server.interactions.route import answer
+from fhir_server.load import load
+from fhir_server.marks import Marks, SeededMarks
+from fhir_server.search.params import Params
+from fhir_server.store import BaseStore, OverlayStore
+from fhir_server.store.base import as_lines
+from fhir_server.store.overlay import Pool
+
+DEFAULT_BASE = "http://localhost:8080/fhir"
+
+
+class Overlay:
+    """A private copy of a server's data: what is written here is seen here only, and gone when it is closed.
+
+    All ids and times derive from the seed and the moment it was opened with, so the same requests get the same bytes.
+    """
+
+    def __init__(self, server: Server, marks: Marks) -> None:
+        self._store = OverlayStore(server.store, server.pool)
+        base = server.hospital
+        self._hospital = Hospital(
+            self._store, base.params, marks, base.base, base.reference_check, plans=base.plans
+        )
+
+    def handle(self, request: Request) -> Response:
+        """Answers one request."""
+        return answer(self._hospital, request)
+
+    def created(self) -> list[tuple[str, str, str]]:
+        """What was really created here, in order: type, id and stored text."""
+        return self._store.created()
+
+    def close(self) -> None:
+        """Drops everything that was written here."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Server:
+    """A FHIR server over one file. Use `Server.open`."""
+
+    def __init__(self, store: BaseStore, base: str, *, reference_check: bool) -> None:
+        self.store = store
+        self.pool = Pool(store)
+        self.hospital = Hospital(store, Params(store.params), Marks(), base, reference_check)
+
+    @classmethod
+    def open(cls, path: Path | str | None, base: str = DEFAULT_BASE, *, reference_check: bool = True) -> Self:
+        """Opens a file, created if absent; None is a private one that goes when the server is closed.
+
+        Raises:
+            ServerError: the file is not a store of this server, or `base` is no http address.
+        """
+        return cls(BaseStore(path), checked_base(base), reference_check=reference_check)
+
+    def handle(self, request: Request) -> Response:
+        """Answers one request."""
+        return answer(self.hospital, request)
+
+    def overlay(self, seed: str, now: datetime) -> Overlay:
+        """A private copy for one episode; `now` must have a time zone."""
+        return Overlay(self, SeededMarks(seed, now))
+
+    def load(self, lines: Iterable[str | bytes], *, refused: Callable[[int, str], None] | None = None) -> int:
+        """Imports resources, one a line, and says how many; ids are kept. See `fhir_server.load`."""
+        return load(self.store, lines, refused)
+
+    def export(self, resource_type: str) -> Iterator[str]:
+        """The resources of a type as lines, in insertion order."""
+        return as_lines(self.store.texts(resource_type))
+
+    def stats(self) -> dict[str, int]:
+        """How many resources of each type there are."""
+        return self.store.count()
+
+    def close(self) -> None:
+        """Closes the file. Overlays must be closed before."""
+        self.pool.close()
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def checked_base(base: str) -> str:
+    """The address without a slash at its end; ServerError where it is none."""
+    parts = urlsplit(base)
+    if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        raise ServerError(f"{base}: not an address such as {DEFAULT_BASE}")
+    return base.rstrip("/")

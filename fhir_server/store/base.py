@@ -1,0 +1,291 @@
+"""Reading and writing resources in one SQLite file.
+
+`Store` is what an interaction sees: rows by id, by number and by query, and writes inside `transaction()`. `BaseStore`
+is the file itself; an `OverlayStore` has the same face over temporary tables. A file is in WAL mode: a transaction that
+was committed survives the death of the process.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fhir_server.errors import ServerError
+from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.store import schema
+
+MAX_PARAMETERS = 500
+STATEMENTS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A version of a resource; `text` is None for a deletion, `updated` is in milliseconds since 1970."""
+
+    pid: int
+    type: str
+    id: str
+    version: int
+    updated: int
+    text: str | None
+
+    @property
+    def reference(self) -> str:
+        """The relative reference to the resource."""
+        return f"{self.type}/{self.id}"
+
+
+IndexRows = dict[str, list[tuple[Any, ...]]]
+"""Rows to write, a list for each index table, the columns in their order but without `pid` (see `Store.write`)."""
+
+_ROW = "SELECT pid, type, id, version, updated, text FROM"
+
+
+class Store:
+    """What reading and writing need of a connection; `prefix` names the tables written to."""
+
+    prefix = "main."
+
+    def __init__(self, connection: sqlite3.Connection, params: dict[tuple[str, str], int]) -> None:
+        self.connection = connection
+        self.params = params
+        self.generation = 0
+        self._depth = 0
+
+    def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Runs a query; its table names are unqualified."""
+        return self.connection.execute(sql, values)
+
+    def find(self, resource_type: str, resource_id: str) -> Row | None:
+        """The current version of a resource (deletions too), or None."""
+        found = self.query(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
+        return Row(*found) if found else None
+
+    def version(self, resource_type: str, resource_id: str, version: int) -> Row | None:
+        """One version of a resource, or None."""
+        row = self.find(resource_type, resource_id)
+        if row is None or row.version == version:
+            return row
+        found = self.query(f"{_ROW} versions WHERE pid = ? AND version = ?", (row.pid, version)).fetchone()
+        return Row(*found) if found else None
+
+    def rows(self, pids: Sequence[int]) -> list[Row]:
+        """The current versions with these numbers, in this order; numbers that are gone are left out."""
+        found: dict[int, Row] = {}
+        for start in range(0, len(pids), MAX_PARAMETERS):
+            part = pids[start : start + MAX_PARAMETERS]
+            marks = ",".join("?" * len(part))
+            for values in self.query(f"{_ROW} resources WHERE pid IN ({marks}) AND text IS NOT NULL", part):
+                found[values[0]] = Row(*values)
+        return [found[pid] for pid in pids if pid in found]
+
+    def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Row]:
+        """Versions that meet a condition on type, id or pid, newest first."""
+        sql = (
+            f"SELECT * FROM ({_ROW} resources WHERE {where} UNION ALL {_ROW} versions WHERE {where})"
+            " ORDER BY updated DESC, version DESC, pid DESC LIMIT ? OFFSET ?"
+        )
+        return [Row(*found) for found in self.query(sql, (*values, *values, limit, offset))]
+
+    def history_count(self, where: str, values: Sequence[object]) -> int:
+        """How many versions meet a condition."""
+        sql = f"SELECT (SELECT count(*) FROM resources WHERE {where}) + (SELECT count(*) FROM versions WHERE {where})"
+        return int(self.query(sql, (*values, *values)).fetchone()[0])
+
+    def param(self, resource_type: str, name: str) -> int:
+        """The number of a search parameter in the index tables; 0, which no row has, for an unknown one."""
+        return self.params.get((resource_type, name), 0)
+
+    def next_pid(self) -> int:
+        """Takes the next number of the one counter, which server-given ids come from."""
+        raise NotImplementedError
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; may be nested."""
+        self._begin()
+        self._depth += 1
+        name = f"level{self._depth}"
+        self.connection.execute(f"SAVEPOINT {name}")
+        try:
+            yield
+        except BaseException:
+            self.connection.execute(f"ROLLBACK TO {name}")
+            raise
+        else:
+            self.generation += 1
+        finally:
+            self.connection.execute(f"RELEASE {name}")
+            self._depth -= 1
+            if not self._depth:
+                self._end()
+
+    def _begin(self) -> None:
+        """Called as a transaction starts, nested ones too."""
+
+    def _end(self) -> None:
+        """Called as the outermost transaction ends."""
+
+    def insert(self, row: Row, index: IndexRows) -> None:
+        """Writes a new resource with its index rows."""
+        self.connection.execute(
+            f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
+            (row.pid, row.type, row.id, row.version, row.updated, row.text),
+        )
+        self.insert_index(row.pid, index)
+
+    def insert_index(self, pid: int, index: IndexRows) -> None:
+        """Writes the index rows of a resource."""
+        for table, rows in index.items():
+            if rows:
+                self.connection.executemany(_insert(self.prefix, table), [(*row, pid) for row in rows])
+
+    def replace(self, old: Row, old_index: IndexRows, new: Row, index: IndexRows) -> None:
+        """Makes `new` the current version in place of `old`, which becomes history."""
+        self.connection.execute(
+            f"INSERT INTO {self.prefix}versions VALUES (?, ?, ?, ?, ?, ?)",
+            (old.pid, old.type, old.id, old.version, old.updated, old.text),
+        )
+        self._forget(old.pid, old_index)
+        self.insert(new, index)
+
+    def _forget(self, pid: int, index: IndexRows) -> None:
+        """Removes a current version and its index rows."""
+        self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE pid = ?", (pid,))
+        for table, rows in index.items():
+            if rows:
+                self.connection.executemany(_delete(self.prefix, table), [(*row, pid) for row in rows])
+
+    def count(self) -> dict[str, int]:
+        """How many resources of each type there are."""
+        sql = "SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type ORDER BY type"
+        return dict(self.query(sql).fetchall())
+
+    def texts(self, resource_type: str) -> Iterator[str]:
+        """The current texts of a type, in insertion order."""
+        sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY pid"
+        for (text,) in self.query(sql, (resource_type,)):
+            yield text
+
+
+class BaseStore(Store):
+    """A file, or for `path` None a private one that goes when it is closed."""
+
+    def __init__(self, path: Path | str | None) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="fhir-server-") if path is None else None
+        self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
+        try:
+            connection = connect(self.path)
+            params = _prepare(connection)
+        except sqlite3.Error as error:
+            raise ServerError(f"{self.path}: cannot be used as a store: {error}") from error
+        except ServerError as error:
+            raise ServerError(f"{self.path}: {error}") from None
+        super().__init__(connection, params)
+        self._next = int(connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0])
+        self._saved = self._next
+
+    @property
+    def next_number(self) -> int:
+        """The number the next new resource gets."""
+        return self._next
+
+    def next_pid(self) -> int:
+        """Takes the next number."""
+        self._next += 1
+        return self._next - 1
+
+    def skip_to(self, number: int) -> None:
+        """Raises the counter to at least `number`."""
+        self._next = max(self._next, number)
+
+    def _begin(self) -> None:
+        if not self._depth:
+            self.connection.execute("BEGIN IMMEDIATE")
+
+    def _end(self) -> None:
+        if self._next != self._saved:
+            self.connection.execute("UPDATE meta SET value = ? WHERE name = 'next'", (self._next,))
+            self._saved = self._next
+        self.connection.execute("COMMIT")
+
+    def close(self) -> None:
+        """Closes the file; the log is folded into it."""
+        with suppress(sqlite3.Error):
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.connection.close()
+        if self._temporary:
+            self._temporary.cleanup()
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection with this store's settings."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30
+    )
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA case_sensitive_like = ON")
+    connection.execute("PRAGMA cache_size = -16000")
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
+    """Creates the tables of a new file and gives the numbers of the search parameters."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise ServerError("not a store of this server; name another file")
+        script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
+        script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
+        connection.executescript(f"BEGIN; {script} {schema.create()}; PRAGMA user_version = {schema.FORMAT}; COMMIT")
+    elif version != schema.FORMAT:
+        raise ServerError(f"made by another version of this server (format {version}); import the data again")
+    return _params(connection)
+
+
+def _params(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
+    sql = "SELECT type, name, param FROM params"
+    known = {(kind, name): param for kind, name, param in connection.execute(sql)}
+    missing = [key for key in _all_parameters() if key not in known]
+    if missing:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", missing)
+        connection.execute("COMMIT")
+        known = {(kind, name): param for kind, name, param in connection.execute(sql)}
+    return known
+
+
+@cache
+def _all_parameters() -> tuple[tuple[str, str], ...]:
+    return tuple((kind, name) for kind in resource_types() for name in parameters(kind))
+
+
+@cache
+def _order(table: str) -> tuple[str, ...]:
+    columns = tuple(name for name in schema.COLUMNS[table] if name != "pid")
+    return (*columns, "pid")
+
+
+@cache
+def _insert(prefix: str, table: str) -> str:
+    columns = _order(table)
+    return f"INSERT OR IGNORE INTO {prefix}{table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+@cache
+def _delete(prefix: str, table: str) -> str:
+    return f"DELETE FROM {prefix}{table} WHERE " + " AND ".join(f"{name} IS ?" for name in _order(table))
+
+
+def as_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Pretty texts as single lines; a line break inside a JSON string is always escaped, so joining is safe."""
+    for text in texts:
+        yield "".join(line.lstrip(" ") for line in text.split("\n"))

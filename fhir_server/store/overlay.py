@@ -1,0 +1,89 @@
+"""A private copy of a store for one episode.
+
+Until it writes, an overlay reads through the connection of its base. The first write takes a connection from a pool:
+the file is attached read-only under it, temporary tables lie over it (see `schema.overlay`), and all the episode's
+writes are one open transaction, which closing rolls back. So an overlay that never writes costs nothing, and one that
+does costs its own rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+
+from fhir_server.store import schema
+from fhir_server.store.base import BaseStore, IndexRows, Store, connect
+
+
+@dataclass(slots=True)
+class Pool:
+    """Connections with temporary tables over one file, for the overlays of one thread."""
+
+    base: BaseStore
+    idle: list[sqlite3.Connection] = field(default_factory=list)
+
+    def take(self) -> sqlite3.Connection:
+        """A connection with empty temporary tables, inside a transaction."""
+        connection = self.idle.pop() if self.idle else self._open()
+        connection.execute("BEGIN")
+        return connection
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        """Forgets what was written and keeps the connection for the next overlay."""
+        connection.execute("ROLLBACK")
+        self.idle.append(connection)
+
+    def close(self) -> None:
+        """Closes the idle connections."""
+        while self.idle:
+            self.idle.pop().close()
+
+    def _open(self) -> sqlite3.Connection:
+        connection = connect(self.base.path)
+        connection.execute("PRAGMA cache_size = -512")
+        connection.executescript(schema.overlay())
+        return connection
+
+
+class OverlayStore(Store):
+    """The face of a store over a base that it never changes."""
+
+    prefix = "temp.own_"
+
+    def __init__(self, base: BaseStore, pool: Pool) -> None:
+        super().__init__(base.connection, base.params)
+        self._pool = pool
+        self._next = base.next_number
+        self._first = self._next
+        self._own = False
+
+    def next_pid(self) -> int:
+        """Takes the next number; the base's counter stays where it is."""
+        self._next += 1
+        return self._next - 1
+
+    def created(self) -> list[tuple[str, str, str]]:
+        """What was created here, in order: type, id and text of each first version."""
+        if not self._own:
+            return []
+        own = "SELECT pid, type, id, version, text FROM temp.own_"
+        sql = (
+            f"SELECT type, id, text FROM ({own}resources UNION ALL {own}versions)"
+            " WHERE version = 1 AND pid >= ? ORDER BY pid"
+        )
+        return self.query(sql, (self._first,)).fetchall()
+
+    def close(self) -> None:
+        """Drops all that was written here."""
+        if self._own:
+            self._pool.give_back(self.connection)
+            self.connection, self._own = self._pool.base.connection, False
+
+    def _begin(self) -> None:
+        if not self._own:
+            self.connection = self._pool.take()
+            self._own = True
+
+    def _forget(self, pid: int, index: IndexRows) -> None:
+        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (pid,))
+        super()._forget(pid, index)
