@@ -1,0 +1,114 @@
+"""The import of a checkout: the published files, and texts found by their shape in a made-up runner."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medagent.errors import UserError
+from medagent.prompts.protocol import load_protocol
+from medagent.tasks.dataset import load_dataset
+from medagent.tasks.official import FILES, SOURCE, import_official, read_texts
+from tests.shared_data import SHARED, need
+
+# Made-up words in the published runner's shape; the assert must never run.
+RUNNER = '''
+"""A runner."""
+import json
+from a_package_that_is_not_here import Task
+
+HINT = "Not the prompt: {context} {question}"
+WORDS = """Functions under {api_base}: {functions}
+Keep braces: {{"a": 1}}. {context}
+{question}"""
+assert False, "executed"
+
+
+class Bench(Task):
+    async def start(self, index, session):
+        session.inject({"role": "user", "content": WORDS.format(api_base=self.base, functions=json.dumps(self.funcs))})
+        for _ in range(8):
+            message = (await session.action()).content
+            if message.startswith("GET"):
+                got = fetch(message[3:].strip() + "&_format=json")
+                if "data" in got:
+                    session.inject({"role": "user", "content": f"It says {{so}}:\\n{got['data']}. Go on."})
+                else:
+                    session.inject({"role": "user", "content": f"It broke: {got['error']}"})
+            else:
+                try:
+                    json.loads("")
+                except Exception as e:
+                    session.inject({"role": "user", "content": "Bad POST"})
+                else:
+                    session.inject({"role": "user", "content": "POST request accepted. Go on."})
+'''
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "checkout"
+    data = folder / "data" / "medagentbench"
+    data.mkdir(parents=True)
+    for name in FILES:
+        shutil.copy(need(SHARED / "medagentbench" / "official" / name), data / name)
+    (folder / SOURCE).parent.mkdir(parents=True)
+    (folder / SOURCE).write_text(RUNNER, encoding="utf-8")
+    return folder
+
+
+def test_the_imported_data_set_is_the_published_one(checkout: Path) -> None:
+    folder = import_official(checkout)
+    dataset = load_dataset("official", "v2")
+    assert dataset.digest == FILES["test_data_v2.json"]
+    assert len(dataset.tasks) == 300
+    assert hashlib.sha256((folder / "functions.json").read_bytes()).hexdigest() == FILES["funcs_v1.json"]
+
+
+def test_the_protocol_sends_what_the_runner_sends(checkout: Path) -> None:
+    folder = import_official(checkout)
+    protocol = load_protocol("text", file=folder / "protocol.toml", functions=folder / "functions.json")
+    listed = json.dumps(json.loads((folder / "functions.json").read_text(encoding="utf-8")))
+    assert protocol.first_message("http://x/", "C {question}", "Q") == (
+        f'Functions under http://x/: {listed}\nKeep braces: {{"a": 1}}. C {{question}}\nQ'
+    )
+    assert protocol.get_reply == "It says {so}:\n{body}. Go on."
+    assert protocol.get_error == "It broke: {error}"
+    assert protocol.http_error == "{status} {kind} Error: {reason} for url: {url}"
+    assert protocol.post_accepted == "POST request accepted. Go on."
+    assert protocol.post_invalid == "Bad POST"
+    assert protocol.format_parameter == "append"
+
+
+@pytest.mark.parametrize("name", [*(f"data/medagentbench/{name}" for name in FILES), SOURCE])
+def test_a_missing_file_is_named(checkout: Path, name: str) -> None:
+    (checkout / name).unlink()
+    with pytest.raises(UserError, match=r"cannot be read: No such file.*checkout of the official repository") as caught:
+        import_official(checkout)
+    assert str(checkout / name) in str(caught.value)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_file_is_named_and_nothing_is_written(checkout: Path, tmp_path: Path, name: str) -> None:
+    path = checkout / "data" / "medagentbench" / name
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(UserError, match="SHA-256 differs") as caught:
+        import_official(checkout)
+    assert str(path) in str(caught.value)
+    assert not (tmp_path / "home").exists()
+
+
+def test_what_could_not_be_found_is_said() -> None:
+    source = RUNNER.replace("It broke: {got['error']}", "It broke").replace("{api_base}", "{base}")
+    with pytest.raises(UserError, match="no text of the expected shape for prompt, get_error"):
+        read_texts(source, Path("x.py"))
+
+
+def test_a_source_that_is_no_python_is_said() -> None:
+    with pytest.raises(UserError, match=r"x\.py: is no Python source"):
+        read_texts("def (", Path("x.py"))
