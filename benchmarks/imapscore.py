@@ -17,7 +17,7 @@ from pathlib import Path
 
 from refsol.imapscore.graph import Entity, EntityGraph, Linker
 from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.records import Recording, read_recordings, recording_line
+from refsol.imapscore.records import Recording, read_recordings, recording_row
 from refsol.imapscore.relations import Relation, ValuePair
 from refsol.imapscore.score import score_recordings
 
@@ -57,7 +57,7 @@ def main() -> None:
     dice = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "imaps.jsonl"
-        path.write_text("\n".join(recording_line(recording(dice, i)) for i in range(ITEMS)), encoding="utf-8")
+        path.write_text("\n".join(recording_row(recording(dice, i)).line() for i in range(ITEMS)), encoding="utf-8")
         with timed(f"{ITEMS} stored items read and scored"):
             asyncio.run(score_recordings(read_recordings(path)))
 

@@ -77,7 +77,9 @@ class _RelationRow(BaseModel):
     relation: Relation
 
 
-class _RecordingRow(BaseModel):
+class RecordingRow(BaseModel):
+    """A recording as it is written: imaps in text form, and of the relations those that match."""
+
     model_config = ConfigDict(extra="forbid")
     id: str
     digest: str
@@ -89,6 +91,10 @@ class _RecordingRow(BaseModel):
     reason: str = ""
     scores: dict[str, FiniteFloat] = {}
     warnings: list[str] = []
+
+    def line(self) -> str:
+        """One JSON line, without its newline."""
+        return self.model_dump_json(exclude_defaults=True)
 
 
 def read_items(path: Path) -> list[Item]:
@@ -119,12 +125,12 @@ def _item(path: Path, number: int, row: _ReleasedRow) -> Item:
 
 def read_recordings(path: Path) -> list[Recording]:
     """The recordings of a file. Raises InputError, naming the line, for a row that is no recording, or an id twice."""
-    recordings = [_recording(row) for _, row in _rows(path, _RecordingRow)]
+    recordings = [_recording(row) for _, row in _rows(path, RecordingRow)]
     _check_ids(path, [recording.id for recording in recordings])
     return recordings
 
 
-def _recording(row: _RecordingRow) -> Recording:
+def _recording(row: RecordingRow) -> Recording:
     question = parse(row.question)
     terms = question.imap.query_terms
     label, response = parse(row.label, terms), parse(row.response, terms)
@@ -148,10 +154,10 @@ def _recording(row: _RecordingRow) -> Recording:
     )
 
 
-def recording_line(recording: Recording) -> str:
-    """The recording as one JSON line, without its newline; unmatched pairs are left out."""
+def recording_row(recording: Recording) -> RecordingRow:
+    """The recording as it is written; `read_recordings` reads its lines."""
     terms = recording.question.query_terms
-    row = _RecordingRow(
+    return RecordingRow(
         id=recording.id,
         digest=recording.digest,
         question=serialise(recording.question),
@@ -167,7 +173,6 @@ def recording_line(recording: Recording) -> str:
         scores=dict(recording.scores),
         warnings=list(recording.warnings),
     )
-    return row.model_dump_json(exclude_defaults=True)
 
 
 def _check_ids(path: Path, ids: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from refsol.errors import InputError
 from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.records import Item, Recording, read_items, read_recordings, recording_line
+from refsol.imapscore.records import Item, Recording, read_items, read_recordings, recording_row
 from refsol.imapscore.relations import Relation, ValuePair
 
 DATA = Path(str(files("refsol.imapscore") / "data"))
@@ -97,11 +97,11 @@ def test_recordings_are_read_as_written(tmp_path: Path) -> None:
         warnings=("relations: unknown number 9",),
     )
     failed = Recording("8", "abd", Imap(), Imap(), Imap(explicit_none=True), failure="no_agreement", reason="label")
-    path = write(tmp_path / "imaps.jsonl", recording_line(recording), recording_line(failed))
+    path = write(tmp_path / "imaps.jsonl", recording_row(recording).line(), recording_row(failed).line())
     read = read_recordings(path)
     assert read[1] == failed
     assert read[0].warnings[0] == recording.warnings[0]
-    assert recording_line(read[0]).startswith(recording_line(recording)[:-40])
+    assert recording_row(read[0]).line().startswith(recording_row(recording).line()[:-40])
     assert (read[0].question, read[0].label, read[0].response) == (
         recording.question,
         recording.label,

@@ -1,0 +1,113 @@
+"""`medagent run imapscore`, from the items to their recorded imaps.
+
+Items are run through the engine into the journal; `imaps.jsonl` is derived from it, in the order of the data, and is
+what `medagent imapscore` works on. An item that the endpoint failed stands there as extraction_failed until the same
+command has run it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from medagent.errors import StopRunError
+from medagent.imapscore.config import ImapscoreConfig
+from medagent.imapscore.job import ExtractionJob, ItemRow, ItemUnit
+from medagent.imapscore.prompts import load_prompts
+from medagent.run.engine import Limits, Summary, run_units
+from medagent.run.files import write_whole
+from medagent.run.folder import RunFolder
+from medagent.run.journal import Journal
+from medagent.run.local import LocalExecutor
+from medagent.run.progress import Progress
+from refsol.imapscore.imap import Imap
+from refsol.imapscore.records import Item, Recording, read_items, recording_row
+
+DONE, FAILED = 0, 2
+IMAPS = "imaps.jsonl"
+_NAMED_FAILURES = 10
+
+
+def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
+    """Run it; returns the exit code: 0 done, 2 some items failed at the endpoint or were not reached.
+
+    Raises UserError, InputError, StopRunError and KeyboardInterrupt; what was extracted by then is on disk.
+    """
+    items = read_items(config.data)
+    prompts = load_prompts()
+    job = ExtractionJob(
+        config.model, prompts, config.cache, config.min_votes, config.graph, config.g_eval, config.concurrency
+    )
+    with RunFolder(
+        config.folder,
+        "medagent run imapscore",
+        config.settings(prompts),
+        places=config.places(),
+        overwrite=config.overwrite,
+    ):
+        journal = Journal(config.folder / "episodes.jsonl", ItemRow)
+        try:
+            summary = _extract(config, job, [ItemUnit(item) for item in items], journal, quiet=quiet)
+            if summary.stopped:
+                _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} items are still owed.")
+                _say(f"The same command with a higher limit continues {config.folder}.")
+                return FAILED
+            _write_imaps(config, items, journal)
+            _say_failures(summary, journal)
+        finally:
+            journal.close()
+    return FAILED if summary.owed else DONE
+
+
+def _extract(
+    config: ImapscoreConfig, job: ExtractionJob, units: Sequence[ItemUnit], journal: Journal[ItemRow], *, quiet: bool
+) -> Summary:
+    limits = Limits(config.max_cost, config.max_tokens_total)
+    executor = LocalExecutor(config.concurrency)
+    try:
+        return asyncio.run(run_units(job, units, journal, executor, Progress(quiet=quiet), limits))
+    except StopRunError as error:
+        raise StopRunError(f"{error} (the run stopped; what was extracted is kept)") from None
+    except KeyboardInterrupt:
+        _say("Interrupted. Extracted items are kept; the same command continues.")
+        raise
+
+
+def _write_imaps(config: ImapscoreConfig, items: Sequence[Item], journal: Journal[ItemRow]) -> None:
+    """Derive the recordings from the journal, in the order of the data."""
+    rows = {row.unit: row for row in journal.rows()}
+    lines = []
+    for item in items:
+        row = rows[item.id]
+        recording = row.recording or recording_row(
+            Recording(
+                item.id,
+                item.digest,
+                Imap(),
+                Imap(),
+                Imap(),
+                failure="extraction_failed",
+                reason=row.error or row.status,
+            )
+        )
+        lines.append(recording.line() + "\n")
+    path = config.folder / IMAPS
+    write_whole(path, "".join(lines))
+    _say(f"wrote {path}; on with: medagent imapscore score {path}")
+
+
+def _say_failures(summary: Summary, journal: Journal[ItemRow]) -> None:
+    if not summary.owed:
+        return
+    owed = set(summary.owed)
+    failed = [row for row in journal.rows() if row.unit in owed]
+    for row in failed[:_NAMED_FAILURES]:
+        _say(f"item {row.unit}: {row.error or row.status}")
+    if len(failed) > _NAMED_FAILURES:
+        _say(f"and {len(failed) - _NAMED_FAILURES} more, see {journal.path}")
+    _say(f"{len(failed)} of {summary.total} items failed and are owed; the same command tries them again.")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

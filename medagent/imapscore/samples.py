@@ -1,0 +1,111 @@
+"""Samples of a model's replies to one prompt, each call made once and kept.
+
+A reply is known by the digest of model, settings and prompt, and by the number of the sample and the attempt. Runs
+share the cache, so a question that was asked for one model's answers is not asked again for the next model's. A reply
+that cannot be read is kept too, so that a resumed run does not pay for it twice; the sample is then asked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TypeVar
+
+from medagent.errors import UserError
+from medagent.models.base import ChatModel, Message
+from medagent.models.settings import ModelSettings
+from medagent.run.rows import Spent
+from medagent.session import strip_thinking
+
+SAMPLES = 3
+ATTEMPTS = 3
+
+T = TypeVar("T")
+
+
+class ReplyCache:
+    """Replies by key, in an SQLite file; several runs may use it at once.
+
+    Raises UserError where the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, isolation_level=None, timeout=30)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
+        except (OSError, sqlite3.Error) as error:
+            raise UserError(f"{path}: the cache of model replies cannot be opened: {error}") from None
+
+    def get(self, key: str) -> str | None:
+        """The reply kept under `key`."""
+        row = self._database.execute("SELECT text FROM reply WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def put(self, key: str, text: str) -> None:
+        """Keep a reply; it survives the death of the process from here on."""
+        self._database.execute("INSERT OR REPLACE INTO reply VALUES (?, ?)", (key, text))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+
+class Sampler:
+    """Asks a model for samples. Callers that need the same sample at the same time share one call."""
+
+    def __init__(self, model: ChatModel, settings: ModelSettings, cache: ReplyCache) -> None:
+        self._model = model
+        self._settings = settings.model_dump(include={"name", "api", "temperature", "max_tokens", "extra"})
+        self._cache = cache
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def samples(self, prompt: str, read: Callable[[str], T | None], spent: Spent) -> list[T]:
+        """What `read` makes of SAMPLES replies to `prompt`; one that it cannot read is asked again, then left out.
+
+        `spent` counts the calls made here. Raises what `ChatModel.complete` raises.
+        """
+        digest = hashlib.sha256(json.dumps([self._settings, prompt], sort_keys=True).encode()).hexdigest()
+        read_samples = await together(
+            *(self._sample(digest, number, prompt, read, spent) for number in range(1, SAMPLES + 1))
+        )
+        return [sample for sample in read_samples if sample is not None]
+
+    async def _sample(
+        self, digest: str, number: int, prompt: str, read: Callable[[str], T | None], spent: Spent
+    ) -> T | None:
+        for attempt in range(ATTEMPTS):
+            seed = number + attempt * SAMPLES  # no two calls for one prompt have the same
+            sample = read(await self._reply(f"{digest}:{seed}", seed, prompt, spent))
+            if sample is not None:
+                return sample
+        return None
+
+    async def _reply(self, key: str, seed: int, prompt: str, spent: Spent) -> str:
+        async with self._locks[key]:
+            kept = self._cache.get(key)
+            if kept is None:
+                completion = await self._model.complete([Message("user", prompt)], seed=seed, session=key)
+                spent.add(completion)
+                # A reply that was cut off is no reply, and half of a surrogate pair no character.
+                whole = "" if completion.finish_reason == "length" else strip_thinking(completion.text)
+                kept = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                self._cache.put(key, kept)
+            return kept
+
+
+async def together(*work: Coroutine[None, None, T]) -> list[T]:
+    """All results, in order. Where one fails the others are finished first: what they cost is kept."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    values: list[T] = []
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+        values.append(result)
+    return values
