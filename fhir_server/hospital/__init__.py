@@ -5,4 +5,7 @@ plan (who is ill with what, and how the key tests end) → chart (readings over 
 
 from fhir_server.hospital.generate import SEED, generate
 
-__all__ = ["SEED", "generate"]
+DIGEST = "b2755e4fb320ffe41e3a094baa4228d3839fed0fa72f9db920d452e88c18923f"
+"""SHA-256 of the lines for `SEED`, each with its newline: names the hospital in caches and run settings."""
+
+__all__ = ["DIGEST", "SEED", "generate"]

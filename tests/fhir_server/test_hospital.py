@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from fhir_server.hospital import SEED, generate
+from fhir_server.hospital import DIGEST, SEED, generate
 from fhir_server.hospital.catalog import DERIVED, LABS, VITALS
 from tests.shared_data import ROOT, SHARED, need
 
-DIGEST = "b2755e4fb320ffe41e3a094baa4228d3839fed0fa72f9db920d452e88c18923f"
 NOW = "2023-11-13T10:15:00+00:00"
 Resource = dict[str, Any]
 
