@@ -78,6 +78,20 @@ def type_lines(package: Path) -> Iterator[str]:
             yield f"{name}\t{kind if name == definition['name'] else 'D'}\t{' '.join(fields)}"
 
 
+def flag_lines(package: Path) -> Iterator[str]:
+    """One line a type: its name, and for each element `s` (in summaries), `r` (required), `b` (both) or `-`."""
+    for definition in read_all(package, "StructureDefinition"):
+        if definition["kind"] not in ("resource", "complex-type") or definition.get("derivation") == "constraint":
+            continue
+        rows: dict[str, str] = {}
+        for element in definition["snapshot"]["element"][1:]:
+            parent = element["path"].rpartition(".")[0]
+            flag = "-srb"[bool(element.get("isSummary")) + 2 * (element["min"] > 0)]
+            rows[parent] = rows.get(parent, "") + flag
+        for name, flags in rows.items():
+            yield f"{name}\t{flags}"
+
+
 def bound_list(element: Json) -> str | None:
     """The name of the closed code list an element is bound to, as HAPI names its enumeration."""
     binding = element.get("binding")
@@ -151,11 +165,12 @@ def write(name: str, lines: Iterator[str]) -> None:
 
 
 def main() -> None:
-    """Build the three files from the unpacked package named on the command line."""
+    """Build the four files from the unpacked package named on the command line."""
     parser = argparse.ArgumentParser(description="Pack the FHIR R4 definitions the server needs.")
     parser.add_argument("package", type=Path, help="the folder that hl7.fhir.r4.examples-4.0.1.tgz unpacks to")
     package = parser.parse_args().package
     write("types.txt.gz", type_lines(package))
+    write("flags.txt.gz", flag_lines(package))
     write("codes.txt.gz", code_lines(package))
     write("parameters.txt.gz", parameter_lines(package))
 

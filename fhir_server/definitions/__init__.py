@@ -1,9 +1,10 @@
 """What the server knows of FHIR R4: types, code lists and search parameters, packed by tools/build_definitions.py.
 
-Three gzip files of tab-separated lines, read once and split by name; a line is taken apart when its type is first used:
+Four gzip files of tab-separated lines, read once and split by name; a line is taken apart when its type is first used:
 
 * types: name, `R` (resource) or `D` (data type), elements as `name[*]:type[|type …][=code list]`, `*` for a list and
   `Reference(Target,…)` for a reference;
+* flags: name, and for each element of the type `s` (in summaries), `r` (required), `b` (both) or `-`;
 * codes: name of a code list, then for each code system its url and the codes;
 * parameters: base type, code, kind, targets, FHIRPath, then `code=path` for each component of a composite.
 """
@@ -88,6 +89,21 @@ def elements(type_name: str) -> tuple[Element, ...]:
         KeyError: R4 has no such type.
     """
     return tuple(_element(field) for field in _types()[type_name][1].split(" "))
+
+
+@cache
+def _flags() -> dict[str, str]:
+    return dict(line.split("\t") for line in _read("flags.txt.gz"))
+
+
+def summary_flags(type_name: str) -> tuple[tuple[Element, bool, bool], ...]:
+    """The elements of a type, each with whether it belongs to summaries and whether it is required.
+
+    Raises:
+        KeyError: R4 has no such type.
+    """
+    flags = zip(elements(type_name), _flags()[type_name], strict=True)
+    return tuple((element, flag in "sb", flag in "rb") for element, flag in flags)
 
 
 def _element(field: str) -> Element:

@@ -20,7 +20,7 @@ from fhir_server.exchange import Exchange
 from fhir_server.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.interactions import delete, patch, write
 from fhir_server.interactions.types import check_type
-from fhir_server.jsontext import Json, render
+from fhir_server.jsontext import Json, decode, render
 from fhir_server.marks import instant
 from fhir_server.normalise import Resource
 from fhir_server.outcome import Stored, error_outcome, quoted, stored_outcome
