@@ -15,6 +15,7 @@ _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORD = re.compile(r"[A-Za-z0-9_$]+")
 _PLAIN: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+_INT_DIGITS: Final = 1000  # a longer one is refused by `number`
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 _VALUES: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 
@@ -189,8 +190,7 @@ class _Reader:
         self.at = end
         if match[2] or match[3]:
             return number(match[0])
-        # A whole number of any length: beyond Python's own limit its digits are kept as text and refused there.
-        return number(match[0]) if len(match[0]) > 18 else int(match[0])
+        return int(match[0]) if len(match[0]) <= _INT_DIGITS else number(match[0])
 
     def word(self) -> Json:
         match = _WORD.match(self.text, self.at)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
@@ -14,32 +13,24 @@ from fhir_server.jsontext import Json
 Check = Callable[[Json, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a reference names: base (`http://…/fhir`, empty when relative), type and id (empty when it has none)."""
+class Target(NamedTuple):
+    """The type and the id a reference names; each is empty where it names none."""
 
-    base: str
     type: str
     id: str
 
 
 def target(reference: str) -> Target:
-    """Take a reference apart by its slashes, as HAPI's IdType does; a version is left out."""
-    if reference.startswith("urn:"):
-        return Target("", "", reference)
-    if reference.startswith("#"):
-        return Target("", "", reference)
-    reference = reference.partition("/_history/")[0]
-    head, slash, identity = reference.rpartition("/")
-    if not slash or not head:
-        return Target("", "", identity)
+    """Take a reference apart by its slashes, as HAPI's IdType does; base and version are left out."""
+    if reference.startswith(("urn:", "#")):
+        return Target("", reference)
+    head, _, identity = reference.partition("/_history/")[0].rpartition("/")
+    if not head:
+        return Target("", identity)
     before = head.rfind("/")
-    if before == -1:
-        return Target("", head, identity)
     if before > 0 and head[before - 1] == "/":
-        # `http://host/x`: HAPI takes the last part for the type and finds no id.
-        return Target(head if before > 4 else "", identity, "")
-    return Target(head[:before] if before > 4 else "", head[before + 1 :], identity)
+        return Target(identity, "")  # of `http://host/x` HAPI takes the last part for the type
+    return Target(head[before + 1 :], identity)
 
 
 def check_targets(resource: Json) -> None:
