@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from medagent.errors import UserError
+from medagent.simpleqa.folder import RunFiles
 from refsol.simpleqa.agree import Labelling, read_labels
 from refsol.simpleqa.data import Item
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
@@ -15,20 +16,21 @@ from refsol.simpleqa.verdict import Rule
 BUNDLED = Path(__file__).parent / "data" / "hungarian.jsonl"
 
 
-def judged_sets(paths: Iterable[Path], items: Sequence[Item] | None = None) -> list[JudgedSet]:
-    """The judged sets of run folders and OpenCompass folders, in the order given.
+def judged_sets(place: str, items: Sequence[Item] | None = None) -> list[JudgedSet]:
+    """The judged sets of a place: a run folder, an OpenCompass folder or file; `FOLDER@JUDGE` is one judge's part.
 
-    Raises UserError for a path that is neither, and InputError where a part of one is missing or broken.
+    Raises UserError for a place that is none of these, and InputError where a part of one is missing or broken.
     """
-    return [judged for path in paths for judged in _sets_of(path, items)]
-
-
-def _sets_of(path: Path, items: Sequence[Item] | None) -> list[JudgedSet]:
-    if not path.exists():
-        raise UserError(f"{path}: no such file or folder")
-    if is_opencompass(path):
-        return read_opencompass(path, items)
-    raise UserError(f"{path}: neither a run of `medagent run simpleqa` nor an output folder of OpenCompass")
+    path, judge = _split(place)
+    files = RunFiles(path)
+    if files.exist():
+        return [files.judged_set(judge)]
+    if not is_opencompass(path):
+        raise UserError(f"{path}: neither a run of `medagent run simpleqa` nor an output folder of OpenCompass")
+    sets = [judged for judged in read_opencompass(path, items) if judge is None or judge in judged.judges]
+    if not sets:
+        raise UserError(f"{path}: has no judge {judge}")
+    return sets
 
 
 def labellings(first: str, second: str, rule: Rule) -> tuple[Labelling, Labelling]:
@@ -41,23 +43,27 @@ def labellings(first: str, second: str, rule: Rule) -> tuple[Labelling, Labellin
 
 
 def _labelling(place: str, rule: Rule) -> Labelling:
-    folder, _, judge = (place, "", "") if Path(place).exists() else place.rpartition("@")
-    path = Path(folder or place)
-    if path.is_file():
+    path, _ = _split(place)
+    if path.is_file() and not is_opencompass(path):
         return read_labels(path)
-    sets = judged_sets([path])
+    sets = judged_sets(place)
     judges = sorted({name for judged in sets for name in judged.judges})
-    if judge and judge not in judges:
-        raise UserError(f"{path}: has no judge {judge}; it has {', '.join(judges)}")
-    if not judge and len(judges) > 1:
+    if len(judges) > 1:
         raise UserError(f"{path}: holds several judges; name one as {path}@JUDGE: {', '.join(judges)}")
     return {
         (row.id, row.language): label_of(reply, rule) if reply is not None else None
         for judged in sets
         for row in judged.rows
-        for name, reply in zip(judged.judges, row.judged, strict=True)
-        if name == (judge or judges[0]) and row.prediction is not None
+        for reply in row.judged.values()
     }
+
+
+def _split(place: str) -> tuple[Path, str | None]:
+    """The path and the judge of `PATH` or `PATH@JUDGE`; either may hold an `@` of its own."""
+    for end in [len(place), *(n for n, character in enumerate(place) if character == "@")]:
+        if end and Path(place[:end]).exists():
+            return Path(place[:end]), place[end + 1 :] or None
+    raise UserError(f"{place}: no such file or folder")
 
 
 def _in_language_of(other: Labelling, labels: Labelling) -> Labelling:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 from refsol.simpleqa.agree import Agreement, Key
 from refsol.simpleqa.metrics import Tally, Treatment, share
-from refsol.simpleqa.score import JudgedSet, Section, in_order
+from refsol.simpleqa.score import JudgedSet, Section, in_order, label_of, outcome_of
 from refsol.simpleqa.verdict import Rule
 from refsol.stats import wilson
 
@@ -37,6 +37,20 @@ def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings
             for section in sections
         ],
     }
+
+
+def rows_as_json(judged: JudgedSet, rule: Rule) -> list[dict[str, Any]]:
+    """Every row with what it counted as, and each judge's label (null: none could be read, or the call failed)."""
+    return [
+        {
+            "id": row.id,
+            "language": row.language,
+            "group": row.group,
+            "outcome": outcome_of(row, rule),
+            "labels": {name: None if reply is None else label_of(reply, rule) for name, reply in row.judged.items()},
+        }
+        for row in judged.rows
+    ]
 
 
 def _figures(tally: Tally) -> dict[str, Any]:

@@ -63,12 +63,12 @@ def _judged_sets(folder: Path, items: Sequence[Item] | None) -> Iterator[JudgedS
                 language=dataset,
                 group=items[n].group if items else "",
                 prediction=entry.prediction,
-                judged=(reply.prediction,),
+                judged={judge: reply.prediction},
             )
             for n, (entry, reply) in enumerate(zip(entries, replies, strict=True))
         )
         json_labels = any("evaluation" in str(reply.prompt) for reply in replies)
-        yield JudgedSet(model, (judge,), dataset, rows, json_labels, warnings)
+        yield JudgedSet(model, dataset, rows, json_labels, warnings)
 
 
 def _datasets(folder: Path) -> dict[str, dict[int | None, Path]]:

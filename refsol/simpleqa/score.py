@@ -30,30 +30,34 @@ class Row:
     """One answered and judged question.
 
     `group` is empty where the row has none. `prediction` is the model's reply, None where its call failed. `judged`
-    holds every judge's reply in the order of the judges, None where that judge's call failed.
+    holds every judge's reply by the judge's name, None where that judge's call failed.
     """
 
     id: str
     language: str
     group: str
     prediction: str | None
-    judged: tuple[str | None, ...]
+    judged: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedSet:
     """One data set answered by a model and judged: what a score is computed from.
 
-    `judges` are named in the order of a row's replies; `json_labels` says that they were asked for JSON labels, not
-    letters; `warnings` holds what a reader of the figures must know.
+    `json_labels` says that the judges were asked for JSON labels, not letters; `warnings` holds what a reader of the
+    figures must know.
     """
 
     model: str
-    judges: tuple[str, ...]
     dataset: str
     rows: tuple[Row, ...]
     json_labels: bool
     warnings: tuple[str, ...] = ()
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The names of all judges, in order of appearance."""
+        return tuple(dict.fromkeys(judge for row in self.rows for judge in row.judged))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def outcome_of(row: Row, rule: Rule) -> Outcome:
     """What the row counts as. A panel's label needs more than half of all its judges, failed calls included."""
     if row.prediction is None:
         return "unanswered"
-    replies = [reply for reply in row.judged if reply is not None]
+    replies = [reply for reply in row.judged.values() if reply is not None]
     if not replies:
         return "judge_errors"
     if rule == "husimpleqa" and len(row.judged) == 1 and read_verdict(replies[0], rule) is None:

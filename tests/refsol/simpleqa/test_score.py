@@ -15,7 +15,7 @@ from refsol.simpleqa.verdict import RULES, Rule
 
 
 def _row(reply: str | None, *others: str | None, id_: str = "1", group: str = "figure", lang: str = "hu") -> Row:
-    return Row(id_, lang, group, "Petőfi", (reply, *others))
+    return Row(id_, lang, group, "Petőfi", {f"judge{n}": text for n, text in enumerate((reply, *others))})
 
 
 def _labelled(label: str) -> str:
@@ -70,7 +70,7 @@ def test_what_a_reply_counts_as_under_each_rule(reply: str | None, outcomes: tup
 
 
 def test_a_failed_call_is_never_a_grade() -> None:
-    unanswered = Row("1", "hu", "figure", None, (_labelled("CORRECT"),))
+    unanswered = Row("1", "hu", "figure", None, {"judge": _labelled("CORRECT")})
     total = _total([_row(_labelled("CORRECT")), _row(None), unanswered])
     assert total == Tally(correct=1, judge_errors=1, unanswered=1)
     assert total.count == 1
@@ -142,14 +142,14 @@ def test_calibration_by_hand() -> None:
 
 def test_calibration_is_over_the_attempted_rows() -> None:
     reply = '{"answer": "x", "confidence_score": 80}'
-    rows = [Row(str(n), "hu", "", reply, (letter,)) for n, letter in enumerate("ABC?")]
+    rows = [Row(str(n), "hu", "", reply, {"judge": letter}) for n, letter in enumerate("ABC?")]
     found = score(rows)[0].calibration
     assert (found.count, found.left_out) == (2, 0)
     assert calibrate([(None, True)]).brier is None
 
 
 def _set(rows: list[Row], *, json_labels: bool = True) -> JudgedSet:
-    return JudgedSet("some/model", ("some/judge",), "husimpleqa", tuple(rows), json_labels)
+    return JudgedSet("some/model", "husimpleqa", tuple(rows), json_labels)
 
 
 def test_csv_has_the_published_columns_and_forms() -> None:

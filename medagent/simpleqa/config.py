@@ -1,0 +1,105 @@
+"""What a person asks for: a run of questions, and how much effort it may take."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from medagent.errors import UserError
+from medagent.models.settings import ModelSettings
+from medagent.run.folder import Setting
+from refsol.simpleqa.data import Item, Variant
+from refsol.simpleqa.prompts import ModelPrompt
+
+
+class Effort(BaseModel):
+    """How much is spent at once and in all, and what is shown."""
+
+    model_config = ConfigDict(frozen=True)
+
+    concurrency: int = Field(default=16, ge=1)
+    """Calls at once."""
+    max_cost: float | None = Field(default=None, gt=0)
+    """US dollars of the whole run, judges included, after which no new call starts."""
+    max_tokens_total: int | None = Field(default=None, gt=0)
+    """Tokens of the whole run, judges included, after which no new call starts."""
+    quiet: bool = False
+    """No progress."""
+    as_json: bool = False
+    """JSON instead of tables."""
+
+
+class SimpleqaConfig(BaseModel):
+    """A run: which questions, who answers, who judges."""
+
+    model_config = ConfigDict(frozen=True)
+
+    data: Path
+    """The questions."""
+    variant: Variant = "husimpleqa"
+    """Their format."""
+    languages: list[str] = []
+    """The languages of the instruction; empty: all that the prompt has."""
+    model: ModelSettings
+    """Who answers."""
+    judges: list[ModelSettings] = Field(min_length=1)
+    """Who judges; several are a panel."""
+    model_prompt: Path | None = None
+    """A prompt file instead of the project's."""
+    judge_prompt: Path | None = None
+    """A judge prompt file instead of the project's."""
+    round: str = "r1"
+    """A label for the run."""
+    limit: int | None = Field(default=None, ge=1)
+    """Only the first so many questions."""
+    results_dir: Path = Path("results")
+    """Where runs land."""
+    overwrite: bool = False
+    """Start anew in a folder that holds a run."""
+
+    @property
+    def folder(self) -> Path:
+        """Where this run lands."""
+        return self.results_dir / f"simpleqa-{self.variant}_{self.round}_{self.model.name.replace('/', '--')}"
+
+    def languages_of(self, prompt: ModelPrompt) -> Sequence[str]:
+        """The languages to ask in. Raises UserError for one that the prompt does not have."""
+        if unknown := [language for language in self.languages if language not in prompt.templates]:
+            raise UserError(f"--lang {unknown[0]}: the prompt has {', '.join(prompt.templates)}")
+        return self.languages or list(prompt.templates)
+
+    def settings(self, prompt: ModelPrompt, items: Sequence[Item]) -> dict[str, Setting]:
+        """What decides the answers, keyed by option name, or by a name in `digest` for what no option states."""
+        return {
+            "variant": self.variant,
+            "round": self.round,
+            "model": self.model.name,
+            "api": self.model.api,
+            "temperature": self.model.temperature,
+            "max-tokens": self.model.max_tokens,
+            "questions-digest": _digest([[item.id, item.question] for item in items]),
+            "model-prompt-digest": _digest({name: template.text for name, template in prompt.templates.items()}),
+        }
+
+    def places(self) -> dict[str, Setting]:
+        """Options that are no settings, but part of a command that is to be copied."""
+        judge = self.judges[0]
+        return {
+            "data": str(self.data),
+            "lang": ",".join(self.languages) or None,
+            "judge": judge.name,
+            "base-url": self.model.base_urls[0] if self.model.base_urls else None,
+            "judge-base-url": judge.base_urls[0] if judge.base_urls else None,
+            "model-prompt": str(self.model_prompt) if self.model_prompt else None,
+            "judge-prompt": str(self.judge_prompt) if self.judge_prompt else None,
+            "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
+        }
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -1,0 +1,120 @@
+"""The files of a run: the questions it asked, the answers, the judgings, the judgements; read without writing.
+
+`questions.jsonl` is a copy of the data in the run's order, so that a run can be judged and scored by itself; its gold
+is that of the last `medagent run simpleqa`. Answers and judgements are journals of the run engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from medagent.errors import UserError
+from medagent.run.files import write_whole
+from medagent.run.journal import last_rows
+from medagent.simpleqa.calls import CallRow
+from medagent.simpleqa.judging import Judging, Panels, Question, Verdicts, judged_rows
+from refsol.simpleqa.score import JudgedSet
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class RunFiles:
+    """The files in the folder of a run. What is missing is empty. Raises UserError naming a line that is damaged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answers_path = path / "episodes.jsonl"
+        self.judgements_path = path / "judgements.jsonl"
+
+    def exist(self) -> bool:
+        """Whether the folder is a run of `medagent run simpleqa`."""
+        return (self.path / "questions.jsonl").is_file() and (self.path / "run.json").is_file()
+
+    def settings(self) -> dict[str, Any]:
+        """What the run was made with. Raises UserError where `run.json` is damaged."""
+        try:
+            settings: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))["settings"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(f"{self.path / 'run.json'}: is damaged; choose another --round, or --overwrite") from None
+        return settings
+
+    def questions(self) -> list[Question]:
+        """The questions of the run."""
+        return list(_lines(self.path / "questions.jsonl", Question))
+
+    def keep_questions(self, questions: Iterable[Question]) -> None:
+        """Write the questions of the run."""
+        _write(self.path / "questions.jsonl", questions)
+
+    def judgings(self) -> list[Judging]:
+        """The rounds of judging, the latest last."""
+        return list(_lines(self.path / "judgings.jsonl", Judging))
+
+    def add_judging(self, judging: Judging) -> None:
+        """Add a round of judging, unless it is the latest one already."""
+        judgings = self.judgings()
+        if judgings[-1:] != [judging]:
+            _write(self.path / "judgings.jsonl", [*judgings, judging])
+
+    def answers(self) -> dict[str, str]:
+        """The model's replies by unit."""
+        return {unit: reply for unit, reply in _replies(self.answers_path) if reply is not None}
+
+    def verdicts(self) -> Verdicts:
+        """The judges' replies."""
+        return Verdicts(_replies(self.judgements_path))
+
+    def warnings(self) -> list[str]:
+        """What is odd about the run, and belongs beside its figures."""
+        model = str(self.settings().get("model"))
+        return list(_warnings(self.questions(), model, self._judges()))
+
+    def _judges(self) -> list[str]:
+        return sorted({judge.name for judging in self.judgings() for judge in judging.judges})
+
+    def judged_set(self, judge: str | None = None) -> JudgedSet:
+        """The run's rows to score: as judged last, or as judged by one judge."""
+        settings, judgings = self.settings(), self.judgings()
+        if judge is not None and judge not in self._judges():
+            raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self._judges())}")
+        rows = judged_rows(self.questions(), self.answers(), Panels(judgings), self.verdicts(), judge)
+        return JudgedSet(
+            model=str(settings.get("model")),
+            dataset=str(settings.get("variant")),
+            rows=tuple(rows),
+            json_labels=any(judging.prompt.labels == "json" for judging in judgings),
+            warnings=tuple(self.warnings()),
+        )
+
+
+def _warnings(questions: Iterable[Question], model: str, judges: Iterable[str]) -> Iterator[str]:
+    if model in judges:
+        yield f"the judge {model} is the model itself: it judges its own answers"
+    twice = sorted({question.id for question in questions if question.unit.rpartition("/")[0] != question.id})
+    if twice:
+        yield f"ids that several questions share, told apart by their line: {', '.join(twice)}"
+
+
+def _replies(journal: Path) -> Iterator[tuple[str, str | None]]:
+    if journal.exists():
+        yield from ((row.unit, row.reply) for row in last_rows(journal, CallRow))
+
+
+def _lines(path: Path, kind: type[M]) -> Iterator[M]:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield kind.model_validate_json(line)
+            except ValidationError:
+                raise UserError(f"{path}: line {number} is damaged; start anew with --overwrite") from None
+
+
+def _write(path: Path, rows: Iterable[BaseModel]) -> None:
+    write_whole(path, "".join(row.model_dump_json() + "\n" for row in rows))

@@ -1,0 +1,132 @@
+"""Who judges an answer, with what prompt, and under which name the verdict is kept.
+
+A verdict belongs to a judge, the bytes of the prompt it saw, and the prediction; their digest is its key. So a
+corrected gold or another prompt asks anew exactly where it changes something, and nothing depends on a row's position.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pydantic import BaseModel
+
+from medagent.models.settings import ModelSettings
+from medagent.simpleqa.calls import Call
+from refsol.simpleqa.prompts import JudgePrompt
+from refsol.simpleqa.replies import strip_reasoning
+from refsol.simpleqa.score import Row, label_of
+
+# What of a judge's settings decides its replies; addresses and patience do not.
+_IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
+
+
+class Question(BaseModel):
+    """A question in one language, as a line of `questions.jsonl`; `unit` is its key in the journal of answers."""
+
+    unit: str
+    id: str
+    language: str
+    line: int
+    question: str
+    gold: str
+    group: str
+
+
+class Judging(BaseModel):
+    """One round of judging, as a line of `judgings.jsonl`: a panel, its prompt, the units it covers (None: all)."""
+
+    judges: list[ModelSettings]
+    prompt: JudgePrompt
+    only: list[str] | None = None
+
+    def call(self, judge: ModelSettings, question: Question, prediction: str) -> Call:
+        """The call that has a prediction judged, its key being the verdict's. Reasoning is not shown to the judge."""
+        message = self.prompt.fill(question.question, question.gold, strip_reasoning(prediction))
+        identity = judge.model_dump_json(include=_IDENTITY)
+        digest = hashlib.sha256(json.dumps([identity, message, prediction]).encode())
+        return Call(digest.hexdigest(), judge.name, message)
+
+
+class Verdicts:
+    """The judges' replies by the keys of their calls; a call made again replaces the reply."""
+
+    def __init__(self, replies: Iterable[tuple[str, str | None]]) -> None:
+        self._replies: dict[str, str] = {}
+        self._attempts: dict[str, int] = {}
+        for unit, reply in replies:
+            self.note(unit, reply)
+
+    def note(self, unit: str, reply: str | None) -> None:
+        """Take a row of the journal of judgements; one without a reply is a failed call."""
+        if reply is not None:
+            key = unit.partition("#")[0]
+            self._replies[key] = reply
+            self._attempts[key] = self._attempts.get(key, 0) + 1
+
+    def get(self, call: Call) -> str | None:
+        """The reply to a call, None where it has none."""
+        return self._replies.get(call.key)
+
+    def again(self, call: Call) -> Call:
+        """The same call under a key that the journal does not know yet."""
+        attempts = self._attempts.get(call.key, 0)
+        return Call(f"{call.key}#{attempts + 1}", call.model, call.message) if attempts else call
+
+
+class Panels:
+    """Which judging counts for a unit: the last one that covers it."""
+
+    def __init__(self, judgings: Sequence[Judging]) -> None:
+        self._judgings = [(judging, None if judging.only is None else frozenset(judging.only)) for judging in judgings]
+
+    def calls(self, question: Question, prediction: str, judge: str | None = None) -> Iterator[Call]:
+        """The calls whose replies decide about a prediction; with `judge`, the last one of that judge alone."""
+        for judging, only in reversed(self._judgings):
+            judges = [settings for settings in judging.judges if judge in (None, settings.name)]
+            if judges and (only is None or question.unit in only):
+                yield from (judging.call(settings, question, prediction) for settings in judges)
+                return
+
+
+def judged_rows(
+    questions: Iterable[Question],
+    answers: Mapping[str, str],
+    panels: Panels,
+    verdicts: Verdicts,
+    judge: str | None = None,
+) -> Iterator[Row]:
+    """The rows to score: every question, with the replies of the judges that count for it, or of one judge."""
+    for question in questions:
+        prediction = answers.get(question.unit)
+        calls = () if prediction is None else panels.calls(question, prediction, judge)
+        yield Row(
+            id=question.unit.rpartition("/")[0],
+            language=question.language,
+            group=question.group,
+            prediction=prediction,
+            judged={call.model: verdicts.get(call) for call in calls},
+        )
+
+
+def owed_calls(
+    questions: Iterable[Question], answers: Mapping[str, str], judging: Judging, verdicts: Verdicts
+) -> Iterator[Call]:
+    """The calls of a judging that have no reply yet, each once.
+
+    Where the judging names its units, replies without a label are asked for again: there is no verdict to keep.
+    """
+    chosen = None if judging.only is None else frozenset(judging.only)
+    seen: set[str] = set()
+    for question in questions:
+        prediction = answers.get(question.unit)
+        if prediction is None or (chosen is not None and question.unit not in chosen):
+            continue
+        for judge in judging.judges:
+            call = judging.call(judge, question, prediction)
+            reply = verdicts.get(call)
+            asked_in_vain = reply is not None and chosen is not None and label_of(reply, "robust") is None
+            if call.key not in seen and (reply is None or asked_in_vain):
+                seen.add(call.key)
+                yield verdicts.again(call)

@@ -1,0 +1,116 @@
+"""Asking and judging through the run engine, each into its own journal, and what is said at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from medagent.errors import StopRunError
+from medagent.models.settings import ModelSettings
+from medagent.run.engine import Limits, run_units
+from medagent.run.journal import Journal
+from medagent.run.local import LocalExecutor
+from medagent.run.progress import Progress, dollars
+from medagent.run.rows import Spent
+from medagent.simpleqa.calls import Call, CallJob, CallRow
+from medagent.simpleqa.config import Effort
+from medagent.simpleqa.folder import RunFiles
+from medagent.simpleqa.judging import Judging, owed_calls
+
+
+@dataclass(frozen=True, slots=True)
+class _RunLimits(Limits):
+    """Limits over both journals of a run: `other` is what the other one has spent."""
+
+    other: Spent = field(default_factory=Spent)
+
+    def reached(self, spent: Spent) -> str | None:
+        """See `Limits.reached`."""
+        whole = self.other.model_copy()
+        whole.merge(spent)
+        return Limits.reached(self, whole)
+
+
+class Stages:
+    """The journals of a locked run folder; a context manager. `stopped` says which limit ended a stage early."""
+
+    def __init__(self, files: RunFiles, effort: Effort) -> None:
+        self.answers = Journal(files.answers_path, CallRow)
+        self.judgements = Journal(files.judgements_path, CallRow)
+        self.stopped: str | None = None
+        self.owed: list[str] = []
+        self._files = files
+        self._effort = effort
+        self._paid_before = self.answers.spent.calls + self.judgements.spent.calls
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.answers.close()
+        self.judgements.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was owed: no call was made."""
+        return self.answers.spent.calls + self.judgements.spent.calls == self._paid_before and not self.owed
+
+    def ask(self, model: ModelSettings, calls: Sequence[Call]) -> None:
+        """Make the calls that the journal of answers does not hold."""
+        self._run("Asking", [model], calls, self.answers, self.judgements.spent)
+
+    def judge(self, judging: Judging) -> None:
+        """Have every answer of the run judged that the judging covers; nothing after a limit was reached."""
+        if self.stopped:
+            return
+        calls = list(owed_calls(self._files.questions(), self._files.answers(), judging, self._files.verdicts()))
+        self._run("Judging", judging.judges, calls, self.judgements, self.answers.spent)
+
+    def spending(self) -> Iterator[str]:
+        """What each model and each judge has spent, a line each."""
+        for role, journal in (("model", self.answers), ("judge", self.judgements)):
+            for name, spent in _by_model(journal.rows()).items():
+                yield (
+                    f"{role} {name}: {spent.calls:,} calls, {spent.prompt:,} + {spent.completion:,} tokens,"
+                    f" {dollars(spent.cost)}, {spent.retries} retries"
+                )
+
+    def failures(self) -> Iterator[str]:
+        """What failed for reasons that are no answer, a line each."""
+        for role, journal in (("answer", self.answers), ("judgement", self.judgements)):
+            for row in journal.rows():
+                if row.reply is None:
+                    yield f"{role} {row.unit}: {row.status}: {row.error or ''}"
+
+    def _run(
+        self,
+        title: str,
+        models: Sequence[ModelSettings],
+        calls: Sequence[Call],
+        journal: Journal[CallRow],
+        other: Spent,
+    ) -> None:
+        if not self._effort.quiet:
+            print(f"{title}: {', '.join(model.name for model in models)}", file=sys.stderr)
+        job = CallJob(tuple(models), self._effort.concurrency)
+        limits = _RunLimits(self._effort.max_cost, self._effort.max_tokens_total, other)
+        progress = Progress(quiet=self._effort.quiet)
+        executor = LocalExecutor(self._effort.concurrency)
+        try:
+            summary = asyncio.run(run_units(job, calls, journal, executor, progress, limits))
+        except StopRunError as error:
+            raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
+        self.stopped = summary.stopped
+        self.owed += summary.owed
+
+
+def _by_model(rows: Iterable[CallRow]) -> dict[str, Spent]:
+    spent: dict[str, Spent] = {}
+    for row in rows:
+        spent.setdefault(row.model, Spent()).merge(row.spent)
+    return spent
