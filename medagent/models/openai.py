@@ -27,6 +27,7 @@ from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import find_price
 from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries, retry_after
 from medagent.models.settings import ModelSettings
+from medagent.models.transport import LeasingTransport
 
 OPENAI_URL = "https://api.openai.com/v1"
 CONNECT_TIMEOUT_S = 20.0
@@ -50,7 +51,7 @@ def http_client(timeout_s: float) -> httpx.AsyncClient:
     """The one HTTP client of a model. The limiter bounds its connections; redirects are refused, as they take a key."""
     return httpx.AsyncClient(
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        transport=LeasingTransport(),
         follow_redirects=False,
     )
 
