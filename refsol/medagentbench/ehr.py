@@ -167,17 +167,17 @@ class HttpEhr:
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     number = 0
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.isspace():
-                    resource = json.loads(line)
+                    resource = json.loads(line.decode("utf-8"))
                     if not isinstance(resource, dict):
                         raise FactsError(f"{path}, line {number}: is not a JSON object")
                     yield resource
     except OSError as error:
         raise FactsError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise FactsError(f"{path}, after line {number}: is not UTF-8: {error.reason}") from None
+        raise FactsError(f"{path}, line {number}: is not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError) as error:
         raise FactsError(f"{path}, line {number}: is not JSON: {error}") from None
 
