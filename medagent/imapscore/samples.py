@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
-from medagent.errors import UserError
+from medagent.errors import StopRunError, UserError
 from medagent.models.base import ChatModel, Message
 from medagent.models.settings import ModelSettings
 from medagent.run.rows import Spent
@@ -101,11 +101,15 @@ class Sampler:
 
 
 async def together(*work: Coroutine[None, None, T]) -> list[T]:
-    """All results, in order. Where one fails the others are finished first: what they cost is kept."""
-    results = await asyncio.gather(*work, return_exceptions=True)
-    values: list[T] = []
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-        values.append(result)
-    return values
+    """All results, in order. Where one fails the others are finished first, as they are paid for; where the run must
+    stop they are not.
+    """
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        return await asyncio.gather(*tasks)
+    except StopRunError:
+        for task in tasks:
+            task.cancel()
+        raise
+    finally:
+        await asyncio.wait(tasks)

@@ -78,7 +78,7 @@ class _RelationRow(BaseModel):
 
 
 class RecordingRow(BaseModel):
-    """A recording as it is written: imaps in text form, and of the relations those that match."""
+    """A recording as it is written: imaps in text form, and the relations that are not plain from the texts."""
 
     model_config = ConfigDict(extra="forbid")
     id: str
@@ -166,7 +166,7 @@ def recording_row(recording: Recording) -> RecordingRow:
         relations=[
             _RelationRow(term=pair.term, label=pair.label, response=pair.response, relation=relation)
             for pair, relation in recording.relations.items()
-            if relation.matches
+            if relation.matches and not pair.same_text
         ],
         failure=recording.failure,
         reason=recording.reason,
