@@ -42,13 +42,13 @@ def read_data(path: Path) -> DataFile:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    lines, found = read_lines(content, answered=False)
-    found += [Problem(line.place, "input is no text") for line in lines if not isinstance(line.value["input"], str)]
-    problems = [problem._replace(place=f"{path}: {problem.place}") for problem in found]
+    found = list(read_lines(content, answered=False))
+    lines = [one for one in found if isinstance(one, Line)]
+    problems = [one for one in found if isinstance(one, Problem)]
+    problems += [Problem(line.place, "input is no text") for line in lines if not isinstance(line.value["input"], str)]
+    problems = [problem._replace(place=f"{path}: {problem.place}") for problem in problems]
     if is_fatal(problems):
         raise ProblemsError(problems)
-    if not lines:
-        raise UserError(f"{path}: holds no line to answer")
     named = {line.value["task_dataset"] for line in lines}
     tasks = tuple(task for task in TASKS if task.name in named)
     return DataFile(path, lines, tasks, hashlib.sha256(content).hexdigest(), problems)

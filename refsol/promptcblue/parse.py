@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 REQUIRED_KEYS = ("input", "target", "answer_choices", "task_type", "task_dataset")
@@ -64,48 +64,55 @@ class Line(NamedTuple):
 def parse_predictions(data: bytes) -> tuple[Structured, list[Problem]]:
     """The answers of a predictions file and everything wrong with it; the answers are whole if nothing is fatal."""
     structured: Structured = {task: [] for task in PARSERS}
-    lines, problems = read_lines(data)
-    for _, place, line in lines:
+    problems: list[Problem] = []
+    for found in read_lines(data):
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        line = found.value
         try:
             answer = parse_answer(line["task_dataset"], line["target"], line["answer_choices"])
         except LineError as error:
-            problems.append(Problem(place, str(error)))
+            problems.append(Problem(found.place, str(error)))
         else:
             item = {"sample_id": line.get("sample_id", MISSING_ID), "answer": answer}
             structured[line["task_dataset"]].append(item)
     return structured, problems
 
 
-def read_lines(data: bytes, *, answered: bool = True) -> tuple[list[Line], list[Problem]]:
-    """The sound lines of a predictions file and what is wrong; with `answered` off, of a test file without targets."""
-    lines: list[Line] = []
-    problems: list[Problem] = []
-    seen: set[tuple[str, Any]] = set()
+def read_lines(data: bytes, *, answered: bool = True) -> Iterator[Line | Problem]:
+    """The sound lines of a predictions file and what is wrong with the others, in their order.
+
+    With `answered` off, of a test file: its targets are not looked at.
+    """
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        return lines, [Problem("line 1", "a JSON list; JSON lines are expected, one object a line")]
+        yield Problem("line 1", "a JSON list; JSON lines are expected, one object a line")
+        return
+    if not data.removeprefix(b"\xef\xbb\xbf").strip():
+        yield Problem("whole file", "holds no line")
+        return
+    seen: set[tuple[str, Any]] = set()
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), 1):
         place = f"line {number}"
         if not raw.strip():
-            problems.append(Problem(place, "blank, skipped", fatal=False))
+            yield Problem(place, "blank, skipped", fatal=False)
             continue
         try:
             line = _read_line(raw)
         except LineError as error:
-            problems.append(Problem(place, str(error)))
+            yield Problem(place, str(error))
             continue
         place += f", sample {line['sample_id']}" if "sample_id" in line else ""
-        faults = list(_faults(line, answered))
-        problems += [Problem(place, fault) for fault in faults]
-        if faults:
-            continue
-        name = line["task_dataset"], line.get("sample_id", MISSING_ID)
-        if "sample_id" not in line:
-            problems.append(Problem(place, f"no sample_id, {MISSING_ID} is used", fatal=False))
-        elif name in seen:
-            problems.append(Problem(place, f"this id came before in {name[0]}, both kept", fatal=False))
-        seen.add(name)
-        lines.append(Line(number, place, line))
-    return lines, problems
+        faults = [Problem(place, fault) for fault in _faults(line, answered)]
+        yield from faults
+        if not faults:
+            name = line["task_dataset"], line.get("sample_id")
+            if "sample_id" not in line:
+                yield Problem(place, f"no sample_id, {MISSING_ID} is used", fatal=False)
+            elif name in seen:
+                yield Problem(place, f"this id came before in {name[0]}, both kept", fatal=False)
+            seen.add(name)
+            yield Line(number, place, line)
 
 
 def dump(structured: Structured) -> bytes:
@@ -118,7 +125,8 @@ def load_json(text: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
-        raise LineError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        line = f"line {error.lineno}, " if "\n" in text else ""
+        raise LineError(f"not JSON: {error.msg} at {line}column {error.colno}") from None
     except RecursionError:
         raise LineError("not usable: nested too deeply") from None
     except LineError:
@@ -150,7 +158,7 @@ def _read_line(raw: bytes) -> dict[str, Any]:
     return line
 
 
-def _faults(line: dict[str, Any], answered: bool) -> Iterable[str]:
+def _faults(line: dict[str, Any], answered: bool) -> Iterator[str]:
     for key in REQUIRED_KEYS:
         if key not in line and (answered or key != "target"):
             yield f"no {key}"

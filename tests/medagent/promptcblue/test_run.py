@@ -278,7 +278,7 @@ BAD_FILES = {
         ["line 1: not JSON", "line 2, sample", "line 3, sample"],
     ),
     "no choices": (jsonl(line("CMeIE")), ["answer_choices is no list, and CMeIE needs one"]),
-    "empty": (b"", ["holds no line to answer"]),
+    "empty": (b"", ["whole file: holds no line"]),
 }
 
 

@@ -56,7 +56,7 @@ SITUATIONS: dict[str, tuple[Change, list[str]]] = {
     ),
     "top-list": (replaced([]), ["pred.json: must be an object with the answers by task"]),
     "top-null": (replaced(None), ["pred.json: must be an object with the answers by task"]),
-    "empty-file": (replaced(b""), ["pred.json: not JSON: Expecting value at line 1, column 1"]),
+    "empty-file": (replaced(b""), ["pred.json: not JSON: Expecting value at column 1"]),
     "missing-file": (replaced(Path("missing")), ["pred.json: cannot be read: No such file or directory"]),
     "id-null": (
         lambda s: put("KUAKE-IR", 0, sample_id=None)(s) or s,
