@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
 from typing import Final, NoReturn
 
 from fhir_server import definitions
-from fhir_server.jsontext import JsonTextError, Number, number
+from fhir_server.jsontext import JsonTextError, number
 
 Scalar = str | int | bool
 Reader = Callable[[str], Scalar]
@@ -196,15 +195,6 @@ def _check_zone(text: str, zone: str) -> None:
     _number_in(text, len(text) - 2, len(text), 0, 59)
 
 
-def is_date(text: str) -> bool:
-    """Whether HAPI's date parser accepts the text."""
-    try:
-        _check_date(text)
-    except PrimitiveError:
-        return False
-    return date.min.year <= int(text[:4])
-
-
 _READERS: Final[dict[str, Reader]] = {
     "boolean": _boolean,
     "integer": _integer,
@@ -216,4 +206,3 @@ _READERS: Final[dict[str, Reader]] = {
     "dateTime": _date_reader("dateTime", "DateTimeType"),
     "instant": _date_reader("instant", "InstantType"),
 }
-__all__ = ["Number", "PrimitiveError", "Reader", "Scalar", "date_precision", "is_date", "reader"]

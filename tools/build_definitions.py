@@ -133,12 +133,10 @@ def code_lines(package: Path) -> Iterator[str]:
 
 
 def parameter_lines(package: Path) -> Iterator[str]:
-    """One line a search parameter and base type: base, code, kind, targets, expression, components (code=path)."""
+    """One line a search parameter and base type: base, code, kind, targets, expression, codes of the components."""
     parameters = {parameter["url"]: parameter for parameter in read_all(package, "SearchParameter")}
     for parameter in filter(is_built_in, parameters.values()):
-        parts = [
-            f"{parameters[part['definition']]['code']}={part['expression']}" for part in parameter.get("component", ())
-        ]
+        parts = [parameters[part["definition"]]["code"] for part in parameter.get("component", ())]
         for base in parameter.get("base", ()):
             expression = expression_for(base, parameter.get("expression", ""))
             targets = ",".join(parameter.get("target", ()))

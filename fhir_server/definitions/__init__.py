@@ -6,7 +6,7 @@ Four gzip files of tab-separated lines, read once and split by name; a line is t
   `Reference(Target,…)` for a reference;
 * flags: name, and for each element of the type `s` (in summaries), `r` (required), `b` (both) or `-`;
 * codes: name of a code list, then for each code system its url and the codes;
-* parameters: base type, code, kind, targets, FHIRPath, then `code=path` for each component of a composite.
+* parameters: base type, code, kind, targets, FHIRPath, then the codes of a composite's components.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class ParameterLine:
-    """A search parameter as defined: `components` are (code of the parameter, path below the composite's)."""
+    """A search parameter as defined; `components` are the codes of the parameters a composite joins."""
 
     name: str
     kind: str
     targets: tuple[str, ...]
     expression: str
-    components: tuple[tuple[str, str], ...]
+    components: tuple[str, ...]
 
 
 def _read(name: str) -> list[str]:
@@ -150,6 +150,5 @@ def parameter_lines(base: str) -> list[ParameterLine]:
 
 
 def _parameter(line: str) -> ParameterLine:
-    name, kind, targets, expression, *parts = line.split("\t")
-    components = tuple((code, path) for code, _, path in (part.partition("=") for part in parts))
-    return ParameterLine(name, kind, tuple(filter(None, targets.split(","))), expression, components)
+    name, kind, targets, expression, *components = line.split("\t")
+    return ParameterLine(name, kind, tuple(filter(None, targets.split(","))), expression, tuple(components))

@@ -19,7 +19,7 @@ Keep = Callable[[Json], bool]
 Walk = Callable[[Json], list[Json]]
 
 _CAST = re.compile(r"\((.+) as (\w+)\)|(.+) as (\w+)")
-_STEP = re.compile(r"%?(\w+)(?:\(((?:[^()]|\(\))*)\))?(?:\[(\d+)\])?")
+_STEP = re.compile(r"(\w+)(?:\(((?:[^()]|\(\))*)\))?(?:\[(\d+)\])?")
 _EQUALS = re.compile(r"(\w+)='([^']*)'")
 _RESOLVES: Final = "resolve() is "
 
@@ -85,7 +85,7 @@ def _compile_alternative(text: str, base: str) -> list[Chain]:
         name, argument = step[1], step[2]
         if step[3] is not None:
             return []  # `Bundle.entry[0].resource`, an inline resource: HAPI indexes no link to it
-        if position == 0 and name in (base, "Resource", "DomainResource", "resource") and argument is None:
+        if position == 0 and name in (base, "Resource", "DomainResource") and argument is None:
             continue
         cursors = _filtered(cursors, name, argument) if argument is not None else _descend(cursors, name)
     return [cursor for cursor in cursors if cursor.keys]
