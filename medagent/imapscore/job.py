@@ -17,8 +17,7 @@ from medagent.imapscore.samples import ReplyCache, Sampler
 from medagent.models.limiter import EndpointStats
 from medagent.models.settings import ModelSettings
 from medagent.run.rows import Row
-from refsol.imapscore.graph import Linker
-from refsol.imapscore.ontologies import load_graph
+from refsol.imapscore.graph import EntityGraph, Linker
 from refsol.imapscore.records import Item, RecordingRow, recording_row
 
 
@@ -48,7 +47,7 @@ class ExtractionJob:
     prompts: Prompts
     cache: Path
     min_votes: int
-    graph: Path | None
+    graph: EntityGraph | None
     g_eval: bool
     concurrency: int
 
@@ -57,7 +56,7 @@ class ExtractionJob:
         """See `Job.open`."""
         from medagent.models import open_model
 
-        linker = None if self.graph is None else Linker(load_graph(self.graph))
+        linker = None if self.graph is None else Linker(self.graph)
         cache = ReplyCache(self.cache)
         model = open_model(self.model, concurrency=self.concurrency)
         try:

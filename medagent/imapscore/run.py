@@ -22,6 +22,7 @@ from medagent.run.journal import Journal
 from medagent.run.local import LocalExecutor
 from medagent.run.progress import Progress
 from refsol.imapscore.imap import Imap
+from refsol.imapscore.ontologies import load_graph
 from refsol.imapscore.records import Item, Recording, read_items, recording_row
 
 DONE, FAILED = 0, 2
@@ -36,9 +37,10 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
     """
     items = read_items(config.data)
     prompts = load_prompts()
-    job = ExtractionJob(
-        config.model, prompts, config.cache, config.min_votes, config.graph, config.g_eval, config.concurrency
-    )
+    graph = None if config.graph is None else load_graph(config.graph)
+    for warning in graph.warnings if graph else ():
+        _say(f"warning: {warning}")
+    job = ExtractionJob(config.model, prompts, config.cache, config.min_votes, graph, config.g_eval, config.concurrency)
     with RunFolder(
         config.folder,
         "medagent run imapscore",

@@ -31,30 +31,40 @@ T = TypeVar("T")
 class ReplyCache:
     """Replies by key, in an SQLite file; several runs may use it at once.
 
-    Raises UserError where the file cannot be opened.
+    Raises UserError where the file cannot be read or written.
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, timeout=30)
-            self._database.execute("PRAGMA journal_mode = WAL")
-            self._database.execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
         except (OSError, sqlite3.Error) as error:
-            raise UserError(f"{path}: the cache of model replies cannot be opened: {error}") from None
+            raise self._unusable(error) from None
+        self._execute("PRAGMA journal_mode = WAL")
+        self._execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
     def get(self, key: str) -> str | None:
         """The reply kept under `key`."""
-        row = self._database.execute("SELECT text FROM reply WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        rows = self._execute("SELECT text FROM reply WHERE key = ?", key)
+        return str(rows[0][0]) if rows else None
 
     def put(self, key: str, text: str) -> None:
         """Keep a reply; it survives the death of the process from here on."""
-        self._database.execute("INSERT OR REPLACE INTO reply VALUES (?, ?)", (key, text))
+        self._execute("INSERT OR REPLACE INTO reply VALUES (?, ?)", key, text)
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+    def _execute(self, statement: str, *values: str) -> list[tuple[object, ...]]:
+        try:
+            return self._database.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> UserError:
+        return UserError(f"{self._path}: the model's replies cannot be kept there: {error}")
 
 
 class Sampler:

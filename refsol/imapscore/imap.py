@@ -31,7 +31,7 @@ _NONE_WORDS = frozenset({"none", "n/a", "无", "没有"})
 _NO_VALUE = _NONE_WORDS | {"", "?", "[value]"}
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def tidy(text: str) -> str:
     """`text` as it is kept and shown: NFKC, one kind of dash, no Markdown marks, single blanks."""
     while True:
@@ -45,7 +45,7 @@ def tidy(text: str) -> str:
         text = tidied
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def normal(text: str) -> str:
     """`text` as it is compared: tidy, case-folded, without trailing full stops, commas and semicolons."""
     return tidy(tidy(text).casefold()).rstrip("。.;, ")
@@ -145,8 +145,12 @@ class _Reader:
         if component == "inform" and normal(rest) in _NONE_WORDS:
             self.said_none = True
             return
-        split = {"query": self._query, "constraint": self._constraint, "inform": self._inform}[component]
-        term, value = split(rest, separators)
+        if component == "query":
+            term, value = self._query(rest, separators)
+        elif component == "constraint":
+            term, value = self._constraint(rest, separators)
+        else:
+            term, value = self._inform(rest, separators)
         pair = Pair(term, value)
         absent = pair.key[0] in _NO_VALUE if component == "query" else pair.key[1] in _NO_VALUE
         if absent or not pair.key[0]:
