@@ -42,6 +42,8 @@ class Exchange:
     pairs: Pairs
     request_id: str
     now: int
+    path: str = ""
+    """The path below the base, as it came."""
     in_transaction: bool = False
 
     @property
@@ -53,6 +55,11 @@ class Exchange:
     def base(self) -> str:
         """The address of the server."""
         return self.hospital.base
+
+    @property
+    def address(self) -> str:
+        """The address of the request without its query."""
+        return self.base + self.path
 
     def value(self, name: str) -> str | None:
         """The last value of a parameter, or None."""
@@ -85,6 +92,7 @@ def open_exchange(hospital: Hospital, request: Request, path: str) -> Exchange |
         parse_query(query),
         given if given and valid else hospital.marks.request_id(),
         hospital.marks.now(),
+        target[len(path) :],
     )
 
 

@@ -87,3 +87,8 @@ def link(base: str, pairs: Iterable[tuple[str, str]]) -> str:
     """`base` with the pairs as query, escaped."""
     query = "&".join(f"{escape(name)}={escape(value)}" for name, value in pairs)
     return f"{base}?{query}" if query else base
+
+
+def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs sorted by name, as HAPI repeats them; those of one name stay in their order."""
+    return sorted(pairs, key=lambda pair: pair[0])

@@ -1,36 +1,179 @@
-"""Import of NDJSON: many resources, their ids kept, in few large transactions."""
+"""Import of NDJSON: many resources, their ids kept, in few large transactions.
+
+Lines become rows in worker processes (when there are enough of them); one process writes. A line's number decides the
+number of its resource, so the workers need not talk to each other and the result does not depend on their speed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing import get_context
+from datetime import datetime, UTC
 
 from fhir_server.errors import FhirError, ServerError
-from fhir_server.jsontext import parse, render
+from fhir_server.jsontext import Json, decode, parse, render
 from fhir_server.marks import Marks, instant
-from fhir_server.normalise import Resource, normalise
+from fhir_server.normalise import normalise
 from fhir_server.search.index import index
 from fhir_server.search.params import Params
 from fhir_server.store import BaseStore, Row
-from fhir_server.store.rows import table_rows
+from fhir_server.store.rows import Tables, table_rows
 
-BATCH = 5000
-"""Resources written in one transaction."""
+CHUNK = 500
+"""Lines that become rows together."""
+ALONE = 10 * CHUNK
+"""So many lines are not worth starting workers for."""
+Refused = Callable[[int, str], None]
 
 
-def load(store: BaseStore, lines: Iterable[str | bytes], refused: Callable[[int, str], None] | None) -> int:
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a resource gets that says neither when it was written nor by which request."""
+
+    updated: int
+    request_id: str
+
+
+@dataclass(slots=True)
+class Chunk:
+    """The rows of some lines: `pid` first in `resources`, last in the index tables."""
+
+    resources: list[tuple[int, str, str, int, int, str]] = field(default_factory=list)
+    tables: Tables = field(default_factory=dict)
+    refused: list[tuple[int, str]] = field(default_factory=list)
+
+
+def load(store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None = None) -> int:
     """Imports one resource a line and says how many were taken.
 
-    A resource whose id is there already becomes its next version. References are not checked, so the order of the lines
-    is free. The counter then stands above the greatest all-digit id and the number of resources.
+    `meta.lastUpdated` and `meta.source` are kept where given. A resource whose id is there already becomes its next
+    version. References are not checked, so the order of the lines is free. The counter then stands above the greatest
+    all-digit id and the number of resources.
 
     Args:
-        refused: told the line number (from 1) and the reason for each line that is no R4 resource with an id; without
-            it such a line ends the import.
+        store: where to write.
+        lines: a resource each, as JSON; empty lines are passed over.
+        refused: told the number (from 1) and the reason for each line that is no R4 resource with an id; without it such
+            a line ends the import.
 
     Raises:
-        ServerError: a line was refused; the lines before it are in the store.
+        ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
     """
-    return 0
+    params, marks = Params(store.params), Marks()
+    stamp = Stamp(marks.now(), marks.request_id())
+    count = 0
+    for chunk in _chunks(iter(lines), store.next_number, params, stamp):
+        for number, reason in chunk.refused:
+            if refused is None:
+                raise ServerError(f"line {number}: {reason}")
+            refused(number, reason)
+        if chunk.resources:
+            with store.transaction():
+                _write(store, chunk, params)
+            count += len(chunk.resources)
+    return count
 
 
-__all__ = ["FhirError", "Marks", "Params", "Resource", "Row", "ServerError", "index", "instant", "normalise", "parse", "render", "table_rows"]
+def _chunks(lines: Iterator[str | bytes], first: int, params: Params, stamp: Stamp) -> Iterator[Chunk]:
+    """The lines as chunks, in their order; further workers are started for what comes after the first few."""
+    done = 0
+    while done < ALONE:
+        part = list(islice(lines, CHUNK))
+        if not part:
+            return
+        yield rows_of(part, first + done, done, params, stamp)
+        done += len(part)
+    workers = min(os.cpu_count() or 1, 8)
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (params, stamp)) as pool:
+        waiting: list[Future[Chunk]] = []
+        while part := list(islice(lines, CHUNK)):
+            waiting.append(pool.submit(_work, part, first + done, done))
+            done += len(part)
+            if len(waiting) > 2 * workers:
+                yield waiting.pop(0).result()
+        for future in waiting:
+            yield future.result()
+
+
+_setting: list[tuple[Params, Stamp]] = []
+"""In a worker process: what its chunks have in common."""
+
+
+def _begin(params: Params, stamp: Stamp) -> None:
+    _setting.append((params, stamp))
+
+
+def _work(lines: list[str | bytes], first: int, before: int) -> Chunk:
+    return rows_of(lines, first, before, *_setting[0])
+
+
+def rows_of(lines: list[str | bytes], first: int, before: int, params: Params, stamp: Stamp) -> Chunk:
+    """The rows of some lines; `first` is the number of the first one's resource, `before` counts earlier lines."""
+    chunk = Chunk()
+    for offset, line in enumerate(lines):
+        try:
+            text = line.decode("utf-8") if isinstance(line, bytes) else line
+            if text and not text.isspace():
+                _add(chunk, text, first + offset, params, stamp)
+        except FhirError as error:
+            chunk.refused.append((before + offset + 1, error.diagnostics))
+        except UnicodeDecodeError:
+            chunk.refused.append((before + offset + 1, "not UTF-8"))
+    return chunk
+
+
+def _add(chunk: Chunk, text: str, pid: int, params: Params, stamp: Stamp) -> None:
+    resource = normalise(parse(text), expected_type=None)
+    kind, resource_id = resource["resourceType"], resource.get("id")
+    if not resource_id:
+        raise FhirError(400, f"a {kind} without an id")
+    updated = _stamped(resource, stamp)
+    found = index(resource)
+    chunk.resources.append((pid, kind, resource_id, 1, updated, render(resource)))
+    for table, rows in table_rows(kind, found, params).items():
+        if rows:
+            chunk.tables.setdefault(table, []).extend([(*row, pid) for row in rows])
+
+
+def _stamped(resource: Json, stamp: Stamp) -> int:
+    """Sets version, time and source, in R4's order; gives the time in milliseconds."""
+    given = resource.get("meta") or {}
+    updated = _milliseconds(given["lastUpdated"]) if "lastUpdated" in given else stamp.updated
+    meta = {key: value for key, value in given.items() if key in ("id", "extension")}
+    meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": given.get("source", f"#{stamp.request_id}")}
+    meta |= {key: value for key, value in given.items() if key not in meta}
+    body = {key: value for key, value in resource.items() if key not in ("resourceType", "id", "meta")}
+    head = {"resourceType": resource["resourceType"], "id": resource["id"], "meta": meta}
+    resource.clear()
+    resource.update(head)
+    resource.update(body)
+    return updated
+
+
+def _milliseconds(text: str) -> int:
+    moment = datetime.fromisoformat(text)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _write(store: BaseStore, chunk: Chunk, params: Params) -> None:
+    last = chunk.resources[-1][0]
+    digits = [int(row[2]) for row in chunk.resources if row[2].isascii() and row[2].isdigit() and len(row[2]) < 19]
+    store.skip_to(max([last, *digits]) + 1)
+    if store.insert_many(chunk.resources, chunk.tables):
+        return
+    for values in chunk.resources:
+        row = Row(*values)
+        assert row.text is not None
+        resource = decode(row.text)
+        old = store.find(row.type, row.id)
+        if old is None:
+            store.insert(row, table_rows(row.type, index(resource), params))
+            continue
+        resource["meta"]["versionId"] = str(old.version + 1)
+        new = Row(old.pid, old.type, old.id, old.version + 1, row.updated, render(resource))
+        before = table_rows(old.type, index(decode(old.text)), params) if old.text is not None else {}
+        store.replace(old, before, new, table_rows(new.type, index(resource), params))

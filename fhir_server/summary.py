@@ -77,11 +77,11 @@ def _is(key: str, name: str) -> bool:
 
 
 def _summary(value: Json, type_name: str) -> Json:
-    """What belongs to the summary, at every level."""
+    """What belongs to the summary, at every level; extensions, those of scalars too, do not."""
     names = _names(type_name, required=False)
     kept = {}
     for key, item in value.items():
-        below = names.get(key.removeprefix("_"))
+        below = names.get(key)
         if below is None:
             continue
         if isinstance(item, dict):

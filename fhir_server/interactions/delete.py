@@ -48,7 +48,7 @@ def delete_by_condition(exchange: Exchange, kind: str) -> Response:
 
 def delete_matches(exchange: Exchange, kind: str, query: str) -> Stored:
     """Deletes the one resource that meets a condition."""
-    matches = matching(exchange, kind, query)
+    matches = matching(exchange, kind, query, limit=-1)
     shown = f"{kind}?{query}"
     if len(matches) > 1:
         raise FhirError(

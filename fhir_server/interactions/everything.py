@@ -10,11 +10,12 @@ from array import array
 
 from fhir_server.bundle import Bundle
 from fhir_server.exchange import Exchange
-from fhir_server.http import Response, link
-from fhir_server.interactions.include import included, referring
+from fhir_server.http import Response, by_name, link
+from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import entries_of, page_link
 from fhir_server.paging import DEFAULT_COUNT, STAGES, Search
+from fhir_server.search.hashing import java_set_order
 from fhir_server.search.parse import Include, shape, whole
 from fhir_server.store import Row
 
@@ -32,14 +33,14 @@ def everything(exchange: Exchange, patient_id: str) -> Response:
     pids = _everything(exchange, patient, max(STAGES[0], count + 1) + 1)
     total = len(pids) if len(pids) < max(STAGES[0], count) else None
     found = Search(exchange.hospital.marks.uuid(), exchange.now, pids)
-    pairs = sorted(exchange.pairs, key=lambda pair: pair[0])
-    links = [("self", link("/".join([exchange.base, *exchange.segments]), pairs))]
+    links = [("self", link(exchange.address, by_name(exchange.pairs)))]
     if len(pids) > count:
         found.total_at(count)
         exchange.hospital.searches.keep(found)
         links.append(("next", page_link(exchange, found, exchange.pairs, count, count)))
     entries = entries_of(exchange, pids[:count], (), shape(exchange.pairs))
-    return exchange.bundle(Bundle(found.id, "searchset", exchange.now, total, links, entries))
+    bundle = Bundle(found.id, "searchset", exchange.now, total, links, entries)
+    return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{found.id}")])
 
 
 def _everything(exchange: Exchange, patient: Row, batch: int) -> array[int]:
@@ -52,5 +53,16 @@ def _everything(exchange: Exchange, patient: Row, batch: int) -> array[int]:
     while rest:
         part, rest = [row for row in rest[:batch] if row.pid not in found], rest[batch:]
         found.extend(row.pid for row in part)
-        found.extend(row.pid for row in included(exchange, part, [REFERRED]) if row.pid not in found)
+        found.extend(pid for pid in _followed(exchange, part, follow=not types) if pid not in found)
     return found
+
+
+def _followed(exchange: Exchange, rows: list[Row], *, follow: bool) -> list[int]:
+    """What the rows refer to, other patients left out; and, unless a type was asked for, what that refers to, and so on."""
+    found: dict[int, None] = {}
+    new = rows
+    for _ in range(MAX_ROUNDS if follow else 1):
+        pids = dict.fromkeys(referred(exchange, new, REFERRED))
+        new = [row for row in exchange.store.rows([pid for pid in pids if pid not in found]) if row.type != "Patient"]
+        found.update(dict.fromkeys(row.pid for row in new))
+    return java_set_order(found)

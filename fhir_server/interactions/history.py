@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fhir_server.bundle import Bundle, entry
 from fhir_server.exchange import Exchange
-from fhir_server.http import Response, link
+from fhir_server.http import Response, by_name, link
 from fhir_server.interactions.read import not_known
 from fhir_server.outcome import quoted
 from fhir_server.paging import DEFAULT_COUNT
@@ -27,8 +27,8 @@ def history(exchange: Exchange, kind: str | None = None, resource_id: str | None
     offset = max(whole("_offset", exchange.value("_offset") or "") or 0, 0)
     rows = exchange.store.history(where, values, count, offset)
     total = exchange.store.history_count(where, values)
-    address = "/".join([exchange.base, *exchange.segments])
-    links = [("self", link(address, sorted(exchange.pairs, key=lambda pair: pair[0])))]
+    address = exchange.address
+    links = [("self", link(address, by_name(exchange.pairs)))]
     if offset + count < total and count:
         links.append(("next", link(address, [("_count", str(count)), ("_offset", str(offset + count))])))
     if offset:

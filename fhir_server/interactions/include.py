@@ -20,7 +20,7 @@ MAX_ROUNDS = 10
 
 
 def included(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Include]) -> list[Row]:
-    """The included resources of a page, without the matches."""
+    """The included resources of a page, without the matches; each round in its own order."""
     seen = {row.pid for row in matches}
     found: list[Row] = []
     new = list(matches)
@@ -28,7 +28,7 @@ def included(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Incl
         pids: list[int] = []
         for one in includes:
             if turn == 0 or one.iterate:
-                pids += referring(exchange, new, one) if one.reverse else _referred(exchange, new, one)
+                pids += referring(exchange, new, one) if one.reverse else referred(exchange, new, one)
         order = [pid for pid in java_set_order(pids) if pid not in seen]
         if not order:
             break
@@ -38,7 +38,8 @@ def included(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Incl
     return found
 
 
-def _referred(exchange: Exchange, rows: Sequence[Row], include: Include) -> list[int]:
+def referred(exchange: Exchange, rows: Sequence[Row], include: Include) -> list[int]:
+    """The numbers of the resources that one of the rows refers to, in the order of the references."""
     pids = []
     for row in rows:
         if include.source not in ("*", row.type) or row.text is None:

@@ -54,7 +54,10 @@ def _answer(exchange: Exchange, row: Row) -> Response:
         ("Content-Location", location(exchange.base, row)),
         ("Last-Modified", http_date(row.updated // 1000)),
     ]
-    return exchange.respond(200, shaped(row.text, shape(exchange.pairs)), headers)
+    try:
+        return exchange.respond(200, shaped(row.text, shape(exchange.pairs)), headers)
+    except FhirError as error:
+        return exchange.respond(error.status, error_outcome(error), headers)
 
 
 def _is_unchanged(exchange: Exchange, row: Row) -> bool:

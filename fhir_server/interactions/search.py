@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fhir_server.bundle import Bundle, search_entry
 from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
-from fhir_server.http import Pairs, Response, escape, link
+from fhir_server.http import Pairs, Response, by_name, escape, link
 from fhir_server.interactions.include import included
 from fhir_server.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.parse import Include, Query, Shape, parse, shape, whole
@@ -22,7 +22,8 @@ MAX_PLANS = 4096
 def search(exchange: Exchange, kind: str) -> Response:
     """`GET Type?…` and `_search`."""
     query, planned = understood(exchange, kind, exchange.pairs)
-    self_link = link("/".join([exchange.base, *exchange.segments]), sorted(exchange.pairs, key=lambda pair: pair[0]))
+    # A search by POST is repeated without its parameters.
+    self_link = exchange.address if exchange.request.method == "POST" else link(exchange.address, by_name(exchange.pairs))
     if query.shape.summary == "count" or query.count == 0:
         return _count_only(exchange, planned)
     count = DEFAULT_COUNT if query.count is None else query.count
@@ -107,7 +108,9 @@ def page_link(exchange: Exchange, found: Search, pairs: Pairs, offset: int, coun
         name = "_revinclude" if reverse else "_include"
         parts += (f"{name}={escape(one.text)}" for one in found.includes if one.reverse == reverse)
     parts.append("_bundletype=searchset")
-    parts += (f"_elements={escape(value)}" for name, value in pairs if name == "_elements")
+    elements = shape(pairs).elements
+    if elements:
+        parts.append("_elements=" + ",".join(map(escape, elements)))
     return f"{exchange.base}?{'&'.join(parts)}"
 
 
@@ -147,12 +150,11 @@ def _offset_page(exchange: Exchange, query: Query, planned: Plan, count: int, se
     offset = max(query.offset or 0, 0)
     pids = run(exchange, planned, count, offset)
     total = count_all(exchange, planned) if query.accurate else None
-    address = "/".join([exchange.base, *exchange.segments])
 
     def at(position: int) -> str:
         others = [pair for pair in exchange.pairs if pair[0] not in ("_offset", "_count")]
         pairs = [*others, ("_count", str(count)), ("_offset", str(position))]
-        return link(address, sorted(pairs, key=lambda pair: pair[0]))
+        return link(exchange.address, by_name(pairs))
 
     links = [("self", self_link)]
     if len(pids) == count:

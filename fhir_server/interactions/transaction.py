@@ -288,6 +288,7 @@ def _read(exchange: Exchange, one: Entry, dispatch: Dispatch) -> Fields:
         request=Request("GET", target, ()),
         segments=path_segments(path),
         pairs=parse_query(query),
+        path=f"/{path.lstrip('/')}",
         in_transaction=False,
     )
     response = dispatch(inner)

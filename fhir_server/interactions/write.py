@@ -148,15 +148,15 @@ def conditional_update(
     return written, outcome.created_by_conditional_update(versioned(written.row), shown)
 
 
-def matching(exchange: Exchange, kind: str, query: str) -> list[int]:
-    """The numbers of the resources that meet a condition (the query part of a match URL)."""
+def matching(exchange: Exchange, kind: str, query: str, limit: int = 2) -> list[int]:
+    """The numbers of the first resources that meet a condition (the query part of a match URL)."""
     pairs = parse_query(query)
     if not pairs:
         raise FhirError(400, f'HAPI-0518: Invalid match URL "{kind}?{query}" - URL has no search parameters')
     found, planned = understood(exchange, kind, pairs)
     if not found.criteria:
         raise FhirError(400, f'HAPI-0518: Invalid match URL "{kind}?{query}" - URL has no search parameters')
-    return list(run(exchange, planned))
+    return list(run(exchange, planned, limit))
 
 
 def body_resource(exchange: Exchange, kind: str, operation: str) -> Resource:

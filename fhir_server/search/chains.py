@@ -104,11 +104,18 @@ def has(resource_type: str, item: Criterion, params: Params, conditions: Conditi
         if wanted not in known and wanted != "_has":
             raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{wanted}")
     found = [one.positive(source) for one in conditions(source, criteria(source, name, ",".join(item.values)), params)]
-    tests = "".join(f" AND pid IN ({one.pids()})" for one in found)
+    tests = "".join(f" AND source.pid IN ({one.pids()})" for one in found)
     start = f"{resource_type}/"
     where = (
-        f"type = ? AND text IS NOT NULL AND id IN (SELECT substr(target, {len(start) + 1}) FROM links"
+        f"type = ? AND text IS NOT NULL AND id IN (SELECT substr(target, {len(start) + 1}) FROM links AS source"
         f" WHERE param = ? AND target >= ? AND target < ?{tests})"
     )
     args = (resource_type, params.number(source, reference), start, f"{resource_type}0")
-    return Condition("resources", where, (*args, *(arg for one in found for arg in one.args)), weight=5)
+    inner_args = tuple(arg for one in found for arg in one.args)
+    # In the order of the resources that refer.
+    walk = (
+        "SELECT aim.pid AS pid, source.pid AS k FROM links AS source JOIN resources AS aim ON aim.type = ? AND"
+        f" aim.text IS NOT NULL AND aim.id = substr(target, {len(start) + 1})"
+        f" WHERE param = ? AND target >= ? AND target < ?{tests}"
+    )
+    return Condition("resources", where, args + inner_args, weight=5, lead=(walk, args + inner_args))

@@ -24,7 +24,8 @@ AFTER_ALL = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`where` is over the columns of `table`; `weight` estimates how many rows it leaves (small: few).
+    """`where` is over the columns of `table`, `@pid` in it the number of its row's resource; `weight` estimates how many
+    rows it leaves (small: few).
 
     `lead` replaces the plain walk over the table where the order comes from elsewhere; it selects `pid` and `k`.
     """
@@ -41,24 +42,27 @@ class Condition:
     def filter(self, pid: str) -> str:
         """The condition as a test of the resource whose number is the SQL expression `pid`."""
         negation = "NOT " if self.negated else ""
-        return f"{negation}EXISTS (SELECT 1 FROM {self.table} WHERE {self.where} AND {self.table}.pid = {pid})"
+        where = self.where.replace("@pid", "one.pid")
+        return f"{negation}EXISTS (SELECT 1 FROM {self.table} AS one WHERE {where} AND one.pid = {pid})"
 
     def pids(self) -> str:
         """The numbers of the resources that meet it (not for a negated one); takes `args`."""
-        return f"SELECT pid FROM {self.table} WHERE {self.where}"
+        where = self.where.replace("@pid", "each.pid")
+        return f"SELECT pid FROM {self.table} AS each WHERE {where}"
 
     def walk(self) -> tuple[str, tuple[object, ...]]:
         """The numbers with a key `k` to order them by, and the arguments."""
         if self.lead:
             return self.lead
-        sql = f"SELECT pid, {self.order or '0'} AS k FROM {self.table} WHERE {self.where}"
+        where = self.where.replace("@pid", "walked.pid")
+        sql = f"SELECT pid, {self.order or '0'} AS k FROM {self.table} AS walked WHERE {where}"
         return sql, self.order_args + self.args
 
     def positive(self, resource_type: str) -> Condition:
         """Itself, or for a negated one the same as a condition that can lead."""
         if not self.negated:
             return self
-        where = f"type = ? AND text IS NOT NULL AND {self.filter('resources.pid')}"
+        where = f"type = ? AND text IS NOT NULL AND {self.filter('@pid')}"
         return Condition("resources", where, (resource_type, *self.args), weight=8)
 
 

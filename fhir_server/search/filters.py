@@ -98,7 +98,7 @@ class _Parser:
         return (f"NOT ({sql})" if negated else sql), args
 
     def _joined(self, found: list[Condition]) -> Sql:
-        sql = " AND ".join(one.filter("resources.pid") for one in found) or "1"
+        sql = " AND ".join(one.filter("@pid") for one in found) or "1"
         return f"({sql})", tuple(arg for one in found for arg in one.args)
 
 

@@ -21,12 +21,15 @@ def index_hash(*values: str) -> int:
 
 
 def java_set_order(numbers: Iterable[int]) -> list[int]:
-    """The numbers in the order in which a Java HashSet of them is walked."""
+    """The numbers in the order in which HAPI walks a Java HashSet of the resources with these numbers.
+
+    The recorded orders show hashes one above the number (any constant from 1 to 4 would do).
+    """
     unique = list(dict.fromkeys(numbers))
     capacity = 16
     while len(unique) > capacity * 3 // 4:
         capacity *= 2
-    return sorted(unique, key=lambda number: (number ^ number >> 32 ^ (number ^ number >> 32) >> 16) & (capacity - 1))
+    return sorted(unique, key=lambda number: (number + 1 ^ number + 1 >> 16) & (capacity - 1))
 
 
 def _rotate(number: int, bits: int) -> int:

@@ -98,7 +98,9 @@ def dates(param: int, values: Sequence[str]) -> Condition:
         sql, bounds = _comparison(item, low, high, timed)
         parts.append(f"({sql})")
         args += bounds
-    order = high if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb") else low
+    order = low if timed else "low_day * 100000000 + high_day"
+    if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
+        order = high
     return Condition("dates", "param = ? AND " + " AND ".join(parts), tuple(args), order, 4)
 
 

@@ -160,7 +160,7 @@ def criteria(resource_type: str, name: str, value: str) -> list[Criterion]:
     if not values:
         if found.kind == "reference" and not modifier:
             raise FhirError(400, "HAPI-1101: Parameter value missing in request")
-        return []
+        return [Criterion(base, "", ("",))] if found.kind == "string" and not dot else []
     if found.kind == "date" and len(values) > 1 and modifier != "missing" and not dot:
         raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
     return [Criterion(base, modifier, values, chain)]
@@ -187,12 +187,13 @@ def _sort(query: Query, modifier: str, value: str) -> None:
         base = name.partition(".")[0].partition(":")[0]
         if base not in known and name not in ("_score",):
             listed = ", ".join(sorted(known))
-            raise FhirError(
-                400,
+            message = (
                 f'HAPI-1194: Unknown _sort parameter value "{base}" for resource type "{query.resource_type}"'
                 " (Note: sort parameters values must use a valid Search Parameter)."
-                f" Valid values for this search are: [{listed}]",
+                f" Valid values for this search are: [{listed}]"
             )
+            # HAPI keeps the error of a search that failed under way in a column of this length.
+            raise FhirError(400, message[:500])
         query.sort.append((name, descending))
 
 

@@ -50,18 +50,20 @@ def plan(query: Query, params: Params) -> Plan:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     found = all_conditions(query.resource_type, query.criteria, params)
     lead, rest = _choose(query.resource_type, found, sorted_anyway=bool(query.sort))
-    filters = "".join(f" AND {item.filter('lead.pid')}" for item in rest)
+    where = lead.where.replace("@pid", "lead.pid") + "".join(f" AND {item.filter('lead.pid')}" for item in rest)
     filter_args = tuple(arg for item in rest for arg in item.args)
     if query.sort:
         keys, key_args = sort_keys(query.resource_type, query.sort, params)
-        sql = f"SELECT DISTINCT pid FROM {lead.table} AS lead WHERE {lead.where}{filters}"
-        return Plan(f"SELECT pid FROM ({sql}) AS found ORDER BY {keys}pid", (*lead.args, *filter_args, *key_args))
+        tie = "pid DESC" if query.sort[-1][1] else "pid"
+        sql = f"SELECT DISTINCT pid FROM {lead.table} AS lead WHERE {where}"
+        return Plan(f"SELECT pid FROM ({sql}) AS found ORDER BY {keys}{tie}", (*lead.args, *filter_args, *key_args))
     if not lead.order and not lead.lead:
         distinct = "" if lead.table == "resources" else "DISTINCT "
-        sql = f"SELECT {distinct}pid FROM {lead.table} AS lead WHERE {lead.where}{filters} ORDER BY pid"
+        sql = f"SELECT {distinct}pid FROM {lead.table} AS lead WHERE {where} ORDER BY pid"
         return Plan(sql, (*lead.args, *filter_args))
     walk, walk_args = lead.walk()
-    sql = f"SELECT pid FROM ({walk}) AS lead WHERE 1{filters} GROUP BY pid ORDER BY min(k), pid"
+    filters = " AND ".join(item.filter("lead.pid") for item in rest) or "1"
+    sql = f"SELECT pid FROM ({walk}) AS lead WHERE {filters} GROUP BY pid ORDER BY min(k), pid"
     return Plan(sql, (*walk_args, *filter_args))
 
 
@@ -92,7 +94,7 @@ def _choose(resource_type: str, found: list[Condition], *, sorted_anyway: bool) 
     ordered = [item for item in leaders if item.order or item.lead]
     equalities = sum(not item.order and not item.lead for item in leaders)
     if ordered and equalities < 2 and not sorted_anyway:
-        lead = min(ordered, key=lambda item: item.weight)
+        lead = min(reversed(ordered), key=lambda item: item.weight)
     elif lead.order or lead.lead:
         lead = replace(lead, order="", lead=None)
     return lead, [item for item in found if item is not lead and item != lead]
@@ -174,7 +176,7 @@ def _composite(resource_type: str, item: Criterion, parameter: SearchParameter, 
         alternatives.append(all_conditions(resource_type, criteria, params))
     if len(alternatives) == 1:
         return alternatives[0]
-    tests = [" AND ".join(one.filter("resources.pid") for one in found) for found in alternatives]
+    tests = [" AND ".join(one.filter("@pid") for one in found) for found in alternatives]
     args = tuple(arg for found in alternatives for one in found for arg in one.args)
     where = f"type = ? AND text IS NOT NULL AND {conditions.either(tests)}"
     return [Condition("resources", where, (resource_type, *args), weight=6)]

@@ -215,6 +215,20 @@ class BaseStore(Store):
             self._saved = self._next
         self.connection.execute("COMMIT")
 
+    def insert_many(self, resources: list[tuple[Any, ...]], tables: IndexRows) -> bool:
+        """Writes new resources with their index rows (`pid` last in each); False, and nothing, if one is there already."""
+        self.connection.execute("SAVEPOINT many")
+        try:
+            self.connection.executemany("INSERT INTO main.resources VALUES (?, ?, ?, ?, ?, ?)", resources)
+            for table, rows in tables.items():
+                self.connection.executemany(_insert("main.", table), rows)
+        except sqlite3.IntegrityError:
+            self.connection.execute("ROLLBACK TO many")
+            return False
+        finally:
+            self.connection.execute("RELEASE many")
+        return True
+
     def close(self) -> None:
         """Closes the file; the log is folded into it."""
         with suppress(sqlite3.Error):
