@@ -1,0 +1,37 @@
+"""`medagent doctor`: whether everything a run needs is there, and what to do where it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from medagent.cli import options, server_options
+
+
+def command(
+    fhir: Annotated[str | None, typer.Option(help="Also check the FHIR server at this base URL.")] = None,
+    fhir_header: server_options.FhirHeader = None,
+    ca_file: server_options.CaFile = None,
+    model: options.ModelName = None,
+    base_url: options.BaseUrls = None,
+    api: options.Api = "chat",
+    results_dir: options.ResultsDir = Path("results"),
+) -> None:
+    """Check this installation: a line each, ok or what to do. The exit code is 1 where something must be mended.
+
+    A model is called only where one is named, for one token.
+
+    Example: medagent doctor --fhir http://localhost:8080/fhir --model gpt-4o-mini
+    """
+    import asyncio
+
+    from medagent.report.doctor import examine
+
+    server = server_options.open_server(fhir, fhir_header, ca_file) if fhir else None
+    settings = options.model_settings(model, base_url, api=api, max_tokens=1 if api == "chat" else 16, timeout=60.0)
+    checks = asyncio.run(examine(server, settings, results_dir))
+    for check in checks:
+        print(f"{'ok  ' if check.ok else 'MEND'} {check.name}: {check.text}")
+    raise typer.Exit(0 if all(check.ok for check in checks) else 1)

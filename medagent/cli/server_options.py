@@ -1,0 +1,42 @@
+"""Options of the commands that reach a FHIR server over HTTP, worded once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from medagent.ehr.http import HttpEhr
+
+FhirHeader = Annotated[
+    list[str] | None,
+    typer.Option("--fhir-header", help="'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."),
+]
+CaFile = Annotated[Path | None, typer.Option("--ca-file", help="Certificates to trust for that server.")]
+
+
+def fhir_headers(texts: list[str] | None) -> dict[str, str]:
+    """The headers as given, and the token of the environment. Raises UserError for one that is no header."""
+    from medagent.errors import UserError
+    from medagent.medagentbench.config import fhir_token
+
+    token = fhir_token()
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    for text in texts or []:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise UserError(f"--fhir-header {text!r}: write it as 'Name: value'")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> HttpEhr:
+    """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
+    from medagent.ehr.http import HttpEhr
+    from medagent.errors import UserError
+
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"{url}: is no FHIR base such as http://localhost:8080/fhir")
+    return HttpEhr(url, url, headers=fhir_headers(headers), ca_file=ca_file)
