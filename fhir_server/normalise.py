@@ -286,4 +286,4 @@ def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
     return clean
 
 
-_MARKUP: Final = str.maketrans({"'": "&#39;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
+_MARKUP: Final = str.maketrans({"'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
