@@ -233,9 +233,7 @@ def _orders(item: Item, *orders: Order) -> tuple[Check, ...]:
     count = Check("posts", len(posts) == len(orders), f"{len(orders)} accepted", f"{len(posts)} accepted")
     spoiled = item.conduct.spoiled
     end = Check("last message", not spoiled, "no POST without a reply", "a POST without a reply" if spoiled else "fine")
-    sequences = [posts]
-    if item.rules.mended and count.passed:
-        sequences += permutations(posts)
+    sequences = permutations(posts) if item.rules.mended and count.passed else [posts]
     return (end, count, *min((_in_sequence(item.base, orders, posts) for posts in sequences), key=_failures))
 
 
