@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -48,3 +49,13 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", guarded_connect)
     monkeypatch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
     monkeypatch.setattr(socket, "getaddrinfo", guarded_getaddrinfo)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Data, caches and settings of the user's are neither read nor written: each worker has a home of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEDAGENT_HOME", str(tmp_path_factory.mktemp("home")))
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MEDAGENT_FHIR_TOKEN", "MEDAGENT_PRICES"):
+            patch.delenv(name, raising=False)
+        yield

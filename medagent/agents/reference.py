@@ -45,7 +45,7 @@ class ReferenceAgent:
 
     def start(self, task: Task, *, key: str, seed: int | None) -> _ReferencePolicy:
         """See `Agent.start`."""
-        return _ReferencePolicy(SOLVERS[task.type](_Chart(self._base, task)))
+        return _ReferencePolicy(SOLVERS[task.type](Chart(self._base, task)))
 
 
 class _ReferencePolicy:
@@ -65,7 +65,7 @@ class _ReferencePolicy:
         return Move(action)
 
 
-class _Chart:
+class Chart:
     """The task's words, and the record read through GETs."""
 
     def __init__(self, base: str, task: Task) -> None:
@@ -75,10 +75,12 @@ class _Chart:
 
     @property
     def mrn(self) -> str:
+        """The patient the task is about."""
         found = _MRN.search(self.words)
         return found[0] if found else ""
 
     def search(self, resource_type: str, query: str) -> Generator[str, str, list[dict[str, Any]]]:
+        """The resources a search finds, on one page."""
         reply = yield f"GET {self._base}/{resource_type}?{query}&_count=5000"
         bundle = json.JSONDecoder().raw_decode(reply, reply.index("{"))[0]
         return [entry["resource"] for entry in bundle.get("entry", [])]
@@ -109,14 +111,17 @@ class _Chart:
         return f"POST {self._base}/{resource_type}\n{json.dumps(resource)}"
 
     def test_order(self, loinc: str, display: str, **fields: Any) -> str:
+        """The POST of a laboratory order."""
         code = {"coding": [{"system": "http://loinc.org", "code": loinc, "display": display}]}
         return self.order("ServiceRequest", priority="stat", code=code, **fields)
 
     def drug_order(self, ndc: str, name: str, dosage: dict[str, Any]) -> str:
+        """The POST of a medication order."""
         drug = {"coding": [{"system": "http://hl7.org/fhir/sid/ndc", "code": ndc, "display": name}], "text": name}
         return self.order("MedicationRequest", medicationCodeableConcept=drug, dosageInstruction=[dosage])
 
     def vital(self, code: str, value: str) -> str:
+        """The POST of a vital sign measured now."""
         category = {
             "system": "http://hl7.org/fhir/observation-category",
             "code": "vital-signs",
@@ -143,7 +148,7 @@ def _value(lab: Lab | None) -> Answers:
     return [-1] if lab is None else [lab.value]
 
 
-def _find_patient(chart: _Chart) -> Solver:
+def _find_patient(chart: Chart) -> Solver:
     born = _DATE.search(chart.instruction)
     patients = yield from chart.search("Patient", f"birthdate={born[0] if born else ''}")
     for patient in patients:
@@ -153,29 +158,29 @@ def _find_patient(chart: _Chart) -> Solver:
 
 
 def _names(name: dict[str, Any], words: str) -> bool:
-    """Whether the words hold just this name: no further name directly before or behind it."""
-    full = re.escape(" ".join([*name.get("given", []), name.get("family", "")]))
-    return re.search(rf"(?<![\w'-]){full}(?![\w'-])", words) is not None
+    """Whether the words hold this name, as `Given Family` or `Family, Given`."""
+    given, family = re.escape(" ".join(name.get("given", []))), re.escape(name.get("family", ""))
+    return re.search(rf"(?<![\w'-])({given} {family}|{family}, {given})(?![\w'-])", words) is not None
 
 
-def _age(chart: _Chart) -> Solver:
+def _age(chart: Chart) -> Solver:
     patients = yield from chart.search("Patient", f"identifier={chart.mrn}")
     born, today = date.fromisoformat(patients[0]["birthDate"]), NOW.date()
     return [today.year - born.year - ((today.month, today.day) < (born.month, born.day))]
 
 
-def _record_pressure(chart: _Chart) -> Solver:
+def _record_pressure(chart: Chart) -> Solver:
     pressure = _PRESSURE.search(chart.instruction)
     yield chart.vital("BP", pressure[0] if pressure else "")
     return []
 
 
-def _magnesium(chart: _Chart) -> Solver:
+def _magnesium(chart: Chart) -> Solver:
     labs = yield from chart.recent("MG")
     return _value(_latest(labs))
 
 
-def _replace_magnesium(chart: _Chart) -> Solver:
+def _replace_magnesium(chart: Chart) -> Solver:
     labs = yield from chart.recent("MG")
     last = _latest(labs)
     if last is not None and last.value <= 1.9:
@@ -185,17 +190,17 @@ def _replace_magnesium(chart: _Chart) -> Solver:
     return [] if last is None else [last.value]
 
 
-def _mean_glucose(chart: _Chart) -> Solver:
+def _mean_glucose(chart: Chart) -> Solver:
     labs = yield from chart.recent("GLU")
     return [sum(lab.value for lab in labs) / len(labs)] if labs else [-1]
 
 
-def _last_glucose(chart: _Chart) -> Solver:
+def _last_glucose(chart: Chart) -> Solver:
     labs = yield from chart.labs("GLU")
     return _value(_latest(labs))
 
 
-def _refer(chart: _Chart) -> Solver:
+def _refer(chart: Chart) -> Solver:
     text = _REFERRAL.search(chart.instruction)
     coding = {"system": "http://snomed.info/sct", "code": "306181000000106", "display": "Orthopedic surgery referral"}
     note = {"text": text[0] if text else ""}
@@ -203,7 +208,7 @@ def _refer(chart: _Chart) -> Solver:
     return []
 
 
-def _replace_potassium(chart: _Chart) -> Solver:
+def _replace_potassium(chart: Chart) -> Solver:
     labs = yield from chart.labs("K")
     last = _latest(labs)
     if last is not None and last.value < _GOAL_POTASSIUM:
@@ -214,7 +219,7 @@ def _replace_potassium(chart: _Chart) -> Solver:
     return _value(last)
 
 
-def _hba1c(chart: _Chart) -> Solver:
+def _hba1c(chart: Chart) -> Solver:
     labs = yield from chart.labs("A1C")
     last = _latest(labs)
     if last is None or last.time < NOW - _YEAR:
@@ -222,7 +227,7 @@ def _hba1c(chart: _Chart) -> Solver:
     return [-1] if last is None else [last.value, last.text]
 
 
-SOLVERS: dict[str, Callable[[_Chart], Solver]] = {
+SOLVERS: dict[str, Callable[[Chart], Solver]] = {
     "task1": _find_patient,
     "task2": _age,
     "task3": _record_pressure,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
 from medagent.errors import UserError
 from medagent.wire import Text
+
+if TYPE_CHECKING:
+    from refsol.medagentbench.results import Message
 
 
 class _Said(BaseModel):
@@ -61,8 +65,8 @@ def _from_lines(path: Path) -> dict[str, list[str]]:
     return messages
 
 
-def _from_item(answer: str | None, history: Sequence[Mapping[str, str]]) -> list[str]:
+def _from_item(answer: str | None, history: Sequence[Message]) -> list[str]:
     """The POSTs, then FINISH. A message that nothing followed was the episode's last: it is not finished again."""
-    messages = [turn["content"] for turn in history if turn["role"] == "agent"]
-    ended = bool(history) and history[-1]["role"] == "agent"
+    messages = [turn.content for turn in history if turn.role == "agent"]
+    ended = bool(history) and history[-1].role == "agent"
     return messages if ended or answer is None else [*messages, f"FINISH({answer})"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+import click
 import typer
 
 from medagent.cli import (
@@ -60,13 +61,16 @@ def main() -> None:
     from refsol.errors import RefsolError
 
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(1)
+    except (click.Abort, KeyboardInterrupt):
+        print("medagent: interrupted", file=sys.stderr)
+        sys.exit(130)
     except (MedagentError, RefsolError) as error:
         print(f"medagent: {error}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("medagent: interrupted", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         # The reader of a pipe went away (`medagent … | head`): nothing is left to say.
         sys.stderr.close()

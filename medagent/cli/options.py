@@ -69,7 +69,7 @@ def model_settings(
 M = TypeVar("M")
 
 
-def checked(model: type[M], **values: object) -> M:
+def checked(model: type[M], /, **values: object) -> M:
     """A pydantic model of command line values. Raises UserError naming the option that is off."""
     from pydantic import ValidationError
 

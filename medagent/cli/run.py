@@ -19,11 +19,10 @@ class _RunGroup(TyperGroup):
     """Reads `--agent replay FILE`: the file after `replay` is the value of the hidden option `--replay`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spelled: list[str] = []
-        for word in args:
-            spelled.append(word)
-            if word == "replay" and spelled[-2:-1] == ["--agent"]:
-                spelled.append("--replay")
+        spelled = list(args)
+        for place, (option, value, file) in enumerate(zip(args, args[1:], args[2:], strict=False), 2):
+            if (option, value) == ("--agent", "replay") and not file.startswith("-"):
+                spelled.insert(place, "--replay")
         return super().parse_args(ctx, spelled)
 
 
