@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from refsol.imapscore.records import Recording
     from refsol.imapscore.score import ImapScore
 
@@ -43,7 +41,7 @@ def score_command(
         for recording, result in zip(recordings, results, strict=True):
             typer.echo(dumps(view.as_json(recording, result), ensure_ascii=False))
     else:
-        _print(view.scores(recordings, results))
+        view.print_scores(recordings, results)
 
 
 @app.command("explain")
@@ -60,7 +58,7 @@ def explain_command(
 
     for recording, result in zip(*_scored(file, graph, penalty, normalize), strict=True):
         if recording.id == id:
-            _print(view.explanation(recording, result))
+            view.print_explanation(recording, result)
             return
     raise UserError(f"{file}: no item {id}; `medagent imapscore score {file}` lists them")
 
@@ -96,9 +94,9 @@ def correlate_command(
         columns, statuses = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])))
         tables.append(columns)
         if imaps:
-            _print(view.left_out(name, statuses))
+            view.print_left_out(name, statuses)
     for name, coefficient in coefficients().items():
-        _print(view.correlations(name, rows(tables, metrics, pair, coefficient, draws)))
+        view.print_correlations(name, rows(tables, metrics, pair, coefficient, draws))
 
 
 def _scored(
@@ -118,11 +116,3 @@ def _scored(
         typer.echo(f"warning: {warning}", err=True)
     results = run(score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize)))
     return recordings, results
-
-
-def _print(what: RenderableType) -> None:
-    import sys
-
-    from rich.console import Console
-
-    Console(width=None if sys.stdout.isatty() else 120).print(what)

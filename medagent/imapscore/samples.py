@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
-from medagent.errors import StopRunError, UserError
+from medagent.errors import MedagentError, StopRunError, UserError
 from medagent.models.base import ChatModel, Message
 from medagent.models.settings import ModelSettings
 from medagent.run.rows import Spent
@@ -41,8 +41,12 @@ class ReplyCache:
             self._database = sqlite3.connect(path, isolation_level=None, timeout=30)
         except (OSError, sqlite3.Error) as error:
             raise self._unusable(error) from None
-        self._execute("PRAGMA journal_mode = WAL")
-        self._execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
+        try:
+            self._execute("PRAGMA journal_mode = WAL")
+            self._execute("CREATE TABLE IF NOT EXISTS reply (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
+        except UserError:
+            self.close()
+            raise
 
     def get(self, key: str) -> str | None:
         """The reply kept under `key`."""
@@ -111,15 +115,18 @@ class Sampler:
 
 
 async def together(*work: Coroutine[None, None, T]) -> list[T]:
-    """All results, in order. Where one fails the others are finished first, as they are paid for; where the run must
-    stop they are not.
+    """All results, in order. Where some fail, the others are finished first, as they are paid for, and the first
+    failure in order is raised. Where the run must stop, nothing is waited for.
     """
     tasks = [asyncio.ensure_future(one) for one in work]
     try:
-        return await asyncio.gather(*tasks)
+        await asyncio.gather(*tasks)
     except StopRunError:
         for task in tasks:
             task.cancel()
         raise
+    except MedagentError:
+        pass  # raised again below
     finally:
         await asyncio.wait(tasks)
+    return [task.result() for task in tasks]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from medagent.report.tables import print_table
 from refsol.imapscore.correlate import Correlation, Row
 from refsol.imapscore.imap import Imap, normal
 from refsol.imapscore.records import Recording
@@ -62,23 +65,24 @@ def _term_json(term: TermScore) -> dict[str, Any]:
     }
 
 
-def scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) -> RenderableType:
+def print_scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) -> None:
     """A line an item, then the mean and how many items have which status."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("item", "status", "score", "exact", "terms"):
-        table.add_column(heading, justify="right" if heading in ("score", "exact") else "left")
+    rows = []
     for recording, result in zip(recordings, results, strict=True):
-        parts = ", ".join(f"{term.term} {term.value}" for term in result.terms)
         number = ("–", "–") if result.value is None else (f"{float(result.value):.4f}", str(result.value))
-        table.add_row(recording.id, result.status, *number, Text(parts or recording.reason))
+        rows.append((escape(recording.id), *number, result.status))
+    print_table("imapScore", ("item", "score", "exact", "status"), rows)
     values = [result.value for result in results if result.value is not None]
-    counts = Counter(result.status for result in results)
     mean = f"{float(sum(values, Fraction(0)) / len(values)):.4f}" if values else "–"
+    counts = Counter(result.status for result in results)
     statuses = ", ".join(f"{status} {count}" for status, count in counts.items())
-    return Group(table, Text(f"\nmean {mean} over {len(values)} of {len(results)} items · {statuses}"))
+    print(f"mean {mean} over {len(values)} of {len(results)} items · {statuses}")
+    warned = [recording.id for recording in recordings if recording.warnings]
+    if warned:
+        print(f"{len(warned)} items have warnings, which `explain` shows; the first: {warned[0]}")
 
 
-def explanation(recording: Recording, result: ImapScore) -> RenderableType:
+def print_explanation(recording: Recording, result: ImapScore) -> None:
     """One item: both imaps side by side, the links of each shared term, and the sum."""
     best = _best_relations(result)
     exact = "no score" if result.value is None else _number(result.value)
@@ -100,7 +104,7 @@ def explanation(recording: Recording, result: ImapScore) -> RenderableType:
     parts += _sum(result)
     if recording.warnings:
         parts.append(Text("\n".join(f"warning: {warning}" for warning in recording.warnings), style="magenta"))
-    return Group(*parts)
+    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(Group(*parts))
 
 
 def _best_relations(result: ImapScore) -> dict[tuple[int, str, str], Relation]:
@@ -151,19 +155,14 @@ def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
 
 
-def correlations(coefficient: str, rows: Sequence[Row]) -> RenderableType:
+def print_correlations(coefficient: str, rows: Sequence[Row]) -> None:
     """One coefficient × 100 with 95 % intervals: a table a file, a row a metric, a column a human dimension."""
-    tables = []
     for file, group in groupby(rows, lambda row: row.file):
-        table = Table("metric", *rows[0].cells, box=None, pad_edge=False, title_justify="left", title_style="bold")
-        table.title = Text(f"\n{coefficient} × 100, {file}")
-        for row in group:
-            table.add_row(Text(row.metric), *(Text(_correlation(cell)) for cell in row.cells.values()))
-        tables.append(table)
-    return Group(*tables)
+        lines = [(escape(row.metric), *(escape(_correlation(cell)) for cell in row.cells.values())) for row in group]
+        print_table(escape(f"{coefficient} × 100, {file}"), ("metric", *rows[0].cells), lines)
 
 
-def left_out(file: str, statuses: Mapping[Status, int]) -> RenderableType:
+def print_left_out(file: str, statuses: Mapping[Status, int]) -> None:
     """How many items of a file count as 0 because nothing could be compared, and how many are left out, by status."""
     unscored = {status: statuses.get(status, 0) for status in Status if status in UNSCORED}
     empty = {status: count for status, count in statuses.items() if status is not Status.OK and status not in UNSCORED}
@@ -171,7 +170,7 @@ def left_out(file: str, statuses: Mapping[Status, int]) -> RenderableType:
         f"{sum(counts.values())} {what}" + "".join(f", {status} {count}" for status, count in counts.items())
         for what, counts in (("kept as 0", empty), ("left out", unscored))
     ]
-    return Text(f"{file}: {'; '.join(parts)}")
+    print(f"{file}: {'; '.join(parts)}")
 
 
 def _correlation(cell: Correlation) -> str:

@@ -291,6 +291,14 @@ def test_a_graph_spares_the_model_its_pairs(tmp_path: Path) -> None:
     assert found["en-5"].relations == RECORDINGS["en-5"].relations
 
 
+def test_what_a_graph_left_out_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = tmp_path / "g.obo"
+    graph.write_text("format-version: 1.2\nontology: t\n\n[Term]\nid: A\nname: a\nis_a: B\n", encoding="utf-8")
+    with ModelServer(reply=Oracle()) as server:
+        assert run(server, tmp_path, data=only(tmp_path, "en-2"), graph=graph) == 0
+    assert f"warning: {graph}: A is_a B, which is not in the graph: left out" in capsys.readouterr().err
+
+
 def test_g_eval_is_recorded_beside_the_imaps(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"), g_eval=True)
@@ -337,6 +345,12 @@ def test_limits_end_a_run_gracefully(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert not (tmp_path / "imapscore_r1_m" / "imaps.jsonl").exists()
         assert run(server, tmp_path) == 0
     assert set(sent(server).values()) == {1}
+
+
+def test_replies_that_cannot_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "imapscore-replies.sqlite").write_text("this is no database, and long enough to be read as one" * 9)
+    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match=r"replies\.sqlite: the model's replies"):
+        run(server, tmp_path)
 
 
 def test_data_that_cannot_be_read(tmp_path: Path) -> None:
