@@ -15,12 +15,17 @@ from pydantic import BaseModel, ValidationError
 
 from medagent.errors import UserError
 from medagent.run.files import write_whole
-from medagent.run.journal import last_rows
-from medagent.simpleqa.calls import CallRow
-from medagent.simpleqa.judging import Judging, Panels, Question, Verdicts, judged_rows
+from medagent.simpleqa.judging import Judging, Question, Verdicts, judged_rows
 from refsol.simpleqa.score import JudgedSet
 
 M = TypeVar("M", bound=BaseModel)
+
+
+class _Reply(BaseModel):
+    """What of a journal's row counts here; a later row of the same unit replaces an earlier one."""
+
+    unit: str
+    reply: str | None = None
 
 
 class RunFiles:
@@ -71,8 +76,15 @@ class RunFiles:
 
     def warnings(self) -> list[str]:
         """What is odd about the run, and belongs beside its figures."""
-        model = str(self.settings().get("model"))
-        return list(_warnings(self.questions(), model, self._judges()))
+        return list(self._warnings(self.questions()))
+
+    def _warnings(self, questions: Iterable[Question]) -> Iterator[str]:
+        model = self.settings().get("model")
+        if model in self._judges():
+            yield f"the judge {model} is the model itself: it judges its own answers"
+        twice = sorted({question.id for question in questions if question.unit.rpartition("/")[0] != question.id})
+        if twice:
+            yield f"ids that several questions share, told apart by their line: {', '.join(twice)}"
 
     def _judges(self) -> list[str]:
         return sorted({judge.name for judging in self.judgings() for judge in judging.judges})
@@ -82,38 +94,33 @@ class RunFiles:
         settings, judgings = self.settings(), self.judgings()
         if judge is not None and judge not in self._judges():
             raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self._judges())}")
-        rows = judged_rows(self.questions(), self.answers(), Panels(judgings), self.verdicts(), judge)
+        questions = self.questions()
+        rows = judged_rows(questions, self.answers(), judgings, self.verdicts(), judge)
         return JudgedSet(
             model=str(settings.get("model")),
             dataset=str(settings.get("variant")),
             rows=tuple(rows),
             json_labels=any(judging.prompt.labels == "json" for judging in judgings),
-            warnings=tuple(self.warnings()),
+            warnings=tuple(self._warnings(questions)),
         )
 
 
-def _warnings(questions: Iterable[Question], model: str, judges: Iterable[str]) -> Iterator[str]:
-    if model in judges:
-        yield f"the judge {model} is the model itself: it judges its own answers"
-    twice = sorted({question.id for question in questions if question.unit.rpartition("/")[0] != question.id})
-    if twice:
-        yield f"ids that several questions share, told apart by their line: {', '.join(twice)}"
-
-
 def _replies(journal: Path) -> Iterator[tuple[str, str | None]]:
-    if journal.exists():
-        yield from ((row.unit, row.reply) for row in last_rows(journal, CallRow))
+    return ((row.unit, row.reply) for row in _lines(journal, _Reply))
 
 
 def _lines(path: Path, kind: type[M]) -> Iterator[M]:
+    """The lines of a file; a last one without its newline was torn off by a crash, or is being written."""
     if not path.exists():
         return
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
             try:
                 yield kind.model_validate_json(line)
             except ValidationError:
-                raise UserError(f"{path}: line {number} is damaged; start anew with --overwrite") from None
+                raise UserError(f"{path}: line {number} is damaged; mend or remove that line") from None
 
 
 def _write(path: Path, rows: Iterable[BaseModel]) -> None:

@@ -7,8 +7,7 @@ corrected gold or another prompt asks anew exactly where it changes something, a
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic import BaseModel
 
@@ -41,12 +40,26 @@ class Judging(BaseModel):
     prompt: JudgePrompt
     only: list[str] | None = None
 
-    def call(self, judge: ModelSettings, question: Question, prediction: str) -> Call:
-        """The call that has a prediction judged, its key being the verdict's. Reasoning is not shown to the judge."""
-        message = self.prompt.fill(question.question, question.gold, strip_reasoning(prediction))
-        identity = judge.model_dump_json(include=_IDENTITY)
-        digest = hashlib.sha256(json.dumps([identity, message, prediction]).encode())
-        return Call(digest.hexdigest(), judge.name, message)
+
+class Panel:
+    """A judging at work: it turns predictions into calls."""
+
+    def __init__(self, judging: Judging) -> None:
+        self._judges = {judge.name: judge.model_dump_json(include=_IDENTITY) for judge in judging.judges}
+        self._prompt = judging.prompt
+        self.only = None if judging.only is None else frozenset(judging.only)
+
+    def covers(self, unit: str, judge: str | None = None) -> bool:
+        """Whether the judging is about a unit, and has the judge, if one is named."""
+        return (self.only is None or unit in self.only) and (judge is None or judge in self._judges)
+
+    def calls(self, question: Question, prediction: str, judge: str | None = None) -> Iterator[Call]:
+        """The calls that have a prediction judged, by all judges or one. Reasoning is not shown to them."""
+        message = self._prompt.fill(question.question, question.gold, strip_reasoning(prediction))
+        for name, identity in self._judges.items():
+            if judge in (None, name):
+                parts = "\0".join((identity, message, prediction))
+                yield Call(hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest(), name, message)
 
 
 class Verdicts:
@@ -75,32 +88,19 @@ class Verdicts:
         return Call(f"{call.key}#{attempts + 1}", call.model, call.message) if attempts else call
 
 
-class Panels:
-    """Which judging counts for a unit: the last one that covers it."""
-
-    def __init__(self, judgings: Sequence[Judging]) -> None:
-        self._judgings = [(judging, None if judging.only is None else frozenset(judging.only)) for judging in judgings]
-
-    def calls(self, question: Question, prediction: str, judge: str | None = None) -> Iterator[Call]:
-        """The calls whose replies decide about a prediction; with `judge`, the last one of that judge alone."""
-        for judging, only in reversed(self._judgings):
-            judges = [settings for settings in judging.judges if judge in (None, settings.name)]
-            if judges and (only is None or question.unit in only):
-                yield from (judging.call(settings, question, prediction) for settings in judges)
-                return
-
-
 def judged_rows(
     questions: Iterable[Question],
     answers: Mapping[str, str],
-    panels: Panels,
+    judgings: Iterable[Judging],
     verdicts: Verdicts,
     judge: str | None = None,
 ) -> Iterator[Row]:
-    """The rows to score: every question, with the replies of the judges that count for it, or of one judge."""
+    """The rows to score: every question, with the replies of the last panel that covers it, or of one judge."""
+    panels = [Panel(judging) for judging in judgings][::-1]
     for question in questions:
         prediction = answers.get(question.unit)
-        calls = () if prediction is None else panels.calls(question, prediction, judge)
+        panel = next((panel for panel in panels if panel.covers(question.unit, judge)), None)
+        calls = panel.calls(question, prediction, judge) if panel and prediction is not None else ()
         yield Row(
             id=question.unit.rpartition("/")[0],
             language=question.language,
@@ -117,16 +117,15 @@ def owed_calls(
 
     Where the judging names its units, replies without a label are asked for again: there is no verdict to keep.
     """
-    chosen = None if judging.only is None else frozenset(judging.only)
+    panel = Panel(judging)
     seen: set[str] = set()
     for question in questions:
         prediction = answers.get(question.unit)
-        if prediction is None or (chosen is not None and question.unit not in chosen):
+        if prediction is None or not panel.covers(question.unit):
             continue
-        for judge in judging.judges:
-            call = judging.call(judge, question, prediction)
+        for call in panel.calls(question, prediction):
             reply = verdicts.get(call)
-            asked_in_vain = reply is not None and chosen is not None and label_of(reply, "robust") is None
-            if call.key not in seen and (reply is None or asked_in_vain):
+            in_vain = reply is not None and panel.only is not None and label_of(reply, "robust") is None
+            if call.key not in seen and (reply is None or in_vain):
                 seen.add(call.key)
                 yield verdicts.again(call)

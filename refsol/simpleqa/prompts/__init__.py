@@ -12,12 +12,14 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 from refsol.errors import InputError
 from refsol.simpleqa.data import Variant, read_text
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _FOLDER = Path(__file__).parent
 _MODEL_FILES: dict[Variant, str] = {
     "husimpleqa": "husimpleqa.toml",
@@ -37,11 +39,11 @@ class Template:
     @property
     def placeholders(self) -> set[str]:
         """Which of `question`, `gold`, `reply` the text asks for."""
-        return {self._meaning(match) for match in _pattern(self.aliases).finditer(self.text)}
+        return {self._meaning(match) for match in _pattern(tuple(self.aliases)).finditer(self.text)}
 
     def fill(self, values: Mapping[str, str]) -> str:
         """The text with every placeholder replaced by its value, in one pass over the template."""
-        return _pattern(self.aliases).sub(lambda match: values[self._meaning(match)], self.text)
+        return _pattern(tuple(self.aliases)).sub(lambda match: values[self._meaning(match)], self.text)
 
     def _meaning(self, match: re.Match[str]) -> str:
         return self.aliases.get(match[1], match[1])
@@ -121,9 +123,10 @@ def _check(template: Template, wanted: set[str], place: str) -> None:
 
 def _escaped(value: str) -> str:
     """The inside of a JSON string; half of a surrogate pair, which no endpoint takes, becomes an escape too."""
-    return json.dumps(value, ensure_ascii=False)[1:-1].encode("utf-8", "backslashreplace").decode("utf-8")
+    return _ENCODER.encode(value)[1:-1].encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _pattern(aliases: Mapping[str, str]) -> re.Pattern[str]:
+@cache
+def _pattern(aliases: tuple[str, ...]) -> re.Pattern[str]:
     names = {"question", "gold", "reply", *aliases}
     return re.compile(r"\{(" + "|".join(sorted(map(re.escape, names))) + r")\}")

@@ -1,0 +1,87 @@
+"""How long 100,000 judged rows take to score: in memory, from OpenCompass files, and from a run's folder.
+
+python benchmarks/simpleqa.py [ROWS]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from medagent.models.settings import ModelSettings
+from medagent.simpleqa.calls import CallRow
+from medagent.simpleqa.folder import RunFiles
+from medagent.simpleqa.judging import Judging, Panel, Question
+from refsol.simpleqa.opencompass import read_opencompass
+from refsol.simpleqa.prompts import judge_prompt
+from refsol.simpleqa.score import DIMENSIONS, Row, score
+from refsol.simpleqa.verdict import RULES, read_verdict
+
+ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+REPLY = '```json\n{"answer": "Petőfi Sándor", "confidence_score": 85}\n```'
+JUDGED = ['{\n    "evaluation": "CORRECT"\n}', '{"evaluation": "INCORRECT"}', "NOT_ATTEMPTED", "I cannot say."]
+
+
+@contextmanager
+def timed(what: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    print(f"{what}: {time.perf_counter() - start:.2f} s")
+
+
+def opencompass(folder: Path) -> None:
+    for name, replies in (("predictions/M", [REPLY]), ("results/M_judged-by--J", JUDGED)):
+        (folder / name).mkdir(parents=True)
+        entries = {
+            str(n): {"origin_prompt": "", "prediction": replies[n % len(replies)], "gold": "g"} for n in range(ROWS)
+        }
+        (folder / name / "hu.json").write_text(json.dumps(entries), encoding="utf-8")
+
+
+def run_folder(folder: Path) -> None:
+    files = RunFiles(folder)
+    judging = Judging(judges=[ModelSettings(name="J")], prompt=judge_prompt())
+    panel = Panel(judging)
+    questions = [
+        Question(
+            unit=f"q{n}/hu", id=f"q{n}", language="hu", line=n, question=f"{n}?", gold="g", group=DIMENSIONS[n % 8]
+        )
+        for n in range(ROWS)
+    ]
+    files.keep_questions(questions)
+    files.add_judging(judging)
+    (folder / "run.json").write_text('{"settings": {"model": "M", "variant": "husimpleqa"}}', encoding="utf-8")
+    with files.answers_path.open("w") as answers, files.judgements_path.open("w") as judgements:
+        for n, question in enumerate(questions):
+            (call,) = panel.calls(question, REPLY)
+            answer = CallRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
+            verdict = CallRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
+            answers.write(answer.model_dump_json() + "\n")
+            judgements.write(verdict.model_dump_json() + "\n")
+
+
+def main() -> None:
+    rows = [Row(str(n), "hu", DIMENSIONS[n % 8], REPLY, {"J": JUDGED[n % 4]}) for n in range(ROWS)]
+    with timed(f"score {ROWS:,} judged rows in memory"):
+        score(rows)
+    for rule in RULES:
+        with timed(f"read {ROWS:,} verdicts, {rule}"):
+            for row in rows:
+                read_verdict(row.judged["J"] or "", rule)
+    with tempfile.TemporaryDirectory() as name:
+        opencompass(Path(name))
+        with timed(f"read and score {ROWS:,} rows of OpenCompass"):
+            score(read_opencompass(Path(name))[0].rows)
+    with tempfile.TemporaryDirectory() as name:
+        run_folder(Path(name))
+        with timed(f"read and score a run folder of {ROWS:,} rows"):
+            score(RunFiles(Path(name)).judged_set().rows)
+
+
+if __name__ == "__main__":
+    main()
