@@ -79,7 +79,7 @@ def print_scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) 
     print(f"mean {mean} over {len(values)} of {len(results)} items · {statuses}")
     warned = [recording.id for recording in recordings if recording.warnings]
     if warned:
-        print(f"{len(warned)} items have warnings, which `explain` shows; the first: {warned[0]}")
+        print(f"items with warnings: {len(warned)} (first: {warned[0]}); `explain` shows them")
 
 
 def print_explanation(recording: Recording, result: ImapScore) -> None:

@@ -33,7 +33,7 @@ def test_score_prints_every_item_and_the_mean() -> None:
     ]
     assert lines[-2:] == [
         "mean 1.7903 over 12 of 12 items · ok 10, empty_response 1, no_shared_term 1",
-        "1 items have warnings, which `explain` shows; the first: en-8",
+        "items with warnings: 1 (first: en-8); `explain` shows them",
     ]
 
 

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from medagent.cli.imapscore import app as imapscore_app
+from medagent.cli.run_imapscore import run_imapscore as run_command
 from medagent.errors import StopRunError, UserError
 from medagent.imapscore.config import ImapscoreConfig
 from medagent.imapscore.run import run_imapscore
@@ -351,6 +355,28 @@ def test_replies_that_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "imapscore-replies.sqlite").write_text("this is no database, and long enough to be read as one" * 9)
     with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match=r"replies\.sqlite: the model's replies"):
         run(server, tmp_path)
+
+
+def test_from_the_command_line_to_the_correlations(tmp_path: Path) -> None:
+    def medagent(app: typer.Typer, *arguments: str) -> str:
+        result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.output
+
+    command = typer.Typer()
+    command.command()(run_command)
+    data = str(DATA / "items.jsonl")
+    with ModelServer(reply=Oracle()) as server:
+        options = ["--base-url", server.url, "--results-dir", str(tmp_path), "--round", "r7", "--g-eval"]
+        medagent(command, "--data", data, "--model", "org/m", "--graph", str(DATA / "graph.tsv"), *options)
+        assert server.calls[0].body["temperature"] == 0.9
+    imaps = str(tmp_path / "imapscore_r7_org--m" / "imaps.jsonl")
+    assert "mean 1.7903 over 12 of 12 items" in medagent(imapscore_app, "score", imaps)
+    assert "7/5" in medagent(imapscore_app, "explain", imaps, "en-3")
+    text = medagent(imapscore_app, "correlate", data, "--imaps", imaps, "--draws", "10")
+    assert "undefined: g-eval is constant (4)" in " ".join(text.split())
+    with pytest.raises(UserError, match="no model is given"):
+        medagent(command, "--data", data)
 
 
 def test_data_that_cannot_be_read(tmp_path: Path) -> None:
