@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from fhir_server.jsontext import DEPTH_LIMIT, Json, JsonTextError, number
+from fhir_server.jsontext import DEPTH_LIMIT, Json, JsonTextError, Number, number
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORD = re.compile(r"[A-Za-z0-9_$]+")
+_UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
+_PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 _PLAIN: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
+_TOKENS: Final = {str: "VALUE_STRING", int: "VALUE_NUMBER_INT", Number: "VALUE_NUMBER_FLOAT"}
 _INT_DIGITS: Final = 1000  # a longer one is refused by `number`
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 _VALUES: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
@@ -28,115 +31,138 @@ def read(text: str) -> Json:
     """
     reader = _Reader(text)
     value = reader.value("", 0)
-    reader.skip()
-    if reader.at < len(text):
-        reader.fail_at("Unexpected character {}: expected end of input")
+    reader.check_end()
     return value
 
 
 class _Reader:
-    """A cursor over the text; `opened` is where the innermost object or list began."""
+    """A cursor over the text. `inside` names what is being read, Object or Array; `opened` is where that began."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
-    def place(self, at: int) -> tuple[int, int]:
-        """Line and column, both from 1."""
+    def place(self, at: int) -> str:
+        """Where a character stands, as Jackson writes it."""
+        return "[line: {}, column: {}]".format(*self.position(at))
+
+    def position(self, at: int) -> tuple[int, int]:
+        """Line and column of a character, both from 1."""
         return self.text.count("\n", 0, at) + 1, at - (self.text.rfind("\n", 0, at) + 1) + 1
 
     def fail(self, message: str, at: int) -> NoReturn:
-        raise JsonTextError(message, *self.place(at))
+        raise JsonTextError(message, *self.position(at))
 
     def fail_at(self, message: str) -> NoReturn:
-        """Fail over the character at the cursor, which takes the place of `{}`."""
-        character = self.text[self.at]
-        shown = f"('{character}' (code {ord(character)}))"
-        if ord(character) < 32:
-            shown = f"((CTRL-CHAR, code {ord(character)}))"
-        self.fail(message.format(shown), self.at)
+        """Fail over the character at the cursor."""
+        self.fail(f"Unexpected character ({_shown(self.text[self.at])}): {message}", self.at)
 
     def skip(self) -> None:
         match = _BLANK.match(self.text, self.at)
         assert match  # the pattern matches the empty text
         self.at = match.end()
+        if self.text.startswith("/", self.at):
+            hint = "(not recognized as one since Feature 'ALLOW_COMMENTS' not enabled for parser)"
+            self.fail_at(f"maybe a (non-standard) comment? {hint}")
 
-    def peek(self, inside: str, opened: int) -> str:
-        """The next character that is not blank; `inside` names what is open for the message at the end of input."""
+    def next_entry(self, inside: str, opened: int) -> str:
+        """The next character that is not blank where an entry or the end of an object or list may stand."""
         self.skip()
         if self.at >= len(self.text):
-            line, column = self.place(opened)
-            marker = f"expected close marker for {inside} (start marker at [line: {line}, column: {column}])"
-            self.fail(f"Unexpected end-of-input: {marker}" if inside else "Unexpected end-of-input", self.at)
+            marker = f"expected close marker for {inside} (start marker at {self.place(opened)})"
+            self.fail(f"Unexpected end-of-input: {marker}", self.at)
         return self.text[self.at]
 
-    def value(self, inside: str, opened: int, depth: int = 1) -> Json:
-        if depth > DEPTH_LIMIT:
-            limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
-            raise JsonTextError(
-                f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})"
-            )
-        first = self.peek(inside, opened)
+    def next_part(self, inside: str) -> str:
+        """The next character that is not blank within an entry, where the text may not end."""
+        self.skip()
+        if self.at >= len(self.text):
+            self.fail(f"Unexpected end-of-input within/between {inside} entries", self.at)
+        return self.text[self.at]
+
+    def check_end(self) -> None:
+        """Refuse what comes after the value: Jackson names the token, or the fault of what is none."""
+        self.skip()
+        if self.at >= len(self.text):
+            return
+        start, first = self.at, self.text[self.at]
+        if first in "]}":
+            self.close_mismatch("}" if first == "]" else "]", "root", "[line: 1, column: 0]")
+        value = None if first in "{[" else self.value("root", 1)
+        kind = {"{": "START_OBJECT", "[": "START_ARRAY"}.get(first) or _TOKENS.get(type(value), "VALUE_NULL")
+        if isinstance(value, bool):
+            kind = f"VALUE_{str(value).upper()}"
+        bound = "(bound as `com.fasterxml.jackson.databind.JsonNode`)"
+        rule = "`DeserializationFeature.FAIL_ON_TRAILING_TOKENS`"
+        self.fail(f"Trailing token (of type {kind}) found after value {bound}: not allowed as per {rule}", start)
+
+    def value(self, inside: str, depth: int) -> Json:
+        """The value whose first character comes next, `depth` levels down."""
+        if depth >= DEPTH_LIMIT:
+            limit = f"({DEPTH_LIMIT}, from `StreamReadConstraints.getMaxNestingDepth()`)"
+            raise JsonTextError(f"Document nesting depth ({depth + 1}) exceeds the maximum allowed {limit}")
+        first = self.next_part(inside)
         if first == "{":
-            return self.members(depth)
+            return self.members(depth + 1)
         if first == "[":
-            return self.items(depth)
+            return self.items(depth + 1)
         if first in _PLAIN:
-            return self.string()
+            return self.string(": was expecting closing quote for a string value")
         if first == "-" or "0" <= first <= "9":
             return self.number()
+        if first == "}":
+            self.fail_at("expected a value")
         return self.word()
 
     def members(self, depth: int) -> dict[str, Json]:
         opened, found = self.at, {}
         self.at += 1
-        first = self.peek("Object", opened)
+        first = self.next_entry("Object", opened)
         while first != "}":
             if first not in _PLAIN:
-                self.fail_at("Unexpected character {}: was expecting double-quote to start field name")
-            name = self.string()
-            if self.peek("Object", opened) != ":":
-                self.fail_at("Unexpected character {}: was expecting a colon to separate field name and value")
+                self.fail_at("was expecting double-quote to start field name")
+            name = self.string(" in field name")
+            if self.next_part("Object") != ":":
+                self.fail_at("was expecting a colon to separate field name and value")
             self.at += 1
-            found[name] = self.value("Object", opened, depth + 1)
-            first = self.peek("Object", opened)
+            found[name] = self.value("Object", depth)
+            first = self.next_entry("Object", opened)
             if first == ",":
                 self.at += 1
-                first = self.peek("Object", opened)
-                if first == "}":
-                    self.fail_at("Unexpected character {}: was expecting double-quote to start field name")
+                if self.next_part("Object") == "}":
+                    self.fail_at("was expecting double-quote to start field name")
+                first = self.text[self.at]
             elif first == "]":
-                self.close_mismatch("}", "Object", opened)
+                self.close_mismatch("}", "Object", self.place(opened))
             elif first != "}":
-                self.fail_at("Unexpected character {}: was expecting comma to separate Object entries")
+                self.fail_at("was expecting comma to separate Object entries")
         self.at += 1
         return found
 
     def items(self, depth: int) -> list[Json]:
         opened, found = self.at, []
         self.at += 1
-        first = self.peek("Array", opened)
+        first = self.next_entry("Array", opened)
         while first != "]":
-            found.append(self.value("Array", opened, depth + 1))
-            first = self.peek("Array", opened)
+            found.append(self.value("Array", depth))
+            first = self.next_entry("Array", opened)
             if first == ",":
                 self.at += 1
-                first = self.peek("Array", opened)
-                if first == "]":
-                    self.fail_at(f"Unexpected character {{}}: expected a valid value {_VALUES}")
+                if self.next_part("Array") == "]":
+                    self.fail_at(f"expected a valid value {_VALUES}")
             elif first == "}":
-                self.close_mismatch("]", "Array", opened)
+                self.close_mismatch("]", "Array", self.place(opened))
             elif first != "]":
-                self.fail_at("Unexpected character {}: was expecting comma to separate Array entries")
+                self.fail_at("was expecting comma to separate Array entries")
         self.at += 1
         return found
 
-    def close_mismatch(self, wanted: str, inside: str, opened: int) -> NoReturn:
-        line, column = self.place(opened)
-        start = f"(for {inside} starting at [line: {line}, column: {column}])"
-        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{wanted}' {start}", self.at)
+    def close_mismatch(self, wanted: str, inside: str, opened: str) -> NoReturn:
+        start = f"(for {inside} starting at {opened})"
+        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{wanted}' {start}", self.at + 1)
 
-    def string(self) -> str:
+    def string(self, what: str) -> str:
+        """The text in quotes at the cursor; `what` ends the message where the quotes are not closed."""
         mark = self.text[self.at]
         self.at += 1
         parts = []
@@ -146,36 +172,39 @@ class _Reader:
             parts.append(match[0])
             self.at = match.end()
             if self.at >= len(self.text):
-                self.fail("Unexpected end-of-input: was expecting closing quote for a string value", self.at)
+                self.fail(f"Unexpected end-of-input{what}", self.at)
             character = self.text[self.at]
             if character == mark:
                 self.at += 1
                 return "".join(parts)
             if character != "\\":
                 tail = "has to be escaped using backslash to be included in string value"
-                self.fail_at(f"Illegal unquoted character {{}}: {tail}")
+                self.fail(f"Illegal unquoted character ({_shown(character)}): {tail}", self.at + 1)
             parts.append(self.escape())
 
     def escape(self) -> str:
         """The character that the escape at the cursor stands for; the cursor goes behind it."""
         kind = self.text[self.at + 1 : self.at + 2]
         if kind == "u":
-            digits = self.text[self.at + 2 : self.at + 6]
-            if not re.fullmatch(r"[0-9a-fA-F]{4}", digits):
-                self.at = min(self.at + 2, len(self.text) - 1)
-                self.fail_at("Unexpected character {}: expected a hex-digit for character escape sequence")
-            code = int(digits, 16)
-            self.at += 6
-            following = re.match(r"\\u([dD][c-fC-F][0-9a-fA-F]{2})", self.text[self.at : self.at + 6])
-            if 0xD800 <= code < 0xDC00 and following:
-                self.at += 6
-                code = 0x10000 + ((code - 0xD800) << 10) + (int(following[1], 16) - 0xDC00)
-            return chr(code)
-        if kind not in _ESCAPES or not kind:
-            self.at = min(self.at + 1, len(self.text) - 1)
-            self.fail(f"Unrecognized character escape '{kind}' (code {ord(kind) if kind else 0})", self.at)
+            return self.code_unit()
+        if kind not in _ESCAPES:
+            shown = _shown(kind) if kind else "at the end"
+            self.fail(f"Unrecognized character escape {shown}", min(self.at + 2, len(self.text)))
         self.at += 2
         return _ESCAPES[kind]
+
+    def code_unit(self) -> str:
+        """The character of a `\\u` escape, of two where they are a surrogate pair."""
+        pair = _PAIR.match(self.text, self.at)
+        if pair:
+            self.at = pair.end()
+            return chr(0x10000 + ((int(pair[1], 16) - 0xD800) << 10) + (int(pair[2], 16) - 0xDC00))
+        unit = _UNIT.match(self.text, self.at)
+        if not unit:
+            self.at = min(self.at + 2, len(self.text) - 1)
+            self.fail_at("expected a hex-digit for character escape sequence")
+        self.at = unit.end()
+        return chr(int(unit[1], 16))
 
     def number(self) -> Json:
         match = _NUMBER.match(self.text, self.at)
@@ -195,7 +224,7 @@ class _Reader:
     def word(self) -> Json:
         match = _WORD.match(self.text, self.at)
         if not match:
-            self.fail_at(f"Unexpected character {{}}: expected a valid value {_VALUES}")
+            self.fail_at(f"expected a valid value {_VALUES}")
         word = match[0]
         self.at = match.end()
         if word in _LITERALS:
@@ -204,3 +233,9 @@ class _Reader:
             tail = "enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"
             self.fail(f"Non-standard token '{word}': {tail}", self.at)
         self.fail(f"Unrecognized token '{word}': was expecting {_VALUES}", self.at)
+
+
+def _shown(character: str) -> str:
+    """A character as Jackson names it."""
+    code = ord(character)
+    return f"(CTRL-CHAR, code {code})" if code < 32 else f"'{character}' (code {code})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
 from json.encoder import encode_basestring
@@ -104,13 +105,26 @@ def _check_depth(text: str) -> None:
 
 
 def _check_characters(value: Json) -> None:
-    written = json.dumps(value, ensure_ascii=False)
-    if "\\u0000" in written:
-        raise JsonTextError("Illegal character: NUL")
-    try:
-        written.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise JsonTextError("Illegal character: a surrogate that is not one of a pair") from error
+    for text in _texts(value):
+        if "\0" in text:
+            raise JsonTextError("Illegal character: NUL")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise JsonTextError("Illegal character: a surrogate that is not one of a pair") from error
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every key and every text in the value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def parse(text: str) -> Json:
