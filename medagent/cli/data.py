@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,11 +40,9 @@ def build() -> None:
 
     Example: medagent data build
     """
-    import sys
-
     from medagent.ehr.embedded import bundled_file
 
-    print(bundled_file(lambda text: print(text, file=sys.stderr)))
+    print(bundled_file(_say))
 
 
 @app.command("push")
@@ -59,10 +58,12 @@ def push(
 
     Example: medagent data push --to http://localhost:8080/fhir
     """
-    import asyncio
-
-    from medagent.ehr.push import push as push_all
+    from medagent.ehr.push import push as push_data
     from medagent.report.counter import Counter
 
     server = server_options.open_server(to, fhir_header, ca_file)
-    print(asyncio.run(push_all(server, ehr, Counter("resources"))))
+    print(push_data(server, ehr, Counter("resources"), _say))
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

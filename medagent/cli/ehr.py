@@ -62,13 +62,11 @@ def copy(
 
     Example: medagent ehr copy --from http://localhost:8080/fhir copy.ndjson
     """
-    import asyncio
-
-    from medagent.ehr.copy import copy as copy_all
+    from medagent.ehr.copy import copy as copy_server
     from medagent.report.counter import Counter
 
     server = server_options.open_server(source, fhir_header, ca_file)
-    print(asyncio.run(copy_all(server, file, Counter("resources"))))
+    print(copy_server(server, file, Counter("resources")))
 
 
 @app.command("stats")

@@ -1,0 +1,198 @@
+"""FHIR resources out of files, whatever their packing: NDJSON, one resource, a Bundle; gzipped or not.
+
+A file whose first line is a JSON object with more lines behind it is NDJSON, and a line of it is a resource, Bundles
+included. Any other file is one document; a Bundle that carries resources (transaction, batch, collection, searchset)
+is taken apart, and its references are made literal: one to another entry's `fullUrl` (Synthea's `urn:uuid:…`) becomes
+that entry's type and id. A conditional reference (`Practitioner?identifier=system|value`) is looked up among all files
+given. What cannot be made literal stays as it is; whoever imports decides whether that is an error.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import unquote
+
+from fhir_server.jsontext import JsonTextError, decode, render
+from medagent.errors import UserError
+
+CARRIERS = frozenset({"transaction", "batch", "collection", "searchset"})
+"""Bundle types that are packing; a document, a message or a history is a resource itself."""
+
+# A quote inside a JSON text is escaped, so this never matches within a value.
+_REFERENCE = re.compile(r'("reference"\s*:\s*")([^"\\]+)"')
+_CONDITIONAL = re.compile(r"([A-Z][A-Za-z]+)\?identifier=([^&]+)")
+_UUID = "urn:uuid:"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One resource as a line of JSON, and where it stood, for messages."""
+
+    line: str
+    place: str
+
+    @property
+    def references(self) -> list[str]:
+        """What the resource refers to, as it is written."""
+        return [found[1] for found in _REFERENCE.findall(self.line)]
+
+
+def read_resources(paths: Sequence[Path]) -> Iterator[Read]:
+    """Every resource in the files, files in the given order, decimals with their digits.
+
+    Raises UserError naming file and place: not readable, not UTF-8, not JSON, no resource, an identifier that two
+    resources have and a reference means.
+    """
+    identifiers = _Identifiers(paths)
+    for path in paths:
+        for read in _file(path):
+            yield identifiers.resolve(read)
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether the file is an SQLite database. Raises UserError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def rewrite_references(line: str, names: Mapping[str, str]) -> str:
+    """The line with every reference that `names` knows replaced by what it gives."""
+    return _REFERENCE.sub(lambda found: f'{found[1]}{names.get(found[2], found[2])}"', line)
+
+
+class _Identifiers:
+    """What conditional references mean. All files are read once more when the first one is met, not before."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    def resolve(self, read: Read) -> Read:
+        """The resource with its conditional references made literal, where they name one of the resources."""
+        names = {}
+        for reference in read.references:
+            if found := _CONDITIONAL.fullmatch(reference):
+                meant = self._known.get((found[1], unquote(found[2])), set())
+                if len(meant) > 1:
+                    raise UserError(f"{read.place}: {reference} may mean {' or '.join(sorted(meant))}")
+                names.update(dict.fromkeys([reference], *meant) if meant else {})
+        return Read(rewrite_references(read.line, names), read.place) if names else read
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], set[str]]:
+        """References by type and identifier, written `system|value`, and `value` alone for any system."""
+        known: dict[tuple[str, str], set[str]] = {}
+        for read in chain.from_iterable(map(_file, self._paths)):
+            resource = _resource(read.line, read.place)
+            identifiers = resource.get("identifier")
+            for one in identifiers if isinstance(identifiers, list) else [identifiers]:
+                if isinstance(one, dict) and "value" in one and "id" in resource:
+                    for text in (f"{one.get('system', '')}|{one['value']}", str(one["value"])):
+                        known.setdefault((resource["resourceType"], text), set()).add(_name(resource))
+        return known
+
+
+def _name(resource: Mapping[str, Any]) -> str:
+    return f"{resource['resourceType']}/{resource['id']}"
+
+
+def _file(path: Path) -> Iterator[Read]:
+    try:
+        with _open(path) as file:
+            lines = ((number, line.strip()) for number, line in enumerate(file, 1) if line.strip())
+            first, second = next(lines, None), next(lines, None)
+            if first is None:
+                raise UserError(f"{path}: is empty")
+            if second is not None and _is_object(first[1]):
+                for number, line in chain((first, second), lines):
+                    yield Read(line, f"{path}, line {number}")
+            else:
+                file.seek(0)
+                yield from _document(file.read(), str(path))
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def _open(path: Path) -> TextIO:
+    # Lines end at \n only: the other line ends that Python knows may stand inside a JSON string.
+    if path.suffix == ".gz":
+        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", newline="\n")
+    return path.open(encoding="utf-8-sig", newline="\n")
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(decode(line), dict)
+    except JsonTextError:
+        return False
+
+
+def _document(text: str, place: str) -> Iterator[Read]:
+    resource = _resource(text, place)
+    if resource["resourceType"] == "Bundle" and resource.get("type") in CARRIERS:
+        yield from _entries(resource, place)
+    else:
+        yield Read(render(resource, pretty=False), place)
+
+
+def _resource(text: str, place: str) -> dict[str, Any]:
+    try:
+        value = decode(text)
+    except JsonTextError as error:
+        where = f"line {error.line}, column {error.column}: " if error.line else ""
+        raise UserError(f"{place}: is not JSON: {where}{error.message}") from None
+    return _checked(value, place)
+
+
+def _checked(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("resourceType"), str):
+        raise UserError(f"{place}: is no FHIR resource (an object with a resourceType)")
+    return value
+
+
+def _entries(bundle: Mapping[str, Any], place: str) -> Iterator[Read]:
+    entries = bundle.get("entry") or []
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise UserError(f"{place}: the Bundle's entry is no list of objects")
+    resources = [_entry(entry, f"{place}, entry {number}") for number, entry in enumerate(entries, 1)]
+    names = {
+        entry["fullUrl"]: _name(resource)
+        for entry, resource in zip(entries, resources, strict=True)
+        if isinstance(entry.get("fullUrl"), str)
+    }
+    for number, resource in enumerate(resources, 1):
+        yield Read(rewrite_references(render(resource, pretty=False), names), f"{place}, entry {number}")
+
+
+def _entry(entry: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """An entry's resource; one without an id has that of its request's or its full URL."""
+    request = entry.get("request")
+    method = request.get("method", "POST") if isinstance(request, dict) else "POST"
+    if "resource" not in entry or method not in ("POST", "PUT"):
+        raise UserError(f"{place}: is a {method} without a resource to import" if request else f"{place}: no resource")
+    resource = _checked(entry["resource"], place)
+    if "id" in resource:
+        return resource
+    url = request.get("url", "") if isinstance(request, dict) else ""
+    kind, _, identity = str(url).partition("/")
+    full_url = str(entry.get("fullUrl", ""))
+    if kind == resource["resourceType"] and identity:
+        found = identity
+    elif full_url.startswith(_UUID):
+        found = full_url.removeprefix(_UUID)
+    else:
+        raise UserError(f"{place}: {resource['resourceType']} has no id, and its entry gives none")
+    return {"resourceType": resource["resourceType"], "id": found, **resource}

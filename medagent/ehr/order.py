@@ -1,0 +1,44 @@
+"""The order in which things that refer to each other can be loaded: what is referred to first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+
+def components(edges: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """The strongly connected components of a graph, each after all that it has edges to.
+
+    `edges[n]` are the nodes that node n refers to. Nodes that refer to each other in a circle come together; all else
+    comes alone, and keeps its order where the edges allow. Tarjan, Depth-first search and linear graph algorithms,
+    SIAM J. Comput. 1 (1972), without recursion.
+    """
+    visited = [0] * len(edges)
+    lowest = [0] * len(edges)
+    waiting: list[int] = []
+    is_waiting = [False] * len(edges)
+    clock = 0
+    for root in range(len(edges)):
+        path = [] if visited[root] else [(root, iter(edges[root]))]
+        while path:
+            node, left = path[-1]
+            if not visited[node]:
+                clock += 1
+                visited[node] = lowest[node] = clock
+                waiting.append(node)
+                is_waiting[node] = True
+            for other in left:
+                if not visited[other]:
+                    path.append((other, iter(edges[other])))
+                    break
+                if is_waiting[other]:
+                    lowest[node] = min(lowest[node], visited[other])
+            else:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
+                if lowest[node] == visited[node]:
+                    found = waiting[waiting.index(node) :] if waiting[-1] != node else [node]
+                    del waiting[-len(found) :]
+                    for member in found:
+                        is_waiting[member] = False
+                    yield sorted(found)
