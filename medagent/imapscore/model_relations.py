@@ -1,7 +1,7 @@
 """Relations by a chat model: the open values of an item, numbered, in one prompt; votes on what it says.
 
 A line of the reply is a JSON object with both numbers and the relation. Objects are found wherever they stand, so prose
-and code fences around them do no harm. A number that was not given, or a pair of two terms, is left out with a warning;
+and code fences around them do no harm. A number that was not given, or a pair across terms, is left out with a warning;
 a pair without a line is unmatched.
 """
 
@@ -35,16 +35,22 @@ class ModelRelations:
         """The relations that at least the ballot's votes agree on."""
         numbered = _number(pairs, self.prompts.values)
         prompt = fill(self.prompts.relations, question=self.question, values=numbered.text)
-        samples = await self.ballot.votes("relations", prompt, lambda reply: _read(reply, numbered.pairs))
+        samples = await self.ballot.votes("relations", prompt, lambda reply: _read(reply, numbered))
         return agreed_relations(samples, self.ballot.min_votes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """The values of some pairs under numbers that run through all terms and both sides."""
+    """The values of some pairs under numbers that run through all terms and both sides.
+
+    `labels` and `responses` have the term of each number. Two numbers of one term need not be one of `pairs`: equal
+    texts, and what a graph related, are settled already.
+    """
 
     text: str
     pairs: Mapping[tuple[int, int], ValuePair]
+    labels: Mapping[int, str]
+    responses: Mapping[int, str]
 
 
 def _number(pairs: Sequence[ValuePair], template: str) -> _Numbered:
@@ -70,26 +76,32 @@ def _number(pairs: Sequence[ValuePair], template: str) -> _Numbered:
         for pair in pairs
         for term, label, response in (pair.key,)
     }
-    return _Numbered("\n\n".join(blocks), numbered)
+    labels, responses = ({number: term for (at, term, _), number in numbers.items() if at == side} for side in (1, 2))
+    return _Numbered("\n\n".join(blocks), numbered, labels, responses)
 
 
-def _read(reply: str, pairs: Mapping[tuple[int, int], ValuePair]) -> Reading[Relations] | None:
-    """The relations of a reply, or None where no line of it is about a known pair."""
-    known = {number for pair in pairs for number in pair}
+def _read(reply: str, numbered: _Numbered) -> Reading[Relations] | None:
+    """The relations of a reply, or None where no line of it relates two values of one term."""
     found: dict[ValuePair, Relation] = {}
     warnings = []
+    readable = False
     for text in _OBJECT.findall(unicodedata.normalize("NFKC", reply)):
         line = _line(text)
         if line is None:
             warnings.append(f"not a relation: {text}")
-        elif (pair := pairs.get(line[:2])) is not None:
-            if found.setdefault(pair, line[2]) is not line[2]:
-                warnings.append(f"a second relation of one pair: {text}")
-        elif not known.issuperset(line[:2]):
+            continue
+        label, response, relation = line
+        term = numbered.labels.get(label)
+        if not {label, response} <= numbered.labels.keys() | numbered.responses.keys():
             warnings.append(f"an unknown number: {text}")
+        elif term is None or term != numbered.responses.get(response):
+            warnings.append(f"not a value of A and one of B of the same term: {text}")
         else:
-            warnings.append(f"no pair that was asked for: {text}")
-    return Reading(found, warnings) if found else None
+            readable = True
+            pair = numbered.pairs.get((label, response))
+            if pair is not None and found.setdefault(pair, relation) is not relation:
+                warnings.append(f"a second relation of one pair: {text}")
+    return Reading(found, warnings) if readable else None
 
 
 def _line(text: str) -> tuple[int, int, Relation] | None:

@@ -262,11 +262,21 @@ def test_relations_in_other_words(tmp_path: Path) -> None:
     assert one.relations == RECORDINGS["en-2"].relations
     assert one.warnings == (
         'relations: an unknown number: {"a": 1, "b": 99, "relation": "e"}',
-        'relations: no pair that was asked for: {"a": 1, "b": 2, "relation": "e"}',
+        'relations: not a value of A and one of B of the same term: {"a": 1, "b": 2, "relation": "e"}',
         'relations: not a relation: {"a": "x"}',
         "relations: not a relation: {1: 2}",
         'relations: a second relation of one pair: {"a": "1", "b": 3, "relation": "exact"}',
     )
+
+
+def test_pairs_that_were_settled_are_no_news(tmp_path: Path) -> None:
+    """The equal texts of zh-1 are numbered, as each has other pairs; a reply may relate them and nothing else."""
+    settled = Oracle(lambda stage, answer, seed: answer.splitlines()[-1] if stage == "relations" else answer)
+    with ModelServer(reply=settled) as server:
+        assert run(server, tmp_path, data=only(tmp_path, "zh-1")) == 0
+        assert len(server.calls) == 12
+    (one,) = recorded(tmp_path).values()
+    assert (one.failure, one.warnings, one.relations) == (None, (), {})
 
 
 def test_warnings_of_the_parser_are_kept(tmp_path: Path) -> None:
