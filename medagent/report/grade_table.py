@@ -75,11 +75,16 @@ def _figures(rate: Rate, ungraded: bool) -> list[str]:
 def _print_others(report: GradeReport) -> None:
     """Totals of the rule sets; only `official` is the score."""
     totals = {report.rules: report.overall, **report.others}
-    rows = [[name, str(rate.right), str(rate.graded), percent(rate.share)] for name, rate in totals.items()]
-    print_table("The same items under each rule set", ["rules", "right", "of", "rate"], rows)
+    rows = [
+        [name, str(rate.right), str(rate.graded), percent(rate.share), str(rate.ungraded)]
+        for name, rate in totals.items()
+    ]
+    print_table("The same items under each rule set", ["rules", "right", "of", "rate", "not graded"], rows)
     for name in report.others:
         if differing := [item.task_id for item in report.differing(name)]:
             print(f"Judged otherwise by {name}: {_named(differing)}")
+        if unable := [item.others[name].reason for item in report.items if item.others[name].correct is None]:
+            print(f"Not graded by {name}: {len(unable)}, first because: {unable[0]}")
 
 
 def _notes(report: GradeReport) -> list[str]:
