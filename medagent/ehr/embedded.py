@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,22 +72,31 @@ class _OverlaySession:
         return Reply(response.status, response.body.decode("utf-8", "replace"))
 
 
-def bundled_file(report: Callable[[str], None] = lambda _: None) -> Path:
+@dataclass(frozen=True, slots=True)
+class EhrFile:
+    """An SQLite file of the embedded server, and the digest of what it holds."""
+
+    path: Path
+    digest: str
+
+
+def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
     """The bundled hospital as an SQLite file in the cache folder, built on first use."""
     from fhir_server.hospital import DIGEST, generate
 
-    return _built(f"hospital-{DIGEST[:16]}", generate, lambda: report("building the hospital (once)"))
+    announce = "building the hospital (once; some seconds)"
+    return EhrFile(_built(f"hospital-{DIGEST[:16]}", generate, lambda: report(announce)), DIGEST)
 
 
-def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> Path:
+def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:
     """A user's own FHIR data as an SQLite file: the file itself, or the cached import of an NDJSON file.
 
     Raises UserError where the file cannot be read or a line is no resource.
     """
     try:
         with path.open("rb") as file:
-            if file.read(16) == b"SQLite format 3\0":
-                return path
+            stored = file.read(16) == b"SQLite format 3\0"
+            file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
@@ -95,7 +105,8 @@ def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) ->
         with path.open(encoding="utf-8") as file:
             yield from file
 
-    return _built(f"ehr-{digest[:16]}", lines, lambda: report(f"importing {path}"))
+    built = path if stored else _built(f"ehr-{digest[:16]}", lines, lambda: report(f"importing {path}"))
+    return EhrFile(built, digest)
 
 
 def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:

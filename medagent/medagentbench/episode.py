@@ -65,9 +65,10 @@ class AgentChoice:
 
 @dataclass(frozen=True, slots=True)
 class EhrChoice:
-    """The embedded server's file, or an external server's address."""
+    """The embedded server's file, or an external server's address. `digest` names the data for the run's settings."""
 
     file: Path | None = None
+    digest: str = "external"
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     ca_file: Path | None = None
@@ -122,7 +123,7 @@ class EpisodeJob:
 
             return (
                 ToolsAgent(model, self.protocol, self.rules.api_base)
-                if self.agent.kind == "tools"
+                if self.protocol.kind == "tools"
                 else TextAgent(model)
             )
         from medagent.agents.fixed import ConstantAgent, ReplayAgent

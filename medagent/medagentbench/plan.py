@@ -50,7 +50,7 @@ def make_plan(config: RunConfig, report: Callable[[str], None]) -> Plan:
     rules = Rules(config.api_base, config.max_rounds, config.writes, config.strip_thinking)
     choice = _agent(config, agent, dataset, facts)
     job = EpisodeJob(choice, ehr, _protocol(config, dataset), rules, config.concurrency)
-    return Plan(config, dataset, units, job, facts, ehr.file.stem if ehr.file else "external")
+    return Plan(config, dataset, units, job, facts, ehr.digest)
 
 
 def executor(config: RunConfig) -> Executor:
@@ -77,7 +77,8 @@ def _ehr(config: RunConfig, report: Callable[[str], None]) -> EhrChoice:
         return choice
     from medagent.ehr.embedded import bundled_file, imported_file
 
-    return EhrChoice(file=imported_file(config.ehr, report) if config.ehr else bundled_file(report))
+    file = imported_file(config.ehr, report) if config.ehr else bundled_file(report)
+    return EhrChoice(file=file.path, digest=file.digest)
 
 
 async def _check(choice: EhrChoice) -> None:
