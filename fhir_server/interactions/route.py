@@ -104,6 +104,8 @@ def _unhandled(exchange: Exchange) -> FhirError:
 def _at_base(exchange: Exchange, method: str) -> Response:
     if method == "POST":
         return transaction.transaction(exchange, dispatch)
+    if method == "OPTIONS":
+        return capability_statement(exchange)
     if method in ("GET", "HEAD") and exchange.value("_getpages") is not None:
         return search.page(exchange)
     raise FhirError(

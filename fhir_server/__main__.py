@@ -1,0 +1,83 @@
+"""`python -m fhir_server --data FILE.sqlite`: the server on a socket."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
+
+from fhir_server.errors import ServerError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serves until it is told to stop; the exit status is 1 where it cannot start."""
+    options = _parser().parse_args(arguments)
+    try:
+        serve(options.data, options.host, options.port, options.token, options.insecure, not options.no_reference_check)
+    except ServerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m fhir_server", description="Serve FHIR R4 from a file, as HAPI would.")
+    parser.add_argument("--data", type=Path, required=True, metavar="FILE.sqlite", help="the store; made if absent")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=8080, help="port to listen on; 0 takes a free one (default 8080)")
+    parser.add_argument("--token", help="the bearer token that every request must carry")
+    parser.add_argument("--insecure", action="store_true", help="listen on other addresses without a token")
+    parser.add_argument("--no-reference-check", action="store_true", help="accept references to what is not there")
+    return parser
+
+
+def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, reference_check: bool) -> None:
+    """Opens the store and answers on the socket until a signal comes.
+
+    Raises:
+        ServerError: the address is not loopback and neither a token is set nor `insecure`; the port is taken; the file
+            cannot be used.
+    """
+    if not is_loopback(host) and not token and not insecure:
+        raise ServerError(f"{host} can be reached from other machines: set --token, or say --insecure")
+    import uvicorn
+
+    from fhir_server.app import create_app
+    from fhir_server.server import Server
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise ServerError(f"cannot listen on {host}:{port}: {error}; choose another --port") from error
+    with listener:
+        port = listener.getsockname()[1]
+        with Server.open(data, _base(host, port), reference_check=reference_check) as server:
+            config = uvicorn.Config(
+                create_app(server, token=token), log_level="warning", access_log=False, server_header=False, lifespan="off"
+            )
+            print(f"fhir_server: {server.hospital.base} from {data}", file=sys.stderr, flush=True)
+            uvicorn.Server(config).run(sockets=[listener])
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _base(host: str, port: int) -> str:
+    """The address that links name."""
+    name = "localhost" if is_loopback(host) else socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/fhir"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

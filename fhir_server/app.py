@@ -1,0 +1,116 @@
+"""The ASGI face of a server: bodies within their limit, a bearer token where one is set, gzip where it is asked for.
+
+Raw ASGI, no framework: the work is synchronous and short, so a request is answered where it arrives.
+"""
+
+from __future__ import annotations
+
+import hmac
+import zlib
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Protocol
+
+from fhir_server.errors import FhirError
+from fhir_server.exchange import MAX_BODY, encode
+from fhir_server.http import CONTENT_TYPE, Request, Response
+from fhir_server.outcome import error_outcome
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+GZIP_FROM = 500
+"""Shorter bodies are sent as they are."""
+
+
+class Handler(Protocol):
+    """What answers requests: a `Server` or an `Overlay`."""
+
+    def handle(self, request: Request) -> Response:
+        """Answers one request."""
+
+
+def create_app(server: Handler, *, token: str | None = None) -> App:
+    """An ASGI application over a server; with a token, only for who has it."""
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        elif scope["type"] == "http":
+            await _answer(server, token, scope, receive, send)
+
+    return app
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _answer(server: Handler, token: str | None, scope: Message, receive: Receive, send: Send) -> None:
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    given = {name: value for name, value in headers if name in ("authorization", "accept-encoding")}
+    if token is not None and not hmac.compare_digest(given.get("authorization", "").encode(), f"Bearer {token}".encode()):
+        response = _refusal(401, "This server wants its token: Authorization: Bearer …", "login")
+        response.headers.append(("WWW-Authenticate", "Bearer"))
+    else:
+        body = await _body(receive)
+        if body is None:
+            response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
+        else:
+            path = scope.get("raw_path") or scope["path"].encode("utf-8")
+            query = b"?" + scope["query_string"] if scope["query_string"] else b""
+            target = (path.partition(b"?")[0] + query).decode("latin-1")
+            response = server.handle(Request(scope["method"], target, headers, body))
+    content = response.body
+    if "gzip" in given.get("accept-encoding", "") and len(content) >= GZIP_FROM:
+        content = _gzip(content)
+        response.headers.append(("Content-Encoding", "gzip"))
+    await _send(send, response, content, head=scope["method"] == "HEAD")
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The whole body, or None as soon as it is too long (the rest is then read and dropped)."""
+    message = await receive()
+    if not message.get("more_body"):
+        body: bytes = message.get("body", b"")
+        return body if len(body) <= MAX_BODY else None
+    parts, size = [message["body"]], len(message["body"])
+    while message.get("more_body"):
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size <= MAX_BODY:
+            parts.append(message.get("body", b""))
+        else:
+            parts.clear()
+    return b"".join(parts) if size <= MAX_BODY else None
+
+
+async def _send(send: Send, response: Response, content: bytes, *, head: bool) -> None:
+    headers = [(name.lower().encode("latin-1"), encode_header(value)) for name, value in response.headers]
+    if not head and response.status not in (204, 304):
+        headers.append((b"content-length", str(len(content)).encode()))
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def encode_header(value: str) -> bytes:
+    """A header value; what a header cannot carry becomes a question mark."""
+    return value.encode("latin-1", "replace").translate(_CONTROLS)
+
+
+_CONTROLS = bytes(63 if code < 32 or code == 127 else code for code in range(256))
+
+
+def _refusal(status: int, diagnostics: str, code: str) -> Response:
+    text = error_outcome(FhirError(status, diagnostics, code))
+    return Response(status, [("Content-Type", CONTENT_TYPE)], encode(text))
+
+
+def _gzip(content: bytes) -> bytes:
+    packer = zlib.compressobj(level=5, wbits=31)
+    return packer.compress(content) + packer.flush()
