@@ -25,13 +25,12 @@ def command(
 
     Example: medagent doctor --fhir http://localhost:8080/fhir --model gpt-4o-mini
     """
-    import asyncio
-
     from medagent.report.doctor import examine
 
     server = server_options.open_server(fhir, fhir_header, ca_file) if fhir else None
     settings = options.model_settings(model, base_url, api=api, max_tokens=1 if api == "chat" else 16, timeout=60.0)
-    checks = asyncio.run(examine(server, settings, results_dir))
-    for check in checks:
-        print(f"{'ok  ' if check.ok else 'MEND'} {check.name}: {check.text}")
-    raise typer.Exit(0 if all(check.ok for check in checks) else 1)
+    well = True
+    for check in examine(server, settings, results_dir):
+        print(f"{'ok  ' if check.ok else 'MEND'} {check.name}: {check.text}", flush=True)
+        well = well and check.ok
+    raise typer.Exit(0 if well else 1)
