@@ -98,7 +98,9 @@ def bound_list(element: Json) -> str | None:
     if not binding or binding["strength"] != "required" or [t["code"] for t in element["type"]] != ["code"]:
         return None
     name = extension(binding, "elementdefinition-bindingName")
-    return None if name in OPEN_BINDINGS else name
+    if name is None or name in OPEN_BINDINGS:
+        return None
+    return "".join(part[0].upper() + part[1:] for part in name.split("-"))
 
 
 def concepts(items: list[Json]) -> Iterator[str]:
