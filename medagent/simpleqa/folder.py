@@ -74,26 +74,15 @@ class RunFiles:
         """The judges' replies."""
         return Verdicts(_replies(self.judgements_path))
 
-    def warnings(self) -> list[str]:
-        """What is odd about the run, and belongs beside its figures."""
-        return list(self._warnings(self.questions()))
-
-    def _warnings(self, questions: Iterable[Question]) -> Iterator[str]:
-        model = self.settings().get("model")
-        if model in self._judges():
-            yield f"the judge {model} is the model itself: it judges its own answers"
-        twice = sorted({question.id for question in questions if question.unit.rpartition("/")[0] != question.id})
-        if twice:
-            yield f"ids that several questions share, told apart by their line: {', '.join(twice)}"
-
-    def _judges(self) -> list[str]:
+    def judges(self) -> list[str]:
+        """The names of all judges that the run has had."""
         return sorted({judge.name for judging in self.judgings() for judge in judging.judges})
 
     def judged_set(self, judge: str | None = None) -> JudgedSet:
         """The run's rows to score: as judged last, or as judged by one judge."""
         settings, judgings = self.settings(), self.judgings()
-        if judge is not None and judge not in self._judges():
-            raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self._judges())}")
+        if judge is not None and judge not in self.judges():
+            raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self.judges())}")
         questions = self.questions()
         rows = judged_rows(questions, self.answers(), judgings, self.verdicts(), judge)
         return JudgedSet(
@@ -101,8 +90,14 @@ class RunFiles:
             dataset=str(settings.get("variant")),
             rows=tuple(rows),
             json_labels=any(judging.prompt.labels == "json" for judging in judgings),
-            warnings=tuple(self._warnings(questions)),
+            warnings=tuple(shared_ids(questions)),
         )
+
+
+def shared_ids(questions: Iterable[Question]) -> list[str]:
+    """A warning where several questions share an id."""
+    shared = sorted({question.id for question in questions if question.name != question.id})
+    return [f"ids that several questions share, told apart by their line: {', '.join(shared)}"] if shared else []
 
 
 def _replies(journal: Path) -> Iterator[tuple[str, str | None]]:

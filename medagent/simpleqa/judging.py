@@ -32,6 +32,11 @@ class Question(BaseModel):
     gold: str
     group: str
 
+    @property
+    def name(self) -> str:
+        """The id, with the line where several questions share it."""
+        return self.unit.removesuffix(f"/{self.language}")
+
 
 class Judging(BaseModel):
     """One round of judging, as a line of `judgings.jsonl`: a panel, its prompt, the units it covers (None: all)."""
@@ -102,7 +107,7 @@ def judged_rows(
         panel = next((panel for panel in panels if panel.covers(question.unit, judge)), None)
         calls = panel.calls(question, prediction, judge) if panel and prediction is not None else ()
         yield Row(
-            id=question.unit.rpartition("/")[0],
+            id=question.name,
             language=question.language,
             group=question.group,
             prediction=prediction,

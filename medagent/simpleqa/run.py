@@ -17,13 +17,13 @@ from medagent.run.folder import RunFolder
 from medagent.simpleqa import report
 from medagent.simpleqa.calls import Call
 from medagent.simpleqa.config import Effort, SimpleqaConfig
-from medagent.simpleqa.folder import RunFiles
+from medagent.simpleqa.folder import RunFiles, shared_ids
 from medagent.simpleqa.judging import Judging, Question
 from medagent.simpleqa.stages import Stages
 from refsol.simpleqa.data import Item, duplicate_ids, read_items
 from refsol.simpleqa.export import as_json, rows_as_json
 from refsol.simpleqa.prompts import judge_prompt, model_prompt
-from refsol.simpleqa.score import label_of, score, warnings_of
+from refsol.simpleqa.score import label_of, score, self_judged, warnings_of
 
 DONE, OWED = 0, 2
 UNPARSED = "unparsed"
@@ -55,7 +55,7 @@ def run_simpleqa(config: SimpleqaConfig, effort: Effort) -> int:
             for question in questions
             if question.unit in selected
         ]
-        _warn(files)
+        _warn([*shared_ids(questions), *self_judged(config.model.name, [judge.name for judge in config.judges])])
         with Stages(files, effort) as stages:
             stages.ask(config.model, calls)
             stages.judge(judging)
@@ -74,7 +74,7 @@ def judge_again(path: Path, judging: Judging, effort: Effort, only: Sequence[str
         if only:
             judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
         files.add_judging(judging)
-        _warn(files)
+        _warn(self_judged(str(files.settings().get("model")), [judge.name for judge in judging.judges]))
         with Stages(files, effort) as stages:
             stages.judge(judging)
             return _finish(files, stages, effort)
@@ -110,15 +110,19 @@ def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
     unparsed = set()
     if UNPARSED in only:
         unparsed = {
-            f"{row.id}/{row.language}"
+            (row.id, row.language)
             for row in files.judged_set().rows
             if any(reply is not None and label_of(reply, "robust") is None for reply in row.judged.values())
         }
-    return (question.unit for question in questions if question.id in wanted or question.unit in unparsed)
+    return (
+        question.unit
+        for question in questions
+        if question.id in wanted or (question.name, question.language) in unparsed
+    )
 
 
-def _warn(files: RunFiles) -> None:
-    for warning in files.warnings():
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 

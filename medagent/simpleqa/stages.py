@@ -105,6 +105,9 @@ class Stages:
             summary = asyncio.run(run_units(job, calls, journal, executor, progress, limits))
         except StopRunError as error:
             raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
+        except KeyboardInterrupt:
+            print("Interrupted. Finished calls are kept; the same command continues.", file=sys.stderr)
+            raise
         self.stopped = summary.stopped
         self.owed += summary.owed
 

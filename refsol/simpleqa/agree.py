@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import csv_rows, json_rows, read_text
+from refsol.simpleqa.data import csv_rows, id_of, json_rows, read_text
 from refsol.simpleqa.verdict import LABELS, Label
 from refsol.stats import Interval, bootstrap, cohen_kappa
 
@@ -72,7 +72,7 @@ def read_labels(path: Path) -> dict[Key, Label | None]:
     labels: dict[Key, Label | None] = {}
     problems: list[str] = []
     for line, row in rows:
-        key = (str(row.get("id") or row.get("qid") or line), str(row.get("language") or ""))
+        key = (id_of(row.get("id", row.get("qid")), line), str(row.get("language") or ""))
         label = _label(row.get("label"))
         if key in labels:
             problems.append(f"line {line}: {key[0]} stands there twice")

@@ -6,6 +6,7 @@ import ast
 import csv
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class _Format:
     rows: Callable[[str, Path], Iterator[tuple[int, Any]]]
     question: str
     answer: str
-    id: str | None
+    id: str
     group: Callable[[dict[str, Any]], Any]
 
 
@@ -55,11 +56,10 @@ def read_items(path: Path, variant: Variant = "husimpleqa") -> list[Item]:
         if wrong:
             problems.append(f"line {line}: {' and '.join(wrong)}")
             continue
-        own_id = row.get(form.id) if form.id else None
         group = form.group(row)
         items.append(
             Item(
-                id=str(own_id).strip() if _is_id(own_id) else str(line),
+                id=id_of(row.get(form.id), line),
                 line=line,
                 question=row[form.question],
                 answer=row[form.answer],
@@ -77,6 +77,13 @@ def duplicate_ids(items: Sequence[Item]) -> dict[str, list[int]]:
     """The ids that several rows share, with the lines of those rows."""
     counts = Counter(item.id for item in items)
     return {id_: [item.line for item in items if item.id == id_] for id_, count in counts.items() if count > 1}
+
+
+def id_of(value: object, line: int) -> str:
+    """A row's id as text: a text or a whole number of its own, else its line number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value.strip() if isinstance(value, str) and value.strip() else str(line)
 
 
 def read_text(path: Path) -> str:
@@ -128,11 +135,9 @@ def _fault(row: dict[str, Any], name: str) -> str | None:
         return "missing"
     if not isinstance(value, str):
         return "no text"
-    return None if value.strip() else "empty"
-
-
-def _is_id(value: Any) -> bool:
-    return (isinstance(value, str) and bool(value.strip())) or (isinstance(value, int) and not isinstance(value, bool))
+    if not value.strip():
+        return "empty"
+    return "not Unicode (half of a surrogate pair)" if re.search("[\ud800-\udfff]", value) else None
 
 
 def _topic_of_metadata(row: dict[str, Any]) -> Any:
@@ -150,7 +155,7 @@ def _field(name: str) -> Callable[[dict[str, Any]], Any]:
 
 _FORMATS: dict[Variant, _Format] = {
     "husimpleqa": _Format(json_rows, "question", "answer", "qid", _field("hu_specific_dim")),
-    "simpleqa": _Format(_problem_rows, "problem", "answer", None, _topic_of_metadata),
+    "simpleqa": _Format(_problem_rows, "problem", "answer", "id", _topic_of_metadata),
     "simpleqa-verified": _Format(_problem_rows, "problem", "answer", "original_index", _field("topic")),
     "chinese-simpleqa": _Format(json_rows, "question", "answer", "id", _field("primary_category")),
 }

@@ -108,13 +108,18 @@ def score(rows: Iterable[Row], rule: Rule = "robust") -> list[Section]:
 
 def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
     """What a reader of the figures under `rule` must know besides them."""
-    warnings = list(judged.warnings)
+    warnings = [*judged.warnings, *self_judged(judged.model, judged.judges)]
     if rule in ("letter", "strict") and judged.json_labels:
         warnings.append(
             f"{judged.dataset}: the judge was asked for JSON labels, and the rules {rule} look for a letter:"
             " under `letter`, CORRECT is read as C (not attempted) and NOT_ATTEMPTED as A (correct)"
         )
     return warnings
+
+
+def self_judged(model: str, judges: Iterable[str]) -> list[str]:
+    """A warning where the model is one of the judges."""
+    return [f"the judge {model} is the model itself: it judges its own answers"] if model in judges else []
 
 
 def in_order(groups: Iterable[str]) -> list[str]:

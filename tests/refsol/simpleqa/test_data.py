@@ -89,6 +89,7 @@ def test_every_row_without_question_or_answer_is_named(tmp_path: Path) -> None:
         (b'{"question": "K?", "answer": "V"}\n{"question"', "husimpleqa", "line 2: not JSON"),
         (b'["question"]\n', "husimpleqa", "line 1: not a JSON object"),
         (b'{"question": "K?", "answer": "V"}\n\xff\n', "husimpleqa", "line 2: not UTF-8"),
+        (b'{"question": "K\\ud800?", "answer": "V"}', "husimpleqa", "line 1: `question` is not Unicode"),
         (b"\n \n", "husimpleqa", "holds no question"),
         (b"", "simpleqa", "no column `problem` and no column `answer`"),
         (b"metadata,question,answer\n", "simpleqa", "no column `problem`"),
