@@ -13,9 +13,7 @@ from medagent.cli import options
 
 def command(
     results: Annotated[Path, typer.Argument(help="A results file.")],
-    tasks: Annotated[
-        Path | None, typer.Option(help="Its task file, where it is not the bundled data set's.")
-    ] = None,
+    tasks: Annotated[Path | None, typer.Option(help="Its task file, where it is not the bundled data set's.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Its data set: synthetic or official.")] = None,
     fhir: Annotated[str | None, typer.Option(help="Facts from a FHIR server's base URL.")] = None,
     ehr: Annotated[Path | None, typer.Option(help="Facts from an NDJSON file of FHIR resources.")] = None,
@@ -40,6 +38,8 @@ def command(
     rule = rule_name(rules)
     others = [name for name in RULE_SETS if side_by_side and name != rule]
     task_set = grading.task_set(results, tasks, dataset)
+    if fhir is None and ehr is None and key is None:
+        grading.check_patients(results)
     facts = grading.facts(task_set, fhir=fhir, ehr=ehr, key=key)
     report = grade_file(results, grading.items(task_set), facts, base=base, rules=rule, also=others)
     if as_json:

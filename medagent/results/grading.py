@@ -10,6 +10,9 @@ from medagent.errors import UserError
 from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
 from refsol.medagentbench import Ehr, KeyEhr, NdjsonEhr, read_results
 
+# How the engine names the bundled hospital, and a FHIR server that is taken to hold a data set's own patients.
+_BUNDLED_PATIENTS = ("hospital-", "external")
+
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
     """The task file that is named; else the data set that is named or that `run.json` names (`synthetic` where
@@ -31,6 +34,15 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
     return found
 
 
+def check_patients(results: Path) -> None:
+    """For a run whose facts nobody names: raises UserError where `run.json` says that it had patients of its own."""
+    patients = _settings(results.with_name("run.json")).get("ehr-digest")
+    if isinstance(patients, str) and not patients.startswith(_BUNDLED_PATIENTS):
+        raise UserError(
+            f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"
+        )
+
+
 def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Ehr:
     """The facts from the one place that is named, or from the data set's key. Raises UserError, InputError."""
     named = {"--fhir": fhir, "--ehr": ehr, "--key": key}
@@ -49,9 +61,9 @@ def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | N
     path = key or dataset.key
     if path is None:
         raise UserError(f"{dataset.path}: no answer key comes with this task set; name --key, --ehr or --fhir")
-    facts = KeyEhr(path)
-    facts.check(items(dataset))
-    return facts
+    found = KeyEhr(path)
+    found.check(items(dataset))
+    return found
 
 
 def items(dataset: Dataset) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ server's order (that of insertion). FHIR JSON is read into `Patient` and `Readin
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,7 @@ class HttpEhr:
         context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
         self.base_url = base_url.rstrip("/") + "/"
         self._client = httpx.Client(transport=transport, headers=headers, verify=context, timeout=timeout)
+        weakref.finalize(self, self._client.close)
         self._pages: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self._away: FactsError | None = None
 

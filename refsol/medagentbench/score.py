@@ -20,7 +20,7 @@ from refsol.medagentbench.grade import DEFAULT_BASE, grade_item
 from refsol.medagentbench.results import ResultItem, read_results
 from refsol.medagentbench.rules import RuleName
 from refsol.medagentbench.tasks import TASKS
-from refsol.medagentbench.verdict import Verdict, ungraded
+from refsol.medagentbench.verdict import Verdict, show, ungraded
 from refsol.stats import Interval, wilson
 
 QUERY_TYPES = ("task1", "task2", "task4", "task6", "task7")
@@ -186,7 +186,7 @@ def _grade(
     if task is None:
         return ungraded(f"unknown task id {item.task_id!r}")
     if _is_of_another(item, task):
-        return ungraded(f"the item is about {item.eval_MRN!r} and expects {item.expected_sol!r}: not this task")
+        return ungraded(f"the item is about {show(item.eval_MRN)} and expects {show(item.expected_sol)}: not this task")
     history = [{"role": message.role, "content": message.content} for message in item.post_history]
     return grade_item(task, item.answer, history, ehr, base=base, rules=rules, episode=episode)
 

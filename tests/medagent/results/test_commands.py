@@ -165,6 +165,11 @@ def test_run_json_beside_says_which_set_it_was(cli: Cli, tmp_path: Path) -> None
     code, _, err = cli("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had another task set" in err
+    run.write_text(json.dumps({"settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
+    code, _, err = cli("grade", path)
+    assert code == 1
+    assert "run.json beside it says that the run had patient data of its own; name it with --ehr" in err
+    assert cli("grade", path, "--key", load_dataset("synthetic", "v1").key)[0] == 0
     run.write_text("[]", encoding="utf-8")
     assert cli("grade", path)[2] == f"medagent: {run}: is damaged; move it away to grade without it\n"
 
@@ -302,3 +307,22 @@ def test_a_file_that_is_no_json_is_one_line(cli: Cli, tmp_path: Path, content: b
     code, out, err = cli(command, path)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"medagent: {path}: is n")
+
+
+def test_the_commands_print_whatever_an_agent_said(cli: Cli, tmp_path: Path) -> None:
+    said = ["\ud800", "[" * 3000, "9" * 5000, "[NaN]", "\x1b[31m", "\n"]
+    spoil = {
+        f"task2_{number}": {
+            "answer": text,
+            "eval_MRN": text,
+            "post_history": [{"role": text, "content": text}],
+            ascii(text): text,
+        }
+        for number, text in enumerate(said, start=1)
+    }
+    path = results_file(tmp_path, {**spoil, "task9_1": {"task_id": "\ud800"}})
+    assert cli("validate", path)[0] == 1
+    for words in (("grade", path), ("grade", path, "--json"), ("grade", path, "--side-by-side")):
+        code, out, err = cli(*words)
+        assert (code, err) == (2, "")
+        out.encode("utf-8")
