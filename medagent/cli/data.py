@@ -42,7 +42,7 @@ def build() -> None:
     """
     from medagent.ehr.embedded import bundled_file
 
-    print(bundled_file(_say))
+    print(bundled_file(_say).path)
 
 
 @app.command("push")

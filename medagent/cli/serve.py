@@ -18,6 +18,9 @@ def command(
         str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="Ask clients for this bearer token.")
     ] = None,
     insecure: Annotated[bool, typer.Option(help="Listen beyond this machine without a token.")] = False,
+    reference_check: Annotated[
+        bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to what is not there.")
+    ] = True,
 ) -> None:
     """Serve FHIR R4 over HTTP: the bundled hospital, or your own data.
 
@@ -26,8 +29,15 @@ def command(
 
     Example: medagent serve --port 8080
     """
-    from fhir_server.app import serve
-    from medagent.ehr.store import open_to_serve
+    import sys
 
-    with open_to_serve(data) as server:
-        serve(server, host=host, port=port, token=token, insecure=insecure)
+    from fhir_server.__main__ import serve
+    from fhir_server.errors import ServerError
+    from medagent.ehr.store import file_to_serve
+    from medagent.errors import UserError
+
+    try:
+        with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
+            serve(file, host, port, token, insecure, reference_check)
+    except ServerError as error:
+        raise UserError(str(error)) from None

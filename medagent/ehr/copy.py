@@ -78,7 +78,6 @@ def copy(server: HttpEhr, file: Path, report: Callable[[int, int], None]) -> str
         raise UserError(f"{file}: is there already; name a new file")
     folder = file.with_name(f"{file.name}.parts")
     try:
-        _claim(folder, server.url)
         totals, parts = asyncio.run(_fetch(server, folder, report))
         _join(parts, folder, file)
     except OSError as error:
@@ -95,6 +94,7 @@ async def _fetch(
 ) -> tuple[dict[str, int], list[_Part]]:
     async with server:
         await server.check()
+        _claim(folder, server.url)
         totals = await _totals(server)
         parts = [_Part(folder, kind) for kind, total in totals.items() if total]
         for part in parts:

@@ -19,7 +19,7 @@ from fhir_server import Server
 from fhir_server.errors import ServerError
 from fhir_server.references import target
 from medagent.ehr.embedded import bundled_file, imported_file
-from medagent.ehr.files import read_resources
+from medagent.ehr.files import is_sqlite, read_resources
 from medagent.errors import UserError
 
 NAMED = 5
@@ -123,27 +123,25 @@ def count_types(data: Path) -> dict[str, int]:
 
 
 @contextmanager
-def open_to_serve(data: Path | None, base: str, report: Callable[[str], None]) -> Iterator[Server]:
-    """An SQLite file itself, a new one where `data` ends in .sqlite and is absent; of NDJSON and of the bundled
-    hospital (None) a copy, so that what clients write does not change what later runs read.
+def file_to_serve(data: Path | None, report: Callable[[str], None]) -> Iterator[Path]:
+    """An SQLite file itself, also a new one where `data` ends in .sqlite and is absent; of NDJSON and of the bundled
+    hospital (None) a copy, so that what clients write does not change what later runs read. Raises UserError.
     """
     if data is not None and data.suffix == ".sqlite" and not data.exists():
         report(f"{data}: is new and empty")
-        source = data
-    else:
-        source = imported_file(data, report) if data else bundled_file(report)
-    if source == data:
-        with _opened(data, base) as server:
-            yield server
+        yield data
         return
+    if data is not None and is_sqlite(data):
+        yield data
+        return
+    source = imported_file(data, report) if data else bundled_file(report)
     with tempfile.TemporaryDirectory(prefix="medagent-serve-") as folder:
-        copy = Path(folder) / "served.sqlite"
+        copy = Path(folder) / f"{data.stem if data else 'hospital'}.sqlite"
         try:
-            shutil.copyfile(source, copy)
+            shutil.copyfile(source.path, copy)
         except OSError as error:
             raise UserError(f"{copy}: cannot be written: {error.strerror}") from None
-        with _opened(copy, base) as server:
-            yield server
+        yield copy
 
 
 @contextmanager
@@ -155,9 +153,9 @@ def _present(data: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def _opened(data: Path, base: str = "http://localhost:8080/fhir") -> Iterator[Server]:
+def _opened(data: Path) -> Iterator[Server]:
     try:
-        server = Server.open(data, base=base)
+        server = Server.open(data)
     except ServerError as error:
         raise UserError(str(error)) from None
     with server:
