@@ -91,10 +91,10 @@ def correlate_command(
     metrics = metric or available([one for group in scored.values() for one in group])
     tables = []
     for name, group in scored.items():
-        columns, statuses = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])))
+        columns, kept = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])))
         tables.append(columns)
         if imaps:
-            view.print_left_out(name, statuses)
+            view.print_kept(name, kept)
     for name, coefficient in coefficients().items():
         view.print_correlations(name, rows(tables, metrics, pair, coefficient, draws))
 

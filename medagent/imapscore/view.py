@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import groupby
 from typing import Any
@@ -18,9 +18,10 @@ from rich.text import Text
 from medagent.report.tables import print_table
 from refsol.imapscore.correlate import Correlation, Row
 from refsol.imapscore.imap import Imap, normal
+from refsol.imapscore.metrics import Kept
 from refsol.imapscore.records import Recording
 from refsol.imapscore.relations import Relation
-from refsol.imapscore.score import UNSCORED, ImapScore, Status, TermScore
+from refsol.imapscore.score import ImapScore, TermScore
 
 _COLOURS = {
     Relation.EXACT: "green",
@@ -162,14 +163,10 @@ def print_correlations(coefficient: str, rows: Sequence[Row]) -> None:
         print_table(escape(f"{coefficient} × 100, {file}"), ("metric", *rows[0].cells), lines)
 
 
-def print_left_out(file: str, statuses: Mapping[Status, int]) -> None:
-    """How many items of a file count as 0 because nothing could be compared, and how many are left out, by status."""
-    unscored = {status: statuses.get(status, 0) for status in Status if status in UNSCORED}
-    empty = {status: count for status, count in statuses.items() if status is not Status.OK and status not in UNSCORED}
-    parts = [
-        f"{sum(counts.values())} {what}" + "".join(f", {status} {count}" for status, count in counts.items())
-        for what, counts in (("kept as 0", empty), ("left out", unscored))
-    ]
+def print_kept(file: str, kept: Kept) -> None:
+    """How many items of a file count as 0, and how many are left out, and why."""
+    counts = {"kept as 0": kept.empty, "left out": kept.left_out}
+    parts = [", ".join([f"{n.total()} {what}", *(f"{why} {n[why]}" for why in n)]) for what, n in counts.items()]
     print(f"{file}: {'; '.join(parts)}")
 
 

@@ -1,13 +1,13 @@
 """The columns that `correlate` works on: imapScore, the baselines raw and `+imap`, and scores that a recording brings.
 
-Items without an agreed extraction have no score, so they are left out of every column: metrics stay comparable. Empty
-imaps stay, with their 0.
+Items that lack a metric, above all those without an agreed extraction, are left out of every column, so that metrics
+are compared on the same items. Empty imaps stay, with their 0.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from refsol.errors import InputError
@@ -15,7 +15,7 @@ from refsol.imapscore.baselines import BASELINES, Baselines
 from refsol.imapscore.correlate import Table
 from refsol.imapscore.imap import serialise
 from refsol.imapscore.records import DIMENSIONS, Item, Recording
-from refsol.imapscore.score import ImapScore, Status
+from refsol.imapscore.score import UNSCORED, ImapScore, Status
 
 IMAPSCORE = "imapscore"
 ON_IMAPS = "+imap"
@@ -46,59 +46,60 @@ def join(name: str, items: Sequence[Item], recorded: Iterable[tuple[Recording, I
 
 
 def available(scored: Sequence[Scored]) -> list[str]:
-    """The metrics that every one of these items can have."""
+    """The metrics at hand: without imaps for every item, only the baselines on the texts."""
     recordings = [one.recording for one in scored if one.recording is not None]
     if len(recordings) < len(scored):
         return list(BASELINES)
-    kept = [recording.scores for recording in recordings if recording.failure is None]
-    recorded = [name for name in kept[0] if all(name in scores for scores in kept)] if kept else []
+    recorded = dict.fromkeys(name for recording in recordings for name in recording.scores)
     return [IMAPSCORE, *BASELINES, *(name + ON_IMAPS for name in BASELINES), *recorded]
 
 
-def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[Table, Counter[Status]]:
-    """The columns of one file, and how many items were left out or hold an empty 0, by status.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many items count as 0 because nothing could be compared, and how many are left out, by reason."""
+
+    empty: Counter[str]
+    left_out: Counter[str]
+
+
+def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[Table, Kept]:
+    """The columns of one file over the items that have every one of `metrics`.
 
     Raises InputError for a metric that is not at hand, and for an item without its three human scores.
     """
     known = available(scored)
     for metric in metrics:
         if metric not in known:
-            raise InputError(f"{name}: no metric {metric!r} for every item; at hand: {', '.join(known)}")
+            raise InputError(f"{name}: no metric {metric!r}; at hand: {', '.join(known)}")
+    needed = any(metric.removesuffix(ON_IMAPS) in BASELINES for metric in metrics)
+    baselines = Baselines() if needed else None
+    kept = Kept(Counter(), Counter({Status.NO_AGREEMENT: 0, Status.EXTRACTION_FAILED: 0}))
+    columns: dict[str, list[float]] = {metric: [] for metric in metrics}
+    human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}
     for one in scored:
         if set(DIMENSIONS) - set(one.item.human):
             raise InputError(f"{name}: item {one.item.id} has no human scores for {', '.join(DIMENSIONS)}")
-    statuses = Counter(one.result.status for one in scored if one.result is not None)
-    kept = [one for one in scored if one.result is None or one.result.value is not None]
-    value = _Values(metrics)
-    columns = {metric: [value(metric, one) for one in kept] for metric in metrics}
-    human = {dimension: [one.item.human[dimension] for one in kept] for dimension in DIMENSIONS}
-    return Table(name, columns, human), statuses
+        values = _values(one, baselines)
+        missing = [metric for metric in metrics if metric not in values]
+        status = None if one.result is None else one.result.status
+        if status in UNSCORED or missing:
+            kept.left_out[status if status in UNSCORED else f"no {missing[0]}"] += 1
+            continue
+        if status not in (None, Status.OK):
+            kept.empty[status] += 1
+        for metric in metrics:
+            columns[metric].append(values[metric])
+        for dimension in DIMENSIONS:
+            human[dimension].append(one.item.human[dimension])
+    return Table(name, columns, human), kept
 
 
-class _Values:
-    """A metric's value of an item; the baselines of a pair of texts are computed once for all of them."""
-
-    def __init__(self, metrics: Sequence[str]) -> None:
-        needed = any(metric.removesuffix(ON_IMAPS) in BASELINES for metric in metrics)
-        self._score: Callable[[str, str], dict[str, float]] = Baselines().scores if needed else lambda *_: {}
-        self._known: dict[tuple[str, str], dict[str, float]] = {}
-
-    def __call__(self, metric: str, scored: Scored) -> float:
-        recording, result = scored.recording, scored.result
-        if metric in BASELINES:
-            return self._baseline(metric, scored.item.label, scored.item.response)
-        assert recording is not None  # `available` lists the others only where every item has one
-        assert result is not None
-        assert result.value is not None
-        if metric == IMAPSCORE:
-            return float(result.value)
-        name = metric.removesuffix(ON_IMAPS)
-        if name in BASELINES:
-            return self._baseline(name, serialise(recording.label), serialise(recording.response))
-        return recording.scores[metric]
-
-    def _baseline(self, name: str, label: str, response: str) -> float:
-        texts = (label, response)
-        if texts not in self._known:
-            self._known[texts] = self._score(label, response)
-        return self._known[texts][name]
+def _values(one: Scored, baselines: Baselines | None) -> dict[str, float]:
+    """What an item has of each metric; the baselines only where they are given."""
+    values = {} if baselines is None else baselines.scores(one.item.label, one.item.response)
+    if one.recording is not None and one.result is not None and one.result.value is not None:
+        values |= {IMAPSCORE: float(one.result.value), **one.recording.scores}
+        if baselines is not None:
+            on_imaps = baselines.scores(serialise(one.recording.label), serialise(one.recording.response))
+            values |= {name + ON_IMAPS: value for name, value in on_imaps.items()}
+    return values

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import sacrebleu
@@ -122,24 +123,30 @@ _REST = {"completeness": 1.0, "specificity": 1.0}
 
 def test_columns_keep_empty_items_and_leave_out_unscored_ones() -> None:
     items = [scored(0), scored(1), scored(2, "no_agreement"), scored(3, "extraction_failed"), scored(4)]
-    columns, statuses = table("f", items, ["imapscore", "g-eval", "rouge-1", "rouge-1+imap"])
+    columns, kept = table("f", items, ["imapscore", "g-eval", "rouge-1", "rouge-1+imap"])
     assert columns.metrics["imapscore"] == [0, 0, 0]
     assert columns.metrics["g-eval"] == [0, 1, 4]
     assert columns.metrics["rouge-1+imap"][0] == 0
     assert columns.human["accuracy"] == [0, 1, 4]
-    assert statuses == {
-        Status.EMPTY_RESPONSE: 1,
-        Status.OK: 2,
-        Status.NO_AGREEMENT: 1,
-        Status.EXTRACTION_FAILED: 1,
-    }
+    assert kept.empty == {Status.EMPTY_RESPONSE: 1}
+    assert kept.left_out == {Status.NO_AGREEMENT: 1, Status.EXTRACTION_FAILED: 1}
+
+
+def test_an_item_that_lacks_a_metric_is_left_out_of_all() -> None:
+    first, second = scored(1), scored(4)
+    assert second.recording is not None
+    unrated = Scored(second.item, replace(second.recording, scores={}), second.result)
+    columns, kept = table("f", [first, unrated], ["rouge-1", "g-eval"])
+    assert len(columns.metrics["rouge-1"]) == 1
+    assert kept.left_out["no g-eval"] == 1
+    assert len(table("f", [first, unrated], ["rouge-1"])[0].metrics["rouge-1"]) == 2
 
 
 def test_metrics_at_hand() -> None:
     raw = Scored(scored(1).item)
     assert available([raw]) == list(BASELINES)
     assert available([scored(1), scored(2)])[-1] == "g-eval"
-    with pytest.raises(InputError, match="no metric 'imapscore' for every item; at hand: rouge-1, "):
+    with pytest.raises(InputError, match="f: no metric 'imapscore'; at hand: rouge-1, "):
         table("f", [raw], ["imapscore"])
     with pytest.raises(InputError, match="item 1 has no human scores for"):
         table("f", [scored(1, accuracy=1.0)], ["bleu"])
