@@ -54,9 +54,9 @@ def _resource(body: Resource) -> Resource:
 
 
 class _Field:
-    """What one JSON key of a type stands for: its place, whether it is a list, and how one value is cleaned.
+    """What one JSON key of a type stands for: its place, whether it is a list, and how its value is cleaned.
 
-    `is_text` says that any text will do, `shape` is that of an object's type: both are short cuts for plain input.
+    `clean` takes whatever the key holds, `clean_one` one item of it; where `is_text`, any one text will do as it is.
     """
 
     __slots__ = ("clean", "clean_one", "is_choice", "is_primitive", "is_text", "many", "place")
@@ -64,7 +64,7 @@ class _Field:
     def __init__(self, key: str, place: int, element: Element, declared: ElementType, owner: str) -> None:
         self.place = place
         self.many = element.many
-        self.is_choice = len(element.types) > 1
+        self.is_choice = element.is_choice
         self.is_primitive = definitions.is_primitive(declared.name)
         self.clean_one, self.is_text = _cleaner(key, declared.name, element.codes, owner)
         self.is_text = self.is_text and not self.many
@@ -80,9 +80,7 @@ class Shape:
         self.fields: dict[str, _Field] = {}
         for place, element in enumerate(_ordered(type_name)):
             for declared in element.types:
-                key = element.name
-                if element.is_choice:
-                    key = key.removesuffix("[x]") + declared.name[0].upper() + declared.name[1:]
+                key = element.key(declared)
                 self.fields[key] = _Field(key, place, element, declared, owner)
 
     def clean(self, source: Json) -> Resource:
@@ -106,8 +104,9 @@ class Shape:
             if place < last:
                 in_order = False
             last = place
-            # A text that begins beyond the blank is not blank, which is quicker to see than by isspace().
-            cleaned = value if field.is_text and type(value) is str and value >= "!" else field.clean(value)
+            # A text that begins with a visible character is not blank, which is quicker to see than by isspace().
+            plain = field.is_text and type(value) is str and "!" <= value < "\x7f"
+            cleaned = value if plain else field.clean(value)
             if cleaned is not None:
                 result[key] = cleaned
         if has_alternates:
@@ -172,9 +171,7 @@ def _ordered(type_name: str) -> tuple[Element, ...]:
     elements = definitions.elements(type_name)
     if type_name != "Extension":
         return elements
-    return tuple(
-        sorted(elements, key=lambda element: ("id", "url").index(element.name) if element.name in ("id", "url") else 2)
-    )
+    return tuple(sorted(elements, key=lambda element: {"id": 0, "url": 1}.get(element.name, 2)))
 
 
 def _list_cleaner(clean_one: Cleaner) -> Cleaner:
@@ -259,8 +256,8 @@ def _extension(value: Json) -> Json:
 
 def _text(value: Json) -> str | None:
     """The text of a scalar as HAPI's parser sees it; None where there is none."""
-    if isinstance(value, str):
-        return str(value) if value and not value.isspace() else None
+    if type(value) is str:
+        return value if value and not value.isspace() else None
     if value is None or isinstance(value, (dict, list)):
         return None
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
@@ -274,7 +271,7 @@ def _reference(value: Json) -> Json:
 
 def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
     def clean(value: Json) -> Json:
-        text = value if type(value) is str and value >= "!" else _text(value)
+        text = _text(value)
         if text is None:
             return None
         try:

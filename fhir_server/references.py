@@ -78,9 +78,7 @@ def _checks(type_name: str) -> dict[str, Check]:
     found: dict[str, Check] = {}
     for element in definitions.elements(type_name):
         for declared in element.types:
-            key = element.name
-            if element.is_choice:
-                key = key.removesuffix("[x]") + declared.name[0].upper() + declared.name[1:]
+            key = element.key(declared)
             if _restricted(element, declared):
                 found[key] = _reference_check(declared.targets)
             elif _holds_references(declared.name):

@@ -42,6 +42,11 @@ class Element:
         """Whether the JSON key names the type, as `valueQuantity` does for `value[x]`."""
         return self.name.endswith("[x]")
 
+    def key(self, declared: ElementType) -> str:
+        """The JSON key that holds a value of one of the element's types."""
+        stem = self.name.removesuffix("[x]")
+        return stem if stem == self.name else stem + declared.name[0].upper() + declared.name[1:]
+
 
 @dataclass(frozen=True, slots=True)
 class ParameterLine:

@@ -100,11 +100,10 @@ def _descend(cursors: list[Chain], name: str) -> list[Chain]:
             if element.name.removesuffix("[x]") != name:
                 continue
             for declared in element.types:
-                key = name + (declared.name[0].upper() + declared.name[1:] if element.is_choice else "")
                 found.append(
                     replace(
                         cursor,
-                        keys=(*cursor.keys, key),
+                        keys=(*cursor.keys, element.key(declared)),
                         filters=(*cursor.filters, None),
                         type_name=declared.name,
                         codes=element.codes,
