@@ -4,7 +4,7 @@ import asyncio
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refsol.imapscore.imap import Imap, Pair
@@ -186,6 +186,7 @@ _RELATED = st.dictionaries(
 _PENALTIES = st.sampled_from([penalty.value for penalty in Penalty])
 
 
+@settings(deadline=None)
 @given(_IMAPS, _IMAPS, _RELATED, _PENALTIES, st.randoms())
 def test_order_and_duplicates_do_not_matter(
     label: Values, response: Values, related: Related, penalty: str, random: st.DataObject
@@ -201,11 +202,13 @@ def test_order_and_duplicates_do_not_matter(
     assert value(shuffled(label), shuffled(response), related, penalty) == value(label, response, related, penalty)
 
 
+@settings(deadline=None)
 @given(_IMAPS, _IMAPS, _RELATED)
 def test_without_a_penalty_the_sides_are_equal(label: Values, response: Values, related: Related) -> None:
     assert value(label, response, related, "off") == value(response, label, swapped(related), "off")
 
 
+@settings(deadline=None)
 @given(_IMAPS, _PENALTIES)
 def test_a_label_against_itself_has_twice_its_terms(label: Values, penalty: str) -> None:
     found = asyncio.run(find_relations(Exact(), imap(label), imap(label)))
@@ -213,6 +216,7 @@ def test_a_label_against_itself_has_twice_its_terms(label: Values, penalty: str)
     assert result.value == 2 * len(imap(label).informed)
 
 
+@settings(deadline=None)
 @given(_IMAPS, _IMAPS, _RELATED)
 def test_bounds(label: Values, response: Values, related: Related) -> None:
     for term in score(imap(label), imap(response), relations(related)).terms:
