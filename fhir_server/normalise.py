@@ -271,7 +271,7 @@ def _reference(value: Json) -> Json:
 
 def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
     def clean(value: Json) -> Json:
-        text = _text(value)
+        text = value if type(value) is str and "!" <= value < "\x7f" else _text(value)
         if text is None:
             return None
         try:

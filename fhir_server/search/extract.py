@@ -92,24 +92,21 @@ def _compile_alternative(text: str, base: str) -> list[Chain]:
 
 
 def _descend(cursors: list[Chain], name: str) -> list[Chain]:
-    found = []
-    for cursor in cursors:
-        if definitions.is_primitive(cursor.type_name) or cursor.type_name == "Resource":
-            continue
-        for element in definitions.elements(cursor.type_name):
-            if element.name.removesuffix("[x]") != name:
-                continue
-            for declared in element.types:
-                found.append(
-                    replace(
-                        cursor,
-                        keys=(*cursor.keys, element.key(declared)),
-                        filters=(*cursor.filters, None),
-                        type_name=declared.name,
-                        codes=element.codes,
-                    )
-                )
-    return found
+    """The chains one element further down, one for each type it may have."""
+    return [
+        replace(
+            cursor,
+            keys=(*cursor.keys, element.key(declared)),
+            filters=(*cursor.filters, None),
+            type_name=declared.name,
+            codes=element.codes,
+        )
+        for cursor in cursors
+        if not definitions.is_primitive(cursor.type_name) and cursor.type_name != "Resource"
+        for element in definitions.elements(cursor.type_name)
+        if element.name.removesuffix("[x]") == name
+        for declared in element.types
+    ]
 
 
 def _filtered(cursors: list[Chain], function: str, argument: str) -> list[Chain]:
