@@ -115,11 +115,11 @@ def _history(messages: list[Message]) -> Iterator[Problem]:
     """Agent messages with `POST`, each with the user's message after it."""
     for number, message in enumerate(messages):
         place = f".post_history[{number}]"
-        before = messages[number - 1].role if number else "user"
+        answers = number > 0 and messages[number - 1].role == "agent"
         if message.role not in ("agent", "user"):
             yield Problem("warning", f"{place}.role", f"is {message.role!a}, neither agent nor user")
-        elif message.role == before:
-            yield Problem("warning", f"{place}.role", f"is {message.role} twice running")
+        elif answers != (message.role == "user"):
+            yield Problem("warning", f"{place}.role", f"is {message.role} out of turn: agent and user alternate")
         if message.role != "agent":
             continue
         if "POST" not in message.content:

@@ -7,6 +7,7 @@ share of all. `official` is the score; other rule sets are totals beside it, wit
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +159,7 @@ def grade_file(
     first: dict[str, ResultItem] = {}
     for item in results:
         first.setdefault(item.task_id, item)
-    counted = [item.task_id for item in results]
+    counts = Counter(item.task_id for item in results)
     graded = []
     for item in first.values():
         verdicts = {
@@ -171,7 +172,7 @@ def grade_file(
     return GradeReport(
         rules=rules,
         items=tuple(graded),
-        duplicates=tuple(task_id for task_id in first if counted.count(task_id) > 1),
+        duplicates=tuple(task_id for task_id in first if counts[task_id] > 1),
         absent=len(known) - len(present),
         baselines={
             "nop": _baseline(present, ehr, dict.fromkeys(constants, NOP_ANSWER)),

@@ -80,10 +80,9 @@ class Order:
 
     def check(self, base: str, post: Post | None) -> list[Check]:
         """All checks of the order on a post; without one they all fail."""
-        url = post.url if post else MISSING
-        payload = post.payload if post else MISSING
+        url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         wanted = base + self.resource
-        checks = [Check("url", url == wanted, wanted, url if post else show(url))]
+        checks = [Check("url", url == wanted, show(wanted), show(url))]
         checks += [field.check(payload) for field in (_field("resourceType", equal(self.resource)), *self.fields)]
         return [replace(check, name=f"{self.resource} {check.name}") for check in checks]
 

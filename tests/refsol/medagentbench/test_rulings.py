@@ -77,7 +77,7 @@ def test_orders_as_they_are_shown() -> None:
         ("completed", "an answer", "an answer"),
         ("last message", "no POST without a reply", "fine"),
         ("posts", "1 accepted", "1 accepted"),
-        ("Observation url", "http://localhost:8080/fhir/Observation", "http://x/Observation"),
+        ("Observation url", '"http://localhost:8080/fhir/Observation"', '"http://x/Observation"'),
     ]
     assert shown("task3", "[]", spoiled, MadeUpEhr())[1] == (
         "last message",
@@ -87,7 +87,7 @@ def test_orders_as_they_are_shown() -> None:
     coding = '{"system": "http://hl7.org/fhir/observation-category", "code": "vital-signs", "display": "Vital Signs"}'
     assert shown("task3", "[]", [], MadeUpEhr())[2:6] == [
         ("posts", "1 accepted", "0 accepted"),
-        ("Observation url", "http://localhost:8080/fhir/Observation", "nothing"),
+        ("Observation url", '"http://localhost:8080/fhir/Observation"', "nothing"),
         ("Observation resourceType", '"Observation"', "nothing"),
         ("Observation category", f"a list of one with one coding equal to {coding}", "nothing"),
     ]
