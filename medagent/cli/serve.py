@@ -29,6 +29,7 @@ def command(
 
     Example: medagent serve --port 8080
     """
+    import signal
     import sys
 
     from fhir_server.__main__ import serve
@@ -36,6 +37,8 @@ def command(
     from medagent.ehr.store import file_to_serve
     from medagent.errors import UserError
 
+    # An end by SIGTERM, too, unwinds the stack, so that the served copy is removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
             serve(file, host, port, token, insecure, reference_check)

@@ -29,6 +29,6 @@ def built_hospital() -> Path | None:
         raise _NotBuiltError
 
     try:
-        return bundled_file(stop).path.path
+        return bundled_file(stop).path
     except _NotBuiltError:
         return None
