@@ -25,6 +25,7 @@ TEXT_LIMIT: Final = 768
 """Longer texts are cut before they are indexed, as in HAPI's columns."""
 CURRENCIES: Final = "urn:iso:std:iso:4217"
 _CENT: Final = Decimal("0.01")
+_LARGE: Final = Decimal(10) ** 17  # HAPI's column has 17 digits before the point
 _TEXTS: Final = frozenset(("string", "markdown", "code", "id", "uri", "url", "canonical", "oid", "uuid"))
 _HUMAN_NAME: Final = ("family", "given", "text", "prefix", "suffix")
 _ADDRESS: Final = ("line", "city", "district", "state", "country", "postalCode", "text")
@@ -154,7 +155,8 @@ def _range(rows: IndexRows, name: str, value: Json) -> None:
 
 def _number(rows: IndexRows, name: str, value: Json) -> None:
     if value is not None:
-        rows.numbers.append((name, float(Decimal(value).quantize(_CENT, ROUND_HALF_UP))))
+        exact = Decimal(value)
+        rows.numbers.append((name, float(exact.quantize(_CENT, ROUND_HALF_UP) if abs(exact) < _LARGE else exact)))
 
 
 def _number_of_quantity(rows: IndexRows, name: str, value: Json) -> None:

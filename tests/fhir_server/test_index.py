@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import Any
 
 import pytest
@@ -138,6 +139,14 @@ def test_numbers_are_rounded_to_two_places() -> None:
         "prediction": [{"probabilityDecimal": Number("0.015")}, {"probabilityDecimal": 7}],
     }
     assert rows("numbers", "probability", assessment) == [(0.02,), (7.0,)]
+
+
+def test_enormous_amounts_are_indexed() -> None:
+    huge = Number("9" * 400 + ".5")
+    prediction = {"probabilityDecimal": huge}
+    assert rows("numbers", "probability", {"resourceType": "RiskAssessment", "prediction": [prediction]}) == [(inf,)]
+    observation = {"resourceType": "Observation", "valueQuantity": {"value": huge}}
+    assert rows("quantities", "value-quantity", observation) == [(inf, "", "")]
 
 
 def test_uris_and_coordinates() -> None:
