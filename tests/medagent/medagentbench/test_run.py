@@ -8,30 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.command import Ran, medagent
+from tests.command import medagent
 from tests.loopback import ModelServer, status
 from tests.medagent.medagentbench.oracle import asked, text_reply, tool_reply
+from tests.medagent.medagentbench.runs import episodes, results, run, settled
 from tests.shared_data import SHARED, need
 
 REAL = SHARED / "medagentbench" / "results_v2_r2_20251127_000553.json"
-
-
-def run(folder: Path, *args: object) -> Ran:
-    return medagent("run", "--results-dir", folder, "--quiet", *args)
-
-
-def results(folder: Path, run_name: str) -> dict[str, Any]:
-    return json.loads((folder / run_name / "results.json").read_text())
-
-
-def episodes(path: Path) -> dict[str, dict[str, Any]]:
-    return {row["task_id"]: row for row in map(json.loads, (path / "episodes.jsonl").read_text().splitlines())}
-
-
-def settled(document: dict[str, Any]) -> dict[str, Any]:
-    """A results document without its timestamps."""
-    items = [{**item, "timestamp": ""} for item in document["results"]]
-    return {**document, "timestamp": "", "results": items}
 
 
 def test_the_reference_agent_solves_everything(tmp_path: Path) -> None:
