@@ -82,7 +82,7 @@ class SimpleqaConfig(BaseModel):
             "api": self.model.api,
             "temperature": self.model.temperature,
             "max-tokens": self.model.max_tokens,
-            "questions-digest": _digest([[item.id, item.question] for item in items]),
+            "questions-digest": _digest(sorted([item.id, item.question] for item in items)),
             "model-prompt-digest": _digest({name: template.text for name, template in prompt.templates.items()}),
         }
 

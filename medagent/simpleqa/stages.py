@@ -14,11 +14,13 @@ from medagent.run.engine import Limits, run_units
 from medagent.run.journal import Journal
 from medagent.run.local import LocalExecutor
 from medagent.run.progress import Progress, dollars
-from medagent.run.rows import Spent
+from medagent.run.rows import Row, Spent
 from medagent.simpleqa.calls import Call, CallJob, CallRow
 from medagent.simpleqa.config import Effort
 from medagent.simpleqa.folder import RunFiles
 from medagent.simpleqa.judging import Judging, owed_calls
+from refsol.simpleqa.score import label_of
+from refsol.simpleqa.verdict import CORRECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +64,16 @@ class Stages:
 
     def ask(self, model: ModelSettings, calls: Sequence[Call]) -> None:
         """Make the calls that the journal of answers does not hold."""
-        self._run("Asking", [model], calls, self.answers, self.judgements.spent)
+        progress = Progress(quiet=self._effort.quiet)
+        self._run([model], calls, self.answers, self.judgements.spent, progress)
 
     def judge(self, judging: Judging) -> None:
         """Have every answer of the run judged that the judging covers; nothing after a limit was reached."""
         if self.stopped:
             return
         calls = list(owed_calls(self._files.questions(), self._files.answers(), judging, self._files.verdicts()))
-        self._run("Judging", judging.judges, calls, self.judgements, self.answers.spent)
+        progress = Progress(quiet=self._effort.quiet, right=_is_correct)
+        self._run(judging.judges, calls, self.judgements, self.answers.spent, progress)
 
     def spending(self) -> Iterator[str]:
         """What each model and each judge has spent, a line each."""
@@ -81,25 +85,25 @@ class Stages:
                 )
 
     def failures(self) -> Iterator[str]:
-        """What failed for reasons that are no answer, a line each."""
+        """What failed for reasons that are no answer, a line each; what earlier judges left undone is not owed."""
+        owed = set(self.owed)
         for role, journal in (("answer", self.answers), ("judgement", self.judgements)):
             for row in journal.rows():
-                if row.reply is None:
+                if row.reply is None and (row.unit in owed or not row.owed):
                     yield f"{role} {row.unit}: {row.status}: {row.error or ''}"
 
     def _run(
         self,
-        title: str,
         models: Sequence[ModelSettings],
         calls: Sequence[Call],
         journal: Journal[CallRow],
         other: Spent,
+        progress: Progress,
     ) -> None:
         if not self._effort.quiet:
-            print(f"{title}: {', '.join(model.name for model in models)}", file=sys.stderr)
+            print(f"Calling {', '.join(model.name for model in models)}", file=sys.stderr)
         job = CallJob(tuple(models), self._effort.concurrency)
         limits = _RunLimits(self._effort.max_cost, self._effort.max_tokens_total, other)
-        progress = Progress(quiet=self._effort.quiet)
         executor = LocalExecutor(self._effort.concurrency)
         try:
             summary = asyncio.run(run_units(job, calls, journal, executor, progress, limits))
@@ -110,6 +114,12 @@ class Stages:
             raise
         self.stopped = summary.stopped
         self.owed += summary.owed
+
+
+def _is_correct(row: Row) -> bool | None:
+    if not isinstance(row, CallRow) or row.reply is None:
+        return None
+    return label_of(row.reply, "robust") == CORRECT
 
 
 def _by_model(rows: Iterable[CallRow]) -> dict[str, Spent]:

@@ -18,6 +18,8 @@ from refsol.errors import InputError
 Variant = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
+_NEWLINE = re.compile(r"\r\n?|\n")
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -120,7 +122,7 @@ def csv_rows(text: str, path: Path, columns: Sequence[str]) -> Iterator[tuple[in
         if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
             raise InputError(f"{path}: line 1: no column `{'` and no column `'.join(missing)}`")
         for row in reader:
-            yield reader.line_num - sum(str(value).count("\n") for value in row.values()), row
+            yield reader.line_num - sum(len(_NEWLINE.findall(str(value))) for value in row.values()), row
     except csv.Error as error:
         raise InputError(f"{path}: line {reader.reader.line_num}: not CSV ({error})") from None
 

@@ -202,6 +202,18 @@ def test_a_corrected_gold_asks_the_judge_anew_where_it_changed(tmp_path: Path) -
         assert total(tmp_path) == {"correct": 4, "incorrect": 1, "not_attempted": 1}
 
 
+def test_questions_in_another_order_are_the_same_run(tmp_path: Path) -> None:
+    rows = bundled_rows()[:6]
+    data = write_items(tmp_path / "data.jsonl", rows)
+    with ModelServer(reply=Oracle()) as server:
+        run(server, tmp_path, data=data)
+        before = results(run_folder(tmp_path))["sections"]
+        write_items(data, rows[::-1])
+        assert run(server, tmp_path, data=data) == 0
+        assert len(server.calls) == 24
+    assert results(run_folder(tmp_path))["sections"] == before
+
+
 def test_another_judge_prompt_asks_anew(tmp_path: Path) -> None:
     prompt = tmp_path / "judge.toml"
     prompt.write_text(
@@ -337,6 +349,14 @@ def test_more_questions_join_a_run(tmp_path: Path) -> None:
         assert calls_by_model(server) == {"m": 7, "j": 7}
     assert [row.language for row in RunFiles(run_folder(tmp_path)).judged_set().rows].count("en") == 5
     assert [section.name for section in score(RunFiles(run_folder(tmp_path)).judged_set().rows)] == ["en", "hu", "all"]
+
+
+def test_progress_says_which_share_was_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ModelServer(reply=Oracle()) as server:
+        run(server, tmp_path, languages=["hu"], effort=Effort())
+    asking, judging = capsys.readouterr().err.split("Calling j\n")
+    assert asking.startswith("Calling m\n40 units\n40/40")
+    assert "40/40 · right 50%" in judging
 
 
 def test_a_long_reply_is_judged_and_read(tmp_path: Path) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from medagent.simpleqa.load import BUNDLED
 from refsol.errors import InputError
@@ -68,6 +73,31 @@ def test_chinese_simpleqa(tmp_path: Path) -> None:
     row = {"id": "a1", "primary_category": "中华文化", "secondary_category": "历史", "question": "谁？", "answer": "无"}
     items = read_items(_write(tmp_path, _lines(row)), "chinese-simpleqa")
     assert items == [Item("a1", 1, "谁？", "无", "中华文化")]
+
+
+_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(_TEXT, _TEXT), min_size=1))
+def test_csv_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]) -> None:
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([("problem", "answer"), *rows])
+    items = read_items(_write(tmp_path_factory.mktemp("csv"), out.getvalue(), "data.csv"), "simpleqa")
+    assert [(item.question, item.answer) for item in items] == rows
+    lines = re.split(r"\r\n?|\n", out.getvalue())
+    assert all(lines[item.line - 1].startswith(('"', item.question[0])) for item in items)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(_TEXT, _TEXT, st.text(st.characters(codec="utf-8"))), min_size=1))
+def test_json_lines_are_read_as_they_were_written(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]
+) -> None:
+    text = _lines(*({"question": q, "answer": a, "hu_specific_dim": d} for q, a, d in rows))
+    items = read_items(_write(tmp_path_factory.mktemp("json"), text))
+    assert [(item.question, item.answer, item.group) for item in items] == [(q, a, d.strip()) for q, a, d in rows]
+    assert [item.line for item in items] == list(range(1, len(rows) + 1))
 
 
 def test_every_row_without_question_or_answer_is_named(tmp_path: Path) -> None:
