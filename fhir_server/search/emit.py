@@ -136,16 +136,21 @@ def _timing(rows: IndexRows, name: str, value: Json) -> None:
     _add_span(rows, name, timing_span(value))
 
 
+def _float(amount: Json) -> float:
+    # By way of the text: an integer too large for a float would be an error, its digits are just infinite.
+    return float(str(amount))
+
+
 def _quantity(rows: IndexRows, name: str, value: Json) -> None:
     amount = value.get("value")
     if amount is not None:
-        rows.quantities.append((name, float(amount), value.get("system", ""), value.get("code", "")))
+        rows.quantities.append((name, _float(amount), value.get("system", ""), value.get("code", "")))
 
 
 def _money(rows: IndexRows, name: str, value: Json) -> None:
     amount = value.get("value")
     if amount is not None:
-        rows.quantities.append((name, float(amount), CURRENCIES, value.get("currency", "")))
+        rows.quantities.append((name, _float(amount), CURRENCIES, value.get("currency", "")))
 
 
 def _range(rows: IndexRows, name: str, value: Json) -> None:
@@ -176,7 +181,7 @@ def _uri(rows: IndexRows, name: str, value: Json) -> None:
 def _coords(rows: IndexRows, name: str, value: Json) -> None:
     latitude, longitude = value.get("latitude"), value.get("longitude")
     if latitude is not None and longitude is not None:
-        rows.coords.append((name, float(latitude), float(longitude)))
+        rows.coords.append((name, _float(latitude), _float(longitude)))
 
 
 def _reference_emitter(name: str, chain: Chain) -> Emit | None:

@@ -141,8 +141,8 @@ def test_numbers_are_rounded_to_two_places() -> None:
     assert rows("numbers", "probability", assessment) == [(0.02,), (7.0,)]
 
 
-def test_enormous_amounts_are_indexed() -> None:
-    huge = Number("9" * 400 + ".5")
+@pytest.mark.parametrize("huge", [Number("9" * 400 + ".5"), 10**400])
+def test_enormous_amounts_are_indexed(huge: Number | int) -> None:
     prediction = {"probabilityDecimal": huge}
     assert rows("numbers", "probability", {"resourceType": "RiskAssessment", "prediction": [prediction]}) == [(inf,)]
     observation = {"resourceType": "Observation", "valueQuantity": {"value": huge}}
