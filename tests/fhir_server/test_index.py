@@ -42,7 +42,7 @@ def test_every_type_an_element_names_is_known() -> None:
 
 
 def test_every_expression_finds_elements() -> None:
-    """Each alternative of a union compiles, but for those that name an element R4 has not."""
+    """Only what is answered in another way leads to no element: inline resources and `deceased`."""
     without = {
         f"{kind}.{name}"
         for kind in resource_types()
