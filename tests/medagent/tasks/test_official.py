@@ -112,3 +112,28 @@ def test_what_could_not_be_found_is_said() -> None:
 def test_a_source_that_is_no_python_is_said() -> None:
     with pytest.raises(UserError, match=r"x\.py: is no Python source"):
         read_texts("def (", Path("x.py"))
+
+
+def test_the_first_message_is_the_published_runners_to_the_byte(checkout: Path) -> None:
+    """The prompt's frame is taken from a recorded message; functions, context and question come from the files."""
+    lines = need(SHARED / "medagentbench" / "transcripts.jsonl").read_text(encoding="utf-8").splitlines()
+    episodes = [json.loads(line) for line in lines]
+    official = SHARED / "medagentbench" / "official"
+    tasks = {task["id"]: task for task in json.loads((official / "test_data_v2.json").read_text(encoding="utf-8"))}
+    shown = next(episode for episode in episodes if tasks[episode["task_id"]]["context"])
+    task = tasks[shown["task_id"]]
+    frame = (
+        shown["messages"][0]["content"].replace(task["instruction"], "{question}").replace(task["context"], "{context}")
+    )
+    head, _, rest = frame.partition("http://localhost:8080/fhir/")
+    between, _, tail = rest.partition("[{")
+    prompt = head + "{api_base}" + between + "{functions}" + tail[tail.rindex("}]") + 2 :]
+    start, end = RUNNER.index('WORDS = """'), RUNNER.index('"""\nassert')
+    source = RUNNER[:start] + f'WORDS = """{prompt}' + RUNNER[end:]
+    (checkout / SOURCE).write_text(source, encoding="utf-8")
+    folder = import_official(checkout)
+    protocol = load_protocol("text", file=folder / "protocol.toml", functions=folder / "functions.json")
+    for episode in episodes:
+        task = tasks[episode["task_id"]]
+        message = protocol.first_message("http://localhost:8080/fhir/", task["context"], task["instruction"])
+        assert message == episode["messages"][0]["content"]
