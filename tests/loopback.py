@@ -68,7 +68,7 @@ class Fault:
     """Spread the answer's bytes over so long."""
 
 
-def status(code: int, *, retry_after: str | float | None = None, message: str = "injected", **error: Any) -> Fault:
+def status(code: int, /, *, retry_after: str | float | None = None, message: str = "injected", **error: Any) -> Fault:
     """An error answer in OpenAI's form; `error` adds fields such as `code` and `param`."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return Fault(status=code, headers=headers, body=json.dumps({"error": {"message": message, **error}}).encode())

@@ -1,0 +1,213 @@
+"""Waits, the limiter, prices and the scripted double."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medagent.errors import ModelError, UserError
+from medagent.models import open_model
+from medagent.models.base import Completion, Message, Usage
+from medagent.models.limiter import AdaptiveLimiter, Slot
+from medagent.models.prices import find_price
+from medagent.models.retry import EndpointFailure, RetryPolicy, retry_after
+from medagent.models.scripted import ScriptedModel
+from medagent.models.settings import ModelSettings
+
+USER = Message("user", "a question")
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after-ms": "soon", "retry-after": "2"}, 2),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=100)
+    seconds = retry_after({"retry-after": format_datetime(moment, usegmt=True)})
+    assert seconds is not None
+    assert 90 < seconds <= 100
+
+
+@given(st.text())
+def test_any_retry_after_can_be_read(value: str) -> None:
+    seconds = retry_after({"retry-after": value})
+    assert seconds is None or seconds >= 0
+
+
+def test_waits_double_up_to_a_minute_unless_the_server_says() -> None:
+    policy = RetryPolicy(retries=10, seconds=600)
+    plain, told = EndpointFailure("x"), EndpointFailure("x", retry_after=7)
+    assert 0.25 <= policy.wait(1, plain) <= 0.5
+    assert 2 <= policy.wait(4, plain) <= 4
+    assert 30 <= policy.wait(20, plain) <= 60
+    assert 7 <= policy.wait(1, told) < 8
+
+
+def test_the_limiter_is_fair_and_bounded() -> None:
+    async def run() -> tuple[int, list[int]]:
+        limiter, order, most = AdaptiveLimiter(3), list[int](), 0
+
+        async def one(n: int) -> None:
+            nonlocal most
+            async with limiter.slot():
+                order.append(n)
+                most = max(most, limiter.stats.in_flight)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(*(one(n) for n in range(20)))
+        return most, order
+
+    assert asyncio.run(run()) == (3, list(range(20)))
+
+
+async def _throttled(slot: Slot) -> None:
+    async with slot:
+        await asyncio.sleep(0)  # the others of a burst are let in before the first answer
+        slot.throttled()
+        raise EndpointFailure("429")
+
+
+def test_the_limiter_halves_once_for_what_was_under_way_and_never_below_one() -> None:
+    async def run() -> list[int]:
+        limiter, limits = AdaptiveLimiter(5), list[int]()
+        await asyncio.gather(*(_throttled(limiter.slot()) for _ in range(3)), return_exceptions=True)
+        limits.append(limiter.stats.limit)
+        for _ in range(2):
+            with pytest.raises(EndpointFailure):
+                await _throttled(limiter.slot())
+            limits.append(limiter.stats.limit)
+        for _ in range(1 + 2 + 3 + 4):
+            async with limiter.slot():
+                pass
+            limits.append(limiter.stats.limit)
+        return limits
+
+    assert asyncio.run(run()) == [2, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5]
+
+
+def test_the_users_prices_go_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    published = find_price("gpt-4o-mini")
+    assert published is not None
+    table = tmp_path / "prices.toml"
+    table.write_text('[models]\n"gpt-4o-mini" = { input = 1, output = 2 }\nlocal = { input = 0, output = 0 }\n')
+    monkeypatch.setenv("MEDAGENT_PRICES", str(table))
+    own, local = find_price("gpt-4o-mini"), find_price("local")
+    assert own is not None
+    assert local is not None
+    assert own.cost(Usage(prompt=1_000_000, completion=1_000_000, cached=500_000)) == 3
+    assert local.cost(Usage(5, 5)) == 0
+    assert find_price("gpt-4o") is not None
+
+
+def test_prices_in_the_config_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "prices.toml").write_text("[models.mine]\ninput = 4\noutput = 8\n")
+    price = find_price("mine")
+    assert price is not None
+    assert price.cost(Usage(250_000, 125_000)) == 2
+
+
+@pytest.mark.parametrize("name", ["a-local-model", "gpt-4o-mini-audio-preview", "llama-2024-01-01"])
+def test_an_unknown_price_is_none(name: str) -> None:
+    assert find_price(name) is None
+
+
+def test_a_dated_snapshot_costs_what_its_model_does() -> None:
+    assert find_price("gpt-4o-mini-2024-07-18") == find_price("gpt-4o-mini") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[models", "not TOML"),
+        (b"\xff", "not TOML in UTF-8"),
+        (b"[models.x]\ninput = 1", "models.x.output"),
+        (b"[models.x]\ninput = -1\noutput = 1", "models.x.input"),
+        (b"[models.x]\ninput = nan\noutput = 1", "models.x.input"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_price_table_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: bytes | None, said: str
+) -> None:
+    table = tmp_path / "p.toml"
+    if text is not None:
+        table.write_bytes(text)
+    monkeypatch.setenv("MEDAGENT_PRICES", str(table))
+    with pytest.raises(UserError, match=said):
+        find_price("x")
+
+
+def _reply(model: ScriptedModel, *said: str, session: str = "") -> Completion:
+    talk = [USER]
+    for text in said:
+        talk += [Message("assistant", text), USER]
+    return asyncio.run(model.complete(talk, session=session))
+
+
+def test_a_script_answers_by_the_length_of_the_conversation() -> None:
+    model = ScriptedModel(["GET x", "FINISH([1])"])
+    assert _reply(model).text == "GET x"
+    assert _reply(model, "GET x").text == "FINISH([1])"
+    assert _reply(model).text == "GET x"
+    assert _reply(model).usage.total > 0
+    with pytest.raises(ModelError, match="2 replies"):
+        _reply(model, "GET x", "FINISH([1])")
+
+
+def test_a_script_a_session_or_a_function() -> None:
+    by_session = ScriptedModel({"task1_1": ["one"], "*": ["other"]})
+    assert _reply(by_session, session="task1_1").text == "one"
+    assert _reply(by_session, session="task9_9").text == "other"
+    whole = Completion("x", reasoning="why")
+    assert _reply(ScriptedModel(lambda messages, session: whole)) is whole
+
+
+def test_a_script_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "clerk.json"
+    path.write_text(json.dumps({"*": ["FINISH([])"]}))
+    model = open_model(ModelSettings(name=f"scripted:{path}"))
+    assert isinstance(model, ScriptedModel)
+    assert _reply(model).text == "FINISH([])"
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a": "b"}', "nothing", "7", "[" * 100_000])
+def test_a_script_that_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "clerk.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=r"clerk\.json: "):
+        ScriptedModel.from_file(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        ScriptedModel.from_file(tmp_path / "none.json")
+
+
+def test_importing_the_package_loads_no_http_library() -> None:
+    code = (
+        "import sys, medagent.models, medagent.models.base; print({'openai', 'httpx', 'pydantic'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

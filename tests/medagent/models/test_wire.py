@@ -1,0 +1,264 @@
+"""What goes over the wire and how replies are read, with the HTTP layer mocked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Any
+
+import httpx
+import openai
+import pytest
+import respx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medagent.errors import ModelError, StopRunError
+from medagent.models.base import Completion, Message, Tool, ToolCall, Usage
+from medagent.models.dialects import ChatDialect, ResponsesDialect
+from medagent.models.openai import OpenAIModel
+from medagent.models.retry import EndpointFailure
+from tests.conftest import NetworkRefusedError
+from tests.medagent.models.asking import QUESTION, ask, settings, with_model
+
+BASE = "https://models.example/v1"
+SEARCH = Tool("search", "Search patients.", {"type": "object", "properties": {"name": {"type": "string"}}})
+TOOL_TALK = (
+    Message("system", "You are a clerk."),
+    Message("user", "Find Ann."),
+    Message("assistant", "", tool_calls=(ToolCall("c1", "search", '{"name": "Ann"}'),)),
+    Message("tool", "found", tool_call_id="c1"),
+)
+
+
+def chat(message: Any, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": "stop"}], **more}
+
+
+def refused(message: str, **error: Any) -> httpx.Response:
+    return httpx.Response(400, json={"error": {"message": message, **error}})
+
+
+def sent(route: respx.Route) -> list[dict[str, Any]]:
+    return [json.loads(call.request.content) for call in route.calls]
+
+
+@pytest.fixture
+def chat_route(respx_mock: respx.MockRouter) -> respx.Route:
+    return respx_mock.post(f"{BASE}/chat/completions")
+
+
+def test_a_client_without_the_injection_meets_a_real_socket(respx_mock: respx.MockRouter) -> None:
+    """The mock of these tests works because the model injects its client: the package's own is not mocked."""
+    route = respx_mock.post(f"{BASE}/chat/completions").respond(json=chat({"content": "x"}))
+
+    async def forget() -> None:
+        async with openai.AsyncOpenAI(base_url=BASE, api_key="k", max_retries=0) as client:
+            await client.post("/chat/completions", body={}, cast_to=object)
+
+    with pytest.raises((NetworkRefusedError, openai.APIConnectionError)):
+        asyncio.run(forget())
+    assert not route.called
+    assert ask(settings(BASE)).text == "x"
+
+
+def test_chat_completions(chat_route: respx.Route) -> None:
+    usage = {
+        "prompt_tokens": 100,
+        "completion_tokens": 50,
+        "prompt_tokens_details": {"cached_tokens": 40},
+        "completion_tokens_details": {"reasoning_tokens": 30},
+    }
+    chat_route.respond(json=chat({"content": "FINISH([60])"}, usage=usage))
+    completion = ask(settings(BASE, name="gpt-4o-mini"), seed=7)
+    assert completion.text == "FINISH([60])"
+    assert completion.usage == Usage(100, 50, 40, 30)
+    assert completion.cost == pytest.approx((60 * 0.15 + 40 * 0.075 + 50 * 0.60) / 1e6)
+    assert completion.finish_reason == "stop"
+    assert sent(chat_route) == [
+        {
+            "model": "gpt-4o-mini",
+            "messages": [{"role": "user", "content": "How old is S1?"}],
+            "temperature": 0.0,
+            "max_tokens": 2048,
+            "seed": 7,
+        }
+    ]
+
+
+def test_chat_tools(chat_route: respx.Route) -> None:
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "search", "arguments": '{"name": '}},
+        {"type": "function", "function": {"name": "search", "arguments": {"name": "Ann"}}},
+        "no call",
+    ]
+    chat_route.respond(json=chat({"content": None, "tool_calls": calls}))
+    completion = ask(settings(BASE), TOOL_TALK, tools=[SEARCH])
+    assert completion.text == ""
+    assert completion.tool_calls == (
+        ToolCall("a", "search", '{"name": '),
+        ToolCall("call_2", "search", '{"name": "Ann"}'),
+    )
+    (body,) = sent(chat_route)
+    assert body["tools"][0]["function"]["name"] == "search"
+    assert body["messages"][2]["tool_calls"][0]["function"] == {"name": "search", "arguments": '{"name": "Ann"}'}
+    assert body["messages"][3] == {"role": "tool", "content": "found", "tool_call_id": "c1"}
+
+
+def test_responses(respx_mock: respx.MockRouter) -> None:
+    output = [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "She was born in 1963."}]},
+        {"type": "message", "content": [{"type": "output_text", "text": "Looking."}]},
+        {"type": "function_call", "call_id": "c2", "name": "search", "arguments": "{}"},
+    ]
+    usage = {"input_tokens": 9, "output_tokens": 5, "output_tokens_details": {"reasoning_tokens": 4}}
+    route = respx_mock.post(f"{BASE}/responses").respond(json={"output": output, "usage": usage})
+    completion = ask(settings(BASE, api="responses"), TOOL_TALK, tools=[SEARCH], seed=1)
+    assert completion.text == "Looking."
+    assert completion.reasoning == "She was born in 1963."
+    assert completion.tool_calls == (ToolCall("c2", "search", "{}"),)
+    assert completion.usage == Usage(9, 5, 0, 4)
+    (body,) = sent(route)
+    assert body["max_output_tokens"] == 2048
+    assert body["store"] is False
+    assert "seed" not in body
+    assert body["tools"][0]["name"] == "search"
+    assert body["input"][2:] == [
+        {"type": "function_call", "call_id": "c1", "name": "search", "arguments": '{"name": "Ann"}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "found"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "reasoning"),
+    [
+        ({"content": "a", "reasoning_content": "why"}, "a", "why"),
+        ({"content": "a", "reasoning": "why"}, "a", "why"),
+        ({"content": [{"type": "thinking", "thinking": [{"text": "why"}]}, {"text": "a"}]}, "a", "why"),
+        ({"content": "<think>why</think>a"}, "<think>why</think>a", None),
+        ({"content": None}, "", None),
+        ({}, "", None),
+        ({"content": ""}, "", None),
+        ({"content": 5}, "5", None),
+        ({"content": {"answer": [1]}}, '{"answer": [1]}', None),
+        ({"content": [{"type": "text", "text": "a"}, "b", None, {"type": "image", "url": "u"}]}, None, None),
+        ({"content": None, "refusal": "I cannot."}, "I cannot.", None),
+        ({"content": "x" * 5_000_000}, "x" * 5_000_000, None),
+        ({"content": "low \ud83d surrogate"}, "low \ufffd surrogate", None),
+        ({"content": "\U0001f600"}, "\U0001f600", None),
+    ],
+)
+def test_what_a_message_may_hold(
+    chat_route: respx.Route, message: dict[str, Any], text: str | None, reasoning: str | None
+) -> None:
+    chat_route.respond(content=json.dumps(chat(message)), headers={"content-type": "application/json"})
+    completion = ask(settings(BASE))
+    assert completion.text == ('ab{"type": "image", "url": "u"}' if text is None else text)
+    assert completion.reasoning == reasoning
+
+
+def test_usage_that_makes_no_sense_is_no_usage(chat_route: respx.Route) -> None:
+    chat_route.respond(json=chat({"content": "a"}, usage={"prompt_tokens": "many", "completion_tokens": -3}))
+    assert ask(settings(BASE)).usage == Usage()
+
+
+def test_json_under_another_content_type_is_read(chat_route: respx.Route) -> None:
+    chat_route.respond(content=json.dumps(chat({"content": "a"})), headers={"content-type": "text/plain"})
+    assert ask(settings(BASE)).text == "a"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=10,
+)
+FIELDS = st.sampled_from(
+    ["content", "tool_calls", "reasoning", "reasoning_content", "refusal", "type", "summary", "function", "arguments"]
+)
+
+
+@given(message=st.dictionaries(FIELDS, JSON), usage=JSON, finish=JSON)
+def test_any_message_is_a_completion_or_an_endpoint_failure(message: Any, usage: Any, finish: Any) -> None:
+    replies = [
+        (ChatDialect(), {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}),
+        (ResponsesDialect(), {"output": [message | {"type": "message"}, message], "usage": usage}),
+    ]
+    for dialect, reply in replies:
+        completion = dialect.read(reply)
+        completion.text.encode()
+        assert completion.usage.total >= 0
+
+
+@given(reply=st.dictionaries(st.sampled_from(["choices", "output", "usage", "error"]), JSON))
+def test_any_reply_is_a_completion_or_an_endpoint_failure(reply: dict[str, Any]) -> None:
+    for dialect in (ChatDialect(), ResponsesDialect()):
+        with contextlib.suppress(EndpointFailure):
+            assert isinstance(dialect.read(reply), Completion)
+
+
+REFUSALS = [
+    (
+        refused("Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."),
+        "max_tokens",
+        "max_completion_tokens",
+    ),
+    (
+        refused("Unsupported value: 'temperature' does not support 0 with this model.", param="temperature"),
+        "temperature",
+        "refuses temperature",
+    ),
+    (refused("Unrecognized request argument supplied: seed"), "seed", "refuses seed"),
+]
+
+
+@pytest.mark.parametrize(("answer", "field", "note"), REFUSALS, ids=["max_tokens", "temperature", "seed"])
+def test_a_field_that_the_model_refuses_is_sent_once(
+    chat_route: respx.Route, answer: httpx.Response, field: str, note: str
+) -> None:
+    def endpoint(request: httpx.Request) -> httpx.Response:
+        return answer if field in json.loads(request.content) else httpx.Response(200, json=chat({"content": "a"}))
+
+    async def use(model: OpenAIModel) -> list[str]:
+        return [(await model.complete(QUESTION, seed=1)).text for _ in range(3)]
+
+    chat_route.mock(side_effect=endpoint)
+    texts, model = with_model(settings(BASE), use)
+    assert texts == ["a"] * 3
+    assert [field in body for body in sent(chat_route)] == [True, False, False, False]
+    assert model.stats.retries == 0
+    assert len(model.stats.notes) == 1
+    assert note in model.stats.notes[0]
+    if field == "max_tokens":
+        assert sent(chat_route)[1]["max_completion_tokens"] == 2048
+
+
+def test_a_value_out_of_range_is_not_mended_silently(chat_route: respx.Route) -> None:
+    chat_route.mock(return_value=refused("Invalid 'temperature': decimal above maximum value."))
+    with pytest.raises(ModelError, match="above maximum"):
+        ask(settings(BASE, temperature=5))
+    assert chat_route.call_count == 1
+
+
+def test_extra_fields_are_sent_as_they_are(chat_route: respx.Route) -> None:
+    chat_route.respond(json=chat({"content": "a"}))
+    ask(settings(BASE, temperature=None, max_tokens=None, extra={"reasoning_effort": "low"}))
+    assert sent(chat_route)[0] == {
+        "model": "any-model",
+        "messages": [{"role": "user", "content": "How old is S1?"}],
+        "reasoning_effort": "low",
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"object": "error", "message": "vLLM says so"}, "vLLM says so"),
+        ({"error": "Ollama says so"}, "Ollama says so"),
+        ({"detail": "FastAPI says so"}, "FastAPI says so"),
+    ],
+)
+def test_the_providers_words_whatever_their_form(chat_route: respx.Route, body: dict[str, str], words: str) -> None:
+    chat_route.respond(404, json=body)
+    with pytest.raises(StopRunError, match=words):
+        ask(settings(BASE))
