@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhir_server import Request, Server
@@ -59,6 +59,7 @@ def test_a_timing_runs_from_its_first_date_to_its_last() -> None:
     assert timing_span({"code": {"text": "BID"}}) is None
 
 
+@settings(deadline=None, max_examples=100)
 @given(st.datetimes(min_value=datetime(2, 1, 1), timezones=st.just(UTC)))
 def test_every_instant_lies_in_its_day(moment: datetime) -> None:
     day = span(moment.date().isoformat())

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhir_server import definitions
@@ -184,6 +184,7 @@ def test_tags_and_profiles_are_indexed() -> None:
     assert rows("uris", "_profile", patient) == [("urn:p",)]
 
 
+@settings(deadline=None, max_examples=100)
 @given(st.text())
 def test_folding_ignores_case_and_accents(text: str) -> None:
     assert fold(fold(text)) == fold(text)
