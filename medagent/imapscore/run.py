@@ -47,8 +47,8 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
         config.settings(prompts),
         places=config.places(),
         overwrite=config.overwrite,
-    ):
-        journal = Journal(config.folder / "episodes.jsonl", ItemRow)
+    ) as folder:
+        journal = Journal(folder.journal_path, ItemRow)
         try:
             summary = _extract(config, job, [ItemUnit(item) for item in items], journal, quiet=quiet)
             if summary.stopped:

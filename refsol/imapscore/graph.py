@@ -8,7 +8,6 @@ mellitus" are 95.8 % alike. A name may belong to several entities; values are re
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -170,7 +169,7 @@ _NEGATING_PREFIXES = ("a", "an", "un", "in", "im", "ir", "dis", "non")
 def differ(one: str, other: str) -> bool:
     """Whether two normal texts, however alike, differ in a number, a designator, a negation or hyper-/hypo-."""
     for pattern in (_DESIGNATORS, _NEGATIONS, _DIRECTIONS):
-        if Counter(pattern.findall(one)) != Counter(pattern.findall(other)):
+        if pattern.findall(one) != pattern.findall(other):
             return True
     words, others = set(one.split()), set(other.split())
     return _negates(words - others, others) or _negates(others - words, words)

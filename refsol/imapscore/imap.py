@@ -142,8 +142,8 @@ class _Reader:
 
     def read(self, line: int, component: str, rest: str, separators: str) -> None:
         self.line = line
-        if component == "inform" and normal(rest) in _NONE_WORDS:
-            self.said_none = True
+        if normal(rest) in _NONE_WORDS:
+            self.said_none |= component == "inform"
             return
         if component == "query":
             term, value = self._query(rest, separators)
@@ -152,12 +152,14 @@ class _Reader:
         else:
             term, value = self._inform(rest, separators)
         pair = Pair(term, value)
-        absent = pair.key[0] in _NO_VALUE if component == "query" else pair.key[1] in _NO_VALUE
-        if absent or not pair.key[0]:
-            self.said_none |= component == "inform" and pair.key[1] in _NONE_WORDS
-            self._warn(f"{component} line without a {'term' if not pair.key[0] else 'value'}: {rest!r}")
-        else:
+        if not pair.key[0]:
+            self._warn(f"a line without a term: {rest!r}")
+        elif pair.key[0 if component == "query" else 1] not in _NO_VALUE:
             self.pairs[component].append(pair)
+        elif pair.key[1] in _NONE_WORDS:
+            self.said_none |= component == "inform"
+        else:
+            self._warn(f"a line without a value: {rest!r}")
 
     def parsed(self) -> Parsed:
         imap = Imap(

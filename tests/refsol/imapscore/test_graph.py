@@ -146,6 +146,7 @@ def test_the_threshold_decides_what_is_alike() -> None:
     [
         ("stage 2", "stage 3"),
         ("stage ii", "stage iii"),
+        ("stage 2 grade 3", "stage 3 grade 2"),
         ("hepatitis b", "hepatitis c"),
         ("fever", "no fever"),
         ("small cell", "non-small cell"),

@@ -143,6 +143,8 @@ def test_inform_none() -> None:
     assert parse("Inform-None\nInform-diagnosis-flu").imap == Imap(inform=(Pair("diagnosis", "flu"),))
     assert serialise(Imap(explicit_none=True)) == "Inform-None"
     assert not parse("").imap.explicit_none
+    assert parse("Inform-diagnosis-None\nInform-treatment-无", ["diagnosis", "treatment"]) == parse("Inform-None")
+    assert parse("Query-None\nConstraint-None") == parse("")
 
 
 def test_values_are_compared_normalised_and_merged() -> None:
