@@ -1,8 +1,8 @@
 """An HTTP transport for many requests at once: each request in flight has a connection, and a pool, to itself.
 
 httpcore's pool looks at every connection it holds whenever a request begins or ends, a system call for each idle one:
-at 64 connections that took 10 ms of CPU a request, at 500 over 20. Pools of one connection, handed out last in first
-out, take 1.5 ms at any number.
+12 ms of CPU a call at 64 connections, 12 to 23 at 500 (two cores, loopback). Pools of one connection, handed out last
+in first out, took 1 to 2 ms at both.
 """
 
 from __future__ import annotations
