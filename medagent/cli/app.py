@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-import click
 import typer
 
 from medagent.cli import (
@@ -61,11 +60,12 @@ def main() -> None:
     from refsol.errors import RefsolError
 
     try:
-        sys.exit(app(standalone_mode=False))
-    except click.ClickException as error:
-        error.show()
+        sys.exit(app(_spelled(sys.argv[1:]), standalone_mode=False))
+    except typer.TyperException as error:
+        message = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+        print(f"medagent: {message} (medagent --help lists what there is)", file=sys.stderr)
         sys.exit(1)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         print("medagent: interrupted", file=sys.stderr)
         sys.exit(130)
     except (MedagentError, RefsolError) as error:
@@ -75,3 +75,15 @@ def main() -> None:
         # The reader of a pipe went away (`medagent … | head`): nothing is left to say.
         sys.stderr.close()
         sys.exit(0)
+
+
+def _spelled(words: list[str]) -> list[str]:
+    """The words with `--agent replay FILE` spelled out: the file is the value of the hidden option `--replay`.
+
+    No words at all ask for help.
+    """
+    spelled = list(words) or ["--help"]
+    for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
+        if (option, value) == ("--agent", "replay") and not file.startswith("-"):
+            spelled.insert(place, "--replay")
+    return spelled

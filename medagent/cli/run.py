@@ -5,28 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
-from typer.core import TyperGroup
 
 from medagent.cli import options
 from medagent.cli.run_imapscore import run_imapscore
 from medagent.cli.run_promptcblue import run_promptcblue
 from medagent.cli.run_simpleqa import run_simpleqa
 
-
-class _RunGroup(TyperGroup):
-    """Reads `--agent replay FILE`: the file after `replay` is the value of the hidden option `--replay`."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        spelled = list(args)
-        for place, (option, value, file) in enumerate(zip(args, args[1:], args[2:], strict=False), 2):
-            if (option, value) == ("--agent", "replay") and not file.startswith("-"):
-                spelled.insert(place, "--replay")
-        return super().parse_args(ctx, spelled)
-
-
-app = typer.Typer(cls=_RunGroup)
+app = typer.Typer()
 app.command("promptcblue")(run_promptcblue)
 app.command("simpleqa")(run_simpleqa)
 app.command("imapscore")(run_imapscore)
