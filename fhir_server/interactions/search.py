@@ -17,6 +17,8 @@ from fhir_server.store import Row
 from fhir_server.summary import shaped
 
 MAX_PLANS = 4096
+MAX_RENDERED = 5000
+"""Entries kept as they were rendered, a few megabytes."""
 
 
 def search(exchange: Exchange, kind: str) -> Response:
@@ -118,11 +120,19 @@ def entries_of(
     exchange: Exchange, pids: Sequence[int], includes: Sequence[Include], wanted: Shape
 ) -> list[str]:
     """The entries of a page: matches, then what they include."""
-    rows = exchange.store.rows(pids)
-    entries = [_entry(exchange, row, wanted, "match") for row in rows]
-    if includes:
+    if includes or wanted:
+        rows = exchange.store.rows(pids)
+        entries = [_entry(exchange, row, wanted, "match") for row in rows]
         entries += (_entry(exchange, row, wanted, "include") for row in included(exchange, rows, includes))
-    return entries
+        return entries
+    rendered = exchange.store.rendered
+    new = [pid for pid in pids if pid not in rendered]
+    if new:
+        if len(rendered) > MAX_RENDERED:
+            rendered.clear()
+            new = list(pids)
+        rendered.update((row.pid, _entry(exchange, row, wanted, "match")) for row in exchange.store.rows(new))
+    return [rendered[pid] for pid in pids if pid in rendered]
 
 
 def _entry(exchange: Exchange, row: Row, wanted: Shape, mode: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from fhir_server.errors import FhirError
 from fhir_server.search.conditions import Condition
@@ -25,7 +27,7 @@ def referring(param: int, item: Criterion, parameter: SearchParameter) -> Condit
             targets.append(value)
         else:
             targets += (f"{target}/{value}" for target in _targets(item, parameter))
-    where = f"param = ? AND target IN ({', '.join('?' * len(targets))})"
+    where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({marks(targets)})"
     if len(item.values) == 1:
         return Condition("links", where, (param, *targets), weight=1)
     order = (
@@ -41,7 +43,19 @@ def _targets(item: Criterion, parameter: SearchParameter) -> Sequence[str]:
         return (item.modifier,)
     if item.modifier and item.modifier not in ("missing", "not", "exact", "contains", "text"):
         raise FhirError(400, f'HAPI-1931: Failed to parse resource type qualifier "{item.modifier}" of "{item.name}"')
-    return parameter.targets or resource_types()
+    return pointed_to(parameter)
+
+
+@cache
+def pointed_to(parameter: SearchParameter) -> Sequence[str]:
+    """The types that index rows of a reference parameter name; `patient` has the targets of `subject`, but no others."""
+    only = re.findall(r"resolve\(\) is (\w+)", parameter.expression)
+    return tuple(only) or parameter.targets or resource_types()
+
+
+def marks(values: Sequence[object]) -> str:
+    """As many question marks as there are values."""
+    return ", ".join("?" * len(values))
 
 
 def chained(
@@ -53,7 +67,7 @@ def chained(
     if parameter.kind != "reference":
         raise FhirError(400, f"HAPI-1245: Invalid parameter chain: {item.name}.{item.chain}")
     name = item.chain.partition(".")[0].partition(":")[0]
-    types = _targets(item, parameter) if item.modifier in resource_types() else parameter.targets or resource_types()
+    types = _targets(item, parameter)
     known = [kind for kind in types if name in parameters(kind) or name == "_has"]
     if not known:
         raise FhirError(400, f"HAPI-1245: Invalid parameter chain: {item.name}.{item.chain}")

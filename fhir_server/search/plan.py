@@ -58,8 +58,9 @@ def plan(query: Query, params: Params) -> Plan:
         sql = f"SELECT DISTINCT pid FROM {lead.table} AS lead WHERE {where}"
         return Plan(f"SELECT pid FROM ({sql}) AS found ORDER BY {keys}{tie}", (*lead.args, *filter_args, *key_args))
     if not lead.order and not lead.lead:
-        distinct = "" if lead.table == "resources" else "DISTINCT "
-        sql = f"SELECT {distinct}pid FROM {lead.table} AS lead WHERE {where} ORDER BY pid"
+        # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
+        once = "" if lead.table == "resources" else " GROUP BY pid"
+        sql = f"SELECT pid FROM {lead.table} AS lead WHERE {where}{once} ORDER BY pid"
         return Plan(sql, (*lead.args, *filter_args))
     walk, walk_args = lead.walk()
     filters = " AND ".join(item.filter("lead.pid") for item in rest) or "1"

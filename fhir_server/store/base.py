@@ -11,10 +11,9 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fhir_server.errors import ServerError
 from fhir_server.search.definitions import parameters, resource_types
@@ -24,8 +23,7 @@ MAX_PARAMETERS = 500
 STATEMENTS = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A version of a resource; `text` is None for a deletion, `updated` is in milliseconds since 1970."""
 
     pid: int
@@ -42,7 +40,7 @@ class Row:
 
 
 IndexRows = dict[str, list[tuple[Any, ...]]]
-"""Rows to write, a list for each index table, the columns in their order but without `pid` (see `Store.write`)."""
+"""Rows of the index tables, the columns in their order."""
 
 _ROW = "SELECT pid, type, id, version, updated, text FROM"
 
@@ -55,7 +53,8 @@ class Store:
     def __init__(self, connection: sqlite3.Connection, params: dict[tuple[str, str], int]) -> None:
         self.connection = connection
         self.params = params
-        self.generation = 0
+        self.rendered: dict[int, str] = {}
+        """Entries of Bundles by number, as they were last rendered; emptied by every write."""
         self._depth = 0
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
@@ -118,9 +117,8 @@ class Store:
         except BaseException:
             self.connection.execute(f"ROLLBACK TO {name}")
             raise
-        else:
-            self.generation += 1
         finally:
+            self.rendered.clear()
             self.connection.execute(f"RELEASE {name}")
             self._depth -= 1
             if not self._depth:
@@ -138,13 +136,9 @@ class Store:
             f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
             (row.pid, row.type, row.id, row.version, row.updated, row.text),
         )
-        self.insert_index(row.pid, index)
-
-    def insert_index(self, pid: int, index: IndexRows) -> None:
-        """Writes the index rows of a resource."""
         for table, rows in index.items():
             if rows:
-                self.connection.executemany(_insert(self.prefix, table), [(*row, pid) for row in rows])
+                self.connection.executemany(_insert(self.prefix, table), rows)
 
     def replace(self, old: Row, old_index: IndexRows, new: Row, index: IndexRows) -> None:
         """Makes `new` the current version in place of `old`, which becomes history."""
@@ -160,7 +154,7 @@ class Store:
         self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE pid = ?", (pid,))
         for table, rows in index.items():
             if rows:
-                self.connection.executemany(_delete(self.prefix, table), [(*row, pid) for row in rows])
+                self.connection.executemany(_delete(self.prefix, table), rows)
 
     def count(self) -> dict[str, int]:
         """How many resources of each type there are."""
@@ -216,7 +210,7 @@ class BaseStore(Store):
         self.connection.execute("COMMIT")
 
     def insert_many(self, resources: list[tuple[Any, ...]], tables: IndexRows) -> bool:
-        """Writes new resources with their index rows (`pid` last in each); False, and nothing, if one is there already."""
+        """Writes new resources with their index rows ; False, and nothing, if one is there already."""
         self.connection.execute("SAVEPOINT many")
         try:
             self.connection.executemany("INSERT INTO main.resources VALUES (?, ?, ?, ?, ?, ?)", resources)
@@ -283,20 +277,14 @@ def _all_parameters() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _order(table: str) -> tuple[str, ...]:
-    columns = tuple(name for name in schema.COLUMNS[table] if name != "pid")
-    return (*columns, "pid")
-
-
-@cache
 def _insert(prefix: str, table: str) -> str:
-    columns = _order(table)
-    return f"INSERT OR IGNORE INTO {prefix}{table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    marks = ", ".join("?" * len(schema.COLUMNS[table]))
+    return f"INSERT OR IGNORE INTO {prefix}{table} VALUES ({marks})"
 
 
 @cache
 def _delete(prefix: str, table: str) -> str:
-    return f"DELETE FROM {prefix}{table} WHERE " + " AND ".join(f"{name} IS ?" for name in _order(table))
+    return f"DELETE FROM {prefix}{table} WHERE " + " AND ".join(f"{name} IS ?" for name in schema.COLUMNS[table])
 
 
 def as_lines(texts: Iterable[str]) -> Iterator[str]:

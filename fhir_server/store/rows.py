@@ -8,32 +8,36 @@ from fhir_server.search.params import Params
 from fhir_server.search.rows import IndexRows
 
 Tables = dict[str, list[tuple[Any, ...]]]
-"""Rows by index table, the columns in their order but without `pid`."""
+"""Rows by index table, the columns in their order."""
 
 IN_RESOURCES = ("_id", "_lastUpdated")
 """Parameters that the table of resources answers itself."""
 
 
-def table_rows(resource_type: str, index: IndexRows, params: Params) -> Tables:
-    """The rows of one resource."""
+def table_rows(resource_type: str, index: IndexRows, params: Params, pid: int) -> Tables:
+    """The rows of one resource; tables without rows are left out."""
     numbers = params.of(resource_type)
-    links = {
-        (numbers[name], local(reference)) for name, _, reference in index.references if not reference.startswith("#")
-    }
-    return {
+    tables: Tables = {
         "tokens": [
-            (numbers[name], value, system) for name, system, value in index.tokens if name not in IN_RESOURCES
+            (numbers[name], value, pid, system) for name, system, value in index.tokens if name not in IN_RESOURCES
         ],
-        "strings": [(numbers[row[0]], *row[1:]) for row in index.strings],
-        "dates": [(numbers[row[0]], *row[1:]) for row in index.dates if row[0] not in IN_RESOURCES],
-        "quantities": [(numbers[row[0]], *row[1:]) for row in index.quantities],
-        "numbers": [(numbers[row[0]], *row[1:]) for row in index.numbers],
-        "uris": [(numbers[row[0]], *row[1:]) for row in index.uris],
-        "coords": [(numbers[row[0]], *row[1:]) for row in index.coords],
-        "links": sorted(links),
+        "strings": [(numbers[name], norm, pid, exact) for name, norm, exact in index.strings],
+        "dates": [(numbers[row[0]], pid, *row[1:]) for row in index.dates if row[0] not in IN_RESOURCES],
+        "links": [
+            (numbers[name], local(reference), pid) for name, _, reference in index.references if reference[0] != "#"
+        ],
     }
+    if index.quantities:
+        tables["quantities"] = [(numbers[row[0]], pid, *row[1:]) for row in index.quantities]
+    if index.uris:
+        tables["uris"] = [(numbers[name], value, pid) for name, value in index.uris]
+    if index.numbers:
+        tables["numbers"] = [(numbers[name], pid, value) for name, value in index.numbers]
+    if index.coords:
+        tables["coords"] = [(numbers[row[0]], pid, *row[1:]) for row in index.coords]
+    return tables
 
 
 def local(reference: str) -> str:
     """A reference without the version it may name."""
-    return reference.partition("/_history/")[0]
+    return reference.partition("/_history/")[0] if "/_history/" in reference else reference
