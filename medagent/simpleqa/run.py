@@ -55,17 +55,20 @@ def run_simpleqa(config: SimpleqaConfig, effort: Effort) -> int:
             for question in questions
             if question.unit in selected
         ]
-        _warn([*shared_ids(questions), *self_judged(config.model.name, [judge.name for judge in config.judges])])
+        warnings = [*shared_ids(questions), *self_judged(config.model.name, [judge.name for judge in config.judges])]
+        _say(*(f"warning: {warning}" for warning in warnings))
         with Stages(files, effort) as stages:
             stages.ask(config.model, calls)
             stages.judge(judging)
+            if stages.idle:
+                _say(f"{files.path} is finished and stays as it is. Another run: another --round; anew: --overwrite.")
             return _finish(files, stages, effort)
 
 
 def judge_again(path: Path, judging: Judging, effort: Effort, only: Sequence[str] = ()) -> int:
     """Judge the answers of a run, all or `only` some, and score; returns the exit code as `run_simpleqa`.
 
-    `only` holds ids (of the data, or line numbers) or `unparsed`: where a judge replied and stated no label.
+    `only` holds ids (of the data, or line numbers) or `unparsed`: where a judge's label is missing.
     """
     files = RunFiles(path)
     if not files.exist():
@@ -73,10 +76,14 @@ def judge_again(path: Path, judging: Judging, effort: Effort, only: Sequence[str
     with RunFolder(path, "medagent simpleqa judge", files.settings()):
         if only:
             judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
-        files.add_judging(judging)
-        _warn(self_judged(str(files.settings().get("model")), [judge.name for judge in judging.judges]))
+        if judging.only != []:
+            files.add_judging(judging)
+        warnings = self_judged(str(files.settings().get("model")), [judge.name for judge in judging.judges])
+        _say(*(f"warning: {warning}" for warning in warnings))
         with Stages(files, effort) as stages:
             stages.judge(judging)
+            if stages.idle:
+                _say("Every verdict was kept already; no call was made.")
             return _finish(files, stages, effort)
 
 
@@ -112,7 +119,7 @@ def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
         unparsed = {
             (row.id, row.language)
             for row in files.judged_set().rows
-            if any(reply is not None and label_of(reply, "robust") is None for reply in row.judged.values())
+            if any(reply is None or label_of(reply, "robust") is None for reply in row.judged.values())
         }
     return (
         question.unit
@@ -121,17 +128,16 @@ def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
     )
 
 
-def _warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
 def _finish(files: RunFiles, stages: Stages, effort: Effort) -> int:
     if stages.stopped:
-        print(
-            f"{stages.stopped}; {len(stages.owed)} calls are still owed. "
+        _say(
+            f"{stages.stopped}; {len(stages.owed)} calls are still owed.",
             f"The same command with a higher limit continues {files.path}.",
-            file=sys.stderr,
         )
         return OWED
     judged = files.judged_set()
@@ -142,13 +148,12 @@ def _finish(files: RunFiles, stages: Stages, effort: Effort) -> int:
     if effort.as_json:
         report.print_json(document)
         return OWED if stages.owed else DONE
-    if stages.idle:
-        print(f"{files.path} is finished and stays as it is. Another run: another --round. Start anew: --overwrite.")
     report.print_scores(judged, sections, "robust")
     failures = list(stages.failures())
     if failures:
-        print(f"Failed, owed and not graded: {len(failures)}")
+        print(f"Failed and not graded: {len(failures)}")
         print("\n".join(f"  {line}" for line in failures[:5]))
+    if stages.owed:
         print("The same command again makes the calls that are owed.")
     print("\n".join(stages.spending()))
     print(f"Files: {files.path}/ (results.json, episodes.jsonl, judgements.jsonl, questions.jsonl, run.json)")

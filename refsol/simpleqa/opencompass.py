@@ -67,7 +67,7 @@ def _judged_sets(folder: Path, items: Sequence[Item] | None) -> Iterator[JudgedS
             )
             for n, (entry, reply) in enumerate(zip(entries, replies, strict=True))
         )
-        json_labels = any("evaluation" in str(reply.prompt) for reply in replies)
+        json_labels = '"evaluation"' in str(replies[0].prompt)  # all rows have one template
         yield JudgedSet(model, dataset, rows, json_labels, warnings)
 
 

@@ -94,17 +94,16 @@ def _loose(text: str, start: int, end: int) -> Iterator[str]:
 
 
 def _evaluations(value: Any) -> Iterator[Any]:
-    # A stack of our own: what the decoder accepts may be nested deeper than recursion here should go.
-    pending = [value]
+    """The values of the key at any depth, in the order of the text; without recursion, however deep JSON may go."""
+    pending: list[tuple[str, Any]] = [("", value)]
     while pending:
-        node = pending.pop()
+        key, node = pending.pop()
+        if key.strip().lower() == "evaluation":
+            yield node
         if isinstance(node, dict):
-            for key, inner in node.items():
-                if key.strip().lower() == "evaluation":
-                    yield inner
-            pending.extend(reversed(node.values()))
+            pending.extend(reversed(node.items()))
         elif isinstance(node, list):
-            pending.extend(reversed(node))
+            pending.extend(("", inner) for inner in reversed(node))
 
 
 def _anchored(text: str) -> Iterator[str]:

@@ -37,7 +37,7 @@ def medagent(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 def _opencompass(folder: Path, judged: list[str | None], judge: str = "J") -> Path:
     for name, texts in (("predictions/M", ["?"] * len(judged)), (f"results/M_judged-by--{judge}", judged)):
         (folder / name).mkdir(parents=True, exist_ok=True)
-        rows = {str(n): {"origin_prompt": "evaluation", "prediction": t, "gold": "g"} for n, t in enumerate(texts)}
+        rows = {str(n): {"origin_prompt": "?", "prediction": t, "gold": "g"} for n, t in enumerate(texts)}
         (folder / name / "hu.json").write_text(json.dumps(rows), encoding="utf-8")
     return folder
 

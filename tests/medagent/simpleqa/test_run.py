@@ -102,7 +102,7 @@ def test_a_finished_run_costs_nothing_and_says_so(tmp_path: Path, capsys: pytest
         capsys.readouterr()
         assert run(server, tmp_path) == 0
         assert len(server.calls) == 160
-    assert "is finished and stays as it is" in capsys.readouterr().out
+    assert "is finished and stays as it is" in capsys.readouterr().err
     assert (run_folder(tmp_path) / "results.json").read_bytes() == before
 
 
@@ -189,6 +189,17 @@ def test_unparsed_replies_are_judged_again_by_themselves(tmp_path: Path) -> None
             judge(server, tmp_path, "j", only=("H99",))
 
 
+def test_judging_the_unparsed_goes_on_where_it_failed(tmp_path: Path) -> None:
+    with ModelServer(reply=Oracle(), faults=lambda call: status(500) if len(server.calls) == 8 else None) as server:
+        run(server, tmp_path, "mute", languages=["hu"], limit=3)
+        assert judge(server, tmp_path, "j", only=("unparsed",)) == 2
+        assert total(tmp_path)["judge_errors"] == 1
+        assert judge(server, tmp_path, "j", only=("unparsed",)) == 0
+        assert judge(server, tmp_path, "j", only=("unparsed",)) == 0
+        assert calls_by_model(server) == {"m": 3, "mute": 3, "j": 4}
+    assert total(tmp_path) == {"correct": 2, "incorrect": 1}
+
+
 def test_a_corrected_gold_asks_the_judge_anew_where_it_changed(tmp_path: Path) -> None:
     rows = bundled_rows()[:6]
     data = write_items(tmp_path / "data.jsonl", rows)
@@ -247,7 +258,7 @@ def test_a_judge_that_fails_is_no_grade_and_owed(tmp_path: Path, capsys: pytest.
         assert total(tmp_path)["judge_errors"] == 20
         out = capsys.readouterr().out
         assert "judge errors" in out
-        assert "Failed, owed and not graded: 20" in out
+        assert "Failed and not graded: 20" in out
         broken = False
         assert run(server, tmp_path, languages=["hu"]) == 0
         assert calls_by_model(server) == {"m": 40, "j": 60}
