@@ -24,7 +24,7 @@ from refsol.errors import InputError
 from refsol.simpleqa.agree import compare
 from refsol.simpleqa.prompts import judge_prompt
 from refsol.simpleqa.score import score
-from tests.loopback import Call, Fault, ModelServer, status
+from tests.loopback import Call, Fault, ModelServer, chat_json, status
 from tests.medagent.simpleqa.oracle import (
     QUIET,
     RIGHT,
@@ -93,6 +93,20 @@ def test_reasoning_is_kept_and_not_shown_to_the_judge(tmp_path: Path) -> None:
     assert all("secret" not in call.body["messages"][-1]["content"] for call in judged)
     answers = journal(run_folder(tmp_path) / "episodes.jsonl")
     assert all("<think>secret thoughts</think>" in (row.reply or "") for row in answers)
+
+
+def test_reasoning_that_comes_apart_is_kept_and_not_shown_to_the_judge(tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        answer = chat_json("44" if body["model"] == "m" else "A", body)
+        answer["choices"][0]["message"]["reasoning_content"] = "hidden thoughts"
+        return answer
+
+    with ModelServer(reply=reply) as server:
+        run(server, tmp_path, limit=1, languages=["hu"])
+        assert seen_by_judge(server.calls[-1].body)["reply"] == "44"
+        assert "hidden" not in json.dumps(server.calls[-1].body)
+    rows = journal(run_folder(tmp_path) / "episodes.jsonl") + journal(run_folder(tmp_path) / "judgements.jsonl")
+    assert [row.reasoning for row in rows] == ["hidden thoughts"] * 2
 
 
 def test_a_finished_run_costs_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
