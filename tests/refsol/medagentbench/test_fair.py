@@ -72,6 +72,17 @@ def test_the_time_of_an_answer_may_be_zulu() -> None:
     answer = '[5.9, "2023-11-01T09:00:00Z"]'
     assert grade("task10", answer, [], ehr).correct is False
     assert grade("task10", answer, [], ehr, rules="fair").correct is True
+    zulu = lab("A1C", ("2023-11-01T09:00:00Z", 5.9))
+    assert grade("task10", '[5.9, "2023-11-01T09:00:00+00:00"]', [], zulu, rules="fair").correct is True
+
+
+def test_a_reading_at_the_very_moment_is_not_after_now() -> None:
+    ehr = lab("MG", (items.RECENT, 2.0), (items.NOW, 2.2), ("2023-11-13T12:00:00Z", 2.4))
+    assert [grade("task4", f"[{value}]", [], ehr, rules="fair").correct for value in (2.0, 2.2, 2.4)] == [
+        False,
+        True,
+        True,
+    ]
 
 
 def test_both_readings_of_the_window_are_fair() -> None:
