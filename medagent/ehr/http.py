@@ -43,13 +43,15 @@ class HttpEhr:
         ca_file: Path | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        import ssl
+
         import httpx
 
         self.url = url.rstrip("/")
         self._shown = shown.rstrip("/")
         self._own_base = re.compile(re.escape(self.url) + r'(?=[/?#"])')
         try:
-            verify = httpx.create_ssl_context(verify=str(ca_file)) if ca_file else True
+            verify = ssl.create_default_context(cafile=ca_file) if ca_file else True
         except OSError as error:
             raise UserError(f"{ca_file}: is not a usable CA file: {error}") from None
         self._client = httpx.AsyncClient(

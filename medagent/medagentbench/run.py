@@ -84,12 +84,15 @@ def _episodes(plan: Plan, journal: Journal[EpisodeRow], quiet: bool) -> Summary:
     limits = Limits(plan.config.max_cost, plan.config.max_tokens_total)
     running = run_units(plan.job, plan.units, journal, executor(plan.config), progress, limits, grade)
     try:
-        return asyncio.run(running)
+        summary = asyncio.run(running)
     except StopRunError as error:
         raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
     except KeyboardInterrupt:
         _say("Interrupted. Finished episodes are kept; the same command continues.")
         raise
+    for note in progress.notes:
+        _say(note)
+    return summary
 
 
 def _task_type(row: Row) -> str:

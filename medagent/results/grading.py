@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fhir_server import hospital
 from medagent.errors import UserError
 from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
 from refsol.medagentbench import Ehr, KeyEhr, NdjsonEhr, read_results
 
-# How the engine names the bundled hospital, and a FHIR server that is taken to hold a data set's own patients.
-_BUNDLED_PATIENTS = ("hospital-", "external")
+# How the engine names a FHIR server, which is taken to hold a data set's own patients.
+_EXTERNAL = "external"
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
@@ -37,7 +38,7 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
 def check_patients(results: Path) -> None:
     """For a run whose facts nobody names: raises UserError where `run.json` says that it had patients of its own."""
     patients = _settings(results.with_name("run.json")).get("ehr-digest")
-    if isinstance(patients, str) and not patients.startswith(_BUNDLED_PATIENTS):
+    if patients not in (None, _EXTERNAL, hospital.DIGEST):
         raise UserError(
             f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"
         )

@@ -107,6 +107,11 @@ class Progress:
         self._state = State()
         self._display: Display = _Nothing() if quiet else _Panel() if sys.stderr.isatty() else _Lines()
 
+    @property
+    def notes(self) -> list[str]:
+        """What was learnt about the endpoints and changed in the requests, a line each."""
+        return [note for endpoint in self._state.endpoints for note in endpoint.notes]
+
     def begin(self, total: int, kept: int) -> None:
         """There are `total` units, `kept` of them done in an earlier run."""
         self._state.total, self._state.kept = total, kept
