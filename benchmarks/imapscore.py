@@ -37,7 +37,8 @@ def words(dice: random.Random, count: int) -> str:
 
 
 def recording(dice: random.Random, number: int) -> Recording:
-    terms = ("diagnosis", "treatment", "follow-up")
+    """An item of 1 to 3 terms with 1 to 3 values on each side: rather larger than the bundled ones."""
+    terms = ("diagnosis", "treatment", "follow-up")[: dice.randint(1, 3)]
     label, response = (
         [Pair(term, words(dice, 2)) for term in terms for _ in range(dice.randint(1, 3))] for _ in range(2)
     )
