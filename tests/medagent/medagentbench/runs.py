@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from tests.command import Ran, medagent
 def run(folder: Path, *args: object) -> Ran:
     """`medagent run` into this folder."""
     return medagent("run", "--results-dir", folder, "--quiet", *args)
+
+
+def run_in_child(words: list[str]) -> None:
+    """`medagent run` in a process of multiprocessing's, which exits with the command's code."""
+    from medagent.cli.app import main
+
+    sys.argv = ["medagent", "run", *words]
+    main()
 
 
 def results(folder: Path, run_name: str) -> dict[str, Any]:

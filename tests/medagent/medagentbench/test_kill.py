@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import signal
 import subprocess
@@ -15,28 +16,23 @@ from medagent.medagentbench.episode import EpisodeRow
 from medagent.run.journal import last_rows
 from tests.loopback import ModelServer, stall
 from tests.medagent.medagentbench.oracle import asked, text_reply
-from tests.medagent.medagentbench.runs import episodes, results, rows, run, settled
+from tests.medagent.medagentbench.runs import episodes, results, rows, run, run_in_child, settled
 
 KILLS = 20
 CONCURRENCY = 8
 
 
-def start(folder: Path, server: ModelServer, *args: object) -> subprocess.Popen[str]:
-    """`medagent run` in a process of its own."""
-    words = ["--results-dir", folder, "--model", "m", "--base-url", server.url, "--concurrency", CONCURRENCY, *args]
-    return subprocess.Popen(
-        [sys.executable, "-m", "medagent", "run", "--quiet", *map(str, words)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def words(folder: Path, server: ModelServer, *args: object) -> list[str]:
+    """What follows `medagent run`."""
+    endpoint = ["--model", "m", "--base-url", server.url, "--concurrency", CONCURRENCY]
+    return ["--quiet", "--results-dir", str(folder), *map(str, endpoint), *map(str, args)]
 
 
-def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something that the process is about to do."""
+def wait_until(true: Callable[[], bool], running: Callable[[], bool]) -> None:
+    """Wait for something that a running process is about to do."""
     give_up = time.monotonic() + 60
     while not true():
-        assert process.poll() is None, process.communicate()[1]
+        assert running()
         assert time.monotonic() < give_up
         time.sleep(0.001)
 
@@ -48,28 +44,32 @@ def finished(path: Path) -> set[str]:
 
 
 def test_twenty_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Path) -> None:
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["medagent.models.openai", "medagent.medagentbench.run", "fhir_server.server"])
     dice = random.Random(20)
     path = tmp_path / "v2_r1_m"
     with ModelServer(reply=text_reply, latency=0.005) as server:
         assert run(tmp_path / "undisturbed", "--model", "m", "--base-url", server.url).code == 0
         paid = len(server.calls)
+        kept: set[str] = set()
         for _ in range(KILLS):
-            kept, before = finished(path), len(server.calls)
+            before = len(server.calls)
             moment = before + dice.randint(0, paid // (KILLS // 2))
-            process = start(tmp_path, server)
-            wait_until(lambda: len(server.calls) >= moment, process)  # noqa: B023  # called in this round only
+            process = processes.Process(target=run_in_child, args=(words(tmp_path, server),))
+            process.start()
+            wait_until(lambda: len(server.calls) >= moment, process.is_alive)  # noqa: B023  # called in this round only
             time.sleep(dice.uniform(0, 0.01))
             process.kill()
-            process.communicate()
-            assert process.returncode == -signal.SIGKILL
+            process.join()
+            assert process.exitcode == -signal.SIGKILL
             begun = {asked(call.body).id for call in server.calls[before:]}
             assert begun.isdisjoint(kept)
-            assert len(begun - finished(path)) <= CONCURRENCY
-            assert kept <= finished(path)
-        kept, before = finished(path), len(server.calls)
-        last = start(tmp_path, server)
-        _, err = last.communicate()
-        assert last.returncode == 0, err
+            done = finished(path)
+            assert kept <= done
+            assert len(begun - done) <= CONCURRENCY
+            kept = done
+        before = len(server.calls)
+        assert run(tmp_path, "--model", "m", "--base-url", server.url).code == 0
     assert {asked(call.body).id for call in server.calls[before:]}.isdisjoint(kept)
     assert settled(results(tmp_path, "v2_r1_m")) == settled(results(tmp_path / "undisturbed", "v2_r1_m"))
     assert Counter(row["task_id"] for row in rows(path)).most_common(1)[0][1] == 1
@@ -82,8 +82,9 @@ def test_ctrl_c_keeps_what_is_finished_and_records_what_was_under_way(tmp_path: 
     with ModelServer(
         reply=text_reply, faults=lambda call: stall() if asked(call.body).id in stalled else None
     ) as server:
-        process = start(tmp_path, server, *args)
-        wait_until(lambda: (path / "episodes.jsonl").exists() and len(finished(path)) == 6, process)
+        command = [sys.executable, "-m", "medagent", "run", *words(tmp_path, server, *args)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_until(lambda: len(finished(path)) == 6, lambda: process.poll() is None)
         second = run(tmp_path, *args, "--model", "m", "--base-url", server.url)
         assert second.code == 1
         assert f"process {process.pid} is running into this folder" in second.err
