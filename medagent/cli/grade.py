@@ -19,8 +19,8 @@ def command(
     ehr: Annotated[Path | None, typer.Option(help="Facts from an NDJSON file of FHIR resources.")] = None,
     key: Annotated[Path | None, typer.Option(help="Facts from an answer key (medagent key build).")] = None,
     base: Annotated[
-        str, typer.Option(help="The FHIR base in the file's POSTs, as the agent was shown it.")
-    ] = "http://localhost:8080/fhir/",
+        str | None, typer.Option(help="The FHIR base in the file's POSTs; by default the run's, or the benchmark's.")
+    ] = None,
     rules: Annotated[str, typer.Option(help="official (the score), fair or state.")] = "official",
     side_by_side: Annotated[bool, typer.Option(help="Show the totals under the other rules as well.")] = False,
     as_json: options.AsJson = False,
@@ -41,7 +41,8 @@ def command(
     if fhir is None and ehr is None and key is None:
         grading.check_patients(results)
     facts = grading.facts(task_set, fhir=fhir, ehr=ehr, key=key)
-    report = grade_file(results, grading.items(task_set), facts, base=base, rules=rule, also=others)
+    shown = base or grading.shown_base(results)
+    report = grade_file(results, grading.items(task_set), facts, base=shown, rules=rule, also=others)
     if as_json:
         print(json.dumps(grade_document(report), indent=1))
     else:

@@ -9,7 +9,7 @@ from typing import Any
 from fhir_server import hospital
 from medagent.errors import UserError
 from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
-from refsol.medagentbench import Ehr, KeyEhr, NdjsonEhr, read_results
+from refsol.medagentbench import DEFAULT_BASE, Ehr, KeyEhr, NdjsonEhr, read_results
 
 # How the engine names a FHIR server, which is taken to hold a data set's own patients.
 _EXTERNAL = "external"
@@ -42,6 +42,12 @@ def check_patients(results: Path) -> None:
         raise UserError(
             f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"
         )
+
+
+def shown_base(results: Path) -> str:
+    """The FHIR base that agents were shown: `run.json` has it, else it is the benchmark's. Raises UserError."""
+    base = _settings(results.with_name("run.json")).get("api-base")
+    return base if isinstance(base, str) else DEFAULT_BASE
 
 
 def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Ehr:

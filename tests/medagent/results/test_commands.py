@@ -11,6 +11,7 @@ import pytest
 from medagent.cli.app import main
 from medagent.tasks.dataset import load_dataset
 from medagent.tasks.keys import write_bundled_keys
+from tests.refsol.medagentbench.items import BLOOD_PRESSURE, post, put
 from tests.shared_data import DATA, SHARED, need, read_xz
 
 REAL = SHARED / "medagentbench" / "results_v2_r2_20251127_000553.json"
@@ -307,6 +308,20 @@ def test_a_file_that_is_no_json_is_one_line(cli: Cli, tmp_path: Path, content: b
     code, out, err = cli(command, path)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"medagent: {path}: is n")
+
+
+def test_the_base_is_the_runs_or_the_one_that_is_named(cli: Cli, tmp_path: Path) -> None:
+    task = next(task for task in load_dataset("synthetic", "v1").tasks if task.id == "task3_1")
+    payload = put(BLOOD_PRESSURE, ("subject", "reference"), f"Patient/{task.eval_MRN}")
+    history = post(payload, base="https://ehr.test/r4/")
+    path = results_file(tmp_path, {task.id: {"post_history": history, "post_count": 1}})
+
+    def right(*words: object) -> int:
+        return int(json.loads(cli("grade", path, "--json", *words)[1])["by_type"]["task3"]["right"])
+
+    assert (right(), right("--base", "https://ehr.test/r4/")) == (0, 1)
+    (tmp_path / "run.json").write_text(json.dumps({"settings": {"api-base": "https://ehr.test/r4/"}}), encoding="utf-8")
+    assert (right(), right("--base", "http://localhost:8080/fhir/")) == (1, 0)
 
 
 def test_the_commands_print_whatever_an_agent_said(cli: Cli, tmp_path: Path) -> None:
