@@ -123,14 +123,26 @@ def _file(path: Path) -> Iterator[Read]:
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8 ({error.reason} at byte {error.start})") from None
+        raise UserError(f"{path}, line {_first_not_utf8(path)}: is not UTF-8 ({error.reason})") from None
 
 
 def _open(path: Path) -> TextIO:
     # Lines end at \n only: the other line ends that Python knows may stand inside a JSON string.
-    if path.suffix == ".gz":
-        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", newline="\n")
-    return path.open(encoding="utf-8-sig", newline="\n")
+    return io.TextIOWrapper(_open_bytes(path), encoding="utf-8-sig", newline="\n")
+
+
+def _open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+
+
+def _first_not_utf8(path: Path) -> int:
+    with _open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    raise AssertionError(f"{path} is UTF-8")
 
 
 def _is_object(line: str) -> bool:

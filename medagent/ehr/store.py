@@ -56,7 +56,7 @@ def _load(server: Server, paths: Sequence[Path], reference_check: bool) -> int:
 
     def refused(number: int, reason: str) -> NoReturn:
         place = next(islice(read_resources(paths), number - 1, None)).place
-        raise UserError(f"{place}: {reason}")
+        raise UserError(f"{place}: {' '.join(reason.split())}")
 
     try:
         count = server.load(lines(), refused=refused)
