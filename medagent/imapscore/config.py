@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from medagent.errors import UserError
 from medagent.imapscore.prompts import Prompts
 from medagent.models.settings import ModelSettings
-from medagent.run.folder import Setting
+from medagent.run.folder import Place, Setting
 
 
 class ImapscoreConfig(BaseModel):
@@ -66,12 +66,12 @@ class ImapscoreConfig(BaseModel):
             "prompts-digest": prompts.digest,
         }
 
-    def places(self) -> dict[str, Setting]:
+    def places(self) -> dict[str, Place]:
         """Options that say where things are, for a command that is to be copied."""
         return {
             "data": str(self.data),
             "graph": str(self.graph) if self.graph else None,
-            "base-url": self.model.base_urls[0] if self.model.base_urls else None,
+            "base-url": self.model.base_urls,
             "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
         }
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.prompts.protocol import Protocol
-from medagent.run.folder import Setting
+from medagent.run.folder import Place, Setting
 from medagent.session import DEFAULT_API_BASE, MAX_ROUNDS, Writes
 from medagent.tasks.dataset import Dataset
 
@@ -135,14 +135,14 @@ class RunConfig(BaseModel):
             "strip-thinking": self.strip_thinking,
         }
 
-    def places(self) -> dict[str, Setting]:
+    def places(self) -> dict[str, Place]:
         """Options that say where things are: no part of the settings, but of a command that is to be copied."""
         return {
             "tasks-file": str(self.tasks_file) if self.tasks_file else None,
             "ehr": str(self.ehr) if self.ehr else None,
             "fhir": self.fhir,
             "replay": str(self.replay) if self.replay else None,
-            "base-url": self.model.base_urls[0] if self.model and self.model.base_urls else None,
+            "base-url": self.model.base_urls if self.model else None,
             "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
         }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.models.settings import ModelSettings
-from medagent.run.folder import Setting
+from medagent.run.folder import Place, Setting
 
 
 class PromptcblueConfig(BaseModel):
@@ -53,11 +53,11 @@ class PromptcblueConfig(BaseModel):
             "strip-thinking": self.strip_thinking,
         }
 
-    def places(self) -> dict[str, Setting]:
+    def places(self) -> dict[str, Place]:
         """Options that say where things are, for a command that is to be copied."""
         return {
             "data": str(self.data),
             "gold": str(self.gold) if self.gold else None,
-            "base-url": self.model.base_urls[0] if self.model.base_urls else None,
+            "base-url": self.model.base_urls,
             "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
         }

@@ -11,6 +11,7 @@ from medagent.errors import UserError
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.report.tables import percent, print_table
 from medagent.results.verdicts import ItemEntry, read_verdicts
+from medagent.run.folder import run_command
 from medagent.run.journal import last_rows
 from medagent.run.progress import dollars, duration
 from medagent.run.rows import Spent
@@ -23,20 +24,21 @@ _SHOWN_LINES = 24
 
 def show_run(folder: Path) -> None:
     """Print how a run's episodes ended, how many were right, and what it cost. Raises UserError."""
-    verdicts = _verdicts(folder, "results.json")
     endings: Counter[str] = Counter()
     types: dict[str, Counter[str]] = {}
     spent, seconds = Spent(), 0.0
-    for row in _rows(folder):
+    rows = _rows(folder)
+    verdicts = _verdicts(folder, "results.json")
+    for row in rows:
         endings[row.status] += 1
         spent.merge(row.spent)
         seconds = max(seconds, row.seconds)
         verdict = verdicts.get(row.task_id) if row.trial == 1 else None
         correct = verdict.correct if verdict else None
         types.setdefault(row.task_id.partition("_")[0], Counter())[str(correct)] += 1
-    rows = [[name, *_figures(tally)] for name, tally in types.items()]
+    table = [[name, *_figures(tally)] for name, tally in types.items()]
     whole: Counter[str] = sum(types.values(), Counter())
-    print_table(str(folder), ["task", "right", "graded", "rate", "not graded"], [*rows, [], ["all", *_figures(whole)]])
+    print_table(str(folder), ["task", "right", "graded", "rate", "not graded"], [*table, [], ["all", *_figures(whole)]])
     print("Ended: " + ", ".join(f"{count} {status}" for status, count in endings.most_common()))
     if spent.calls:
         print(f"Spent: {spent.calls:,} calls, {spent.usage.total:,} tokens, {dollars(spent.cost)}")
@@ -96,6 +98,10 @@ def _print(console: Console, text: str, style: str) -> None:
 
 
 def _rows(folder: Path) -> Iterator[EpisodeRow]:
+    command = run_command(folder)
+    if command not in (None, "medagent run"):
+        benchmark = command.rpartition(" ")[2]
+        raise UserError(f"{folder}: is a run of `{command}`; see `medagent {benchmark} --help` for what reads it")
     path = folder / "episodes.jsonl"
     if not path.is_file():
         raise UserError(f"{folder}: is no run's folder (it has no episodes.jsonl)")

@@ -11,7 +11,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -19,6 +19,8 @@ from medagent.errors import UserError
 from medagent.run.files import write_whole
 
 Setting = str | int | float | bool | None
+Place = Setting | Sequence[str]
+"""An option's value in a command to copy; a sequence is an option that is repeated."""
 
 
 class RunFolder:
@@ -35,7 +37,7 @@ class RunFolder:
         command: str,
         settings: Mapping[str, Setting],
         *,
-        places: Mapping[str, Setting] | None = None,
+        places: Mapping[str, Place] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path = path
@@ -81,7 +83,11 @@ class RunFolder:
                     f"{self.path}: holds results but no run.json, so it cannot be continued; "
                     "choose another --round, or --overwrite"
                 )
-            write_whole(path, json.dumps({"settings": self._settings, "versions": versions()}, indent=2) + "\n")
+            write_whole(
+                path,
+                json.dumps({"command": self._command, "settings": self._settings, "versions": versions()}, indent=2)
+                + "\n",
+            )
             return
         try:
             before = json.loads(path.read_text(encoding="utf-8"))["settings"]
@@ -97,13 +103,15 @@ class RunFolder:
             )
 
 
-def command_line(command: str, settings: Mapping[str, Setting]) -> str:
+def command_line(command: str, settings: Mapping[str, Place]) -> str:
     """The command that has these settings; facts that are no option (digests) are left out."""
     words = command.split()
     for key, value in settings.items():
         if value is None or value is False or key.endswith("digest"):
             continue
-        words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
+        values = [value] if isinstance(value, str) or not isinstance(value, Sequence) else value
+        for one in values:
+            words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
     return shlex.join(words)
 
 
@@ -135,3 +143,11 @@ def _lock(path: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
+
+
+def run_command(folder: Path) -> str | None:
+    """The command that made a run's folder (`medagent run`, `medagent run simpleqa`), None where it does not say."""
+    try:
+        return str(json.loads((folder / "run.json").read_bytes())["command"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
-from medagent.run.folder import Setting
+from medagent.run.folder import Place, Setting
 from refsol.simpleqa.data import Item, Variant
 from refsol.simpleqa.prompts import ModelPrompt
 
@@ -86,15 +86,14 @@ class SimpleqaConfig(BaseModel):
             "model-prompt-digest": _digest({name: template.text for name, template in prompt.templates.items()}),
         }
 
-    def places(self) -> dict[str, Setting]:
+    def places(self) -> dict[str, Place]:
         """Options that are no settings, but part of a command that is to be copied."""
-        judge = self.judges[0]
         return {
             "data": str(self.data),
             "lang": ",".join(self.languages) or None,
-            "judge": judge.name,
-            "base-url": self.model.base_urls[0] if self.model.base_urls else None,
-            "judge-base-url": judge.base_urls[0] if judge.base_urls else None,
+            "judge": [judge.name for judge in self.judges],
+            "base-url": self.model.base_urls,
+            "judge-base-url": self.judges[0].base_urls,
             "model-prompt": str(self.model_prompt) if self.model_prompt else None,
             "judge-prompt": str(self.judge_prompt) if self.judge_prompt else None,
             "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),

@@ -41,7 +41,7 @@ def get(target: str = "/Patient", **options: Any) -> Reply:
 
 @respx.mock
 def test_only_the_servers_own_base_is_replaced() -> None:
-    template = '"{0}/Patient?x=1" "{0}?_getpages=1" "%sx/Patient" "{0}"' % SERVER
+    template = f'"{{0}}/Patient?x=1" "{{0}}?_getpages=1" "{SERVER}x/Patient" "{{0}}"'
     respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, text=template.format(SERVER)))
     assert get().text == template.format(SHOWN.rstrip("/"))
 
