@@ -115,8 +115,12 @@ def _claim(folder: Path, url: str) -> None:
 async def _totals(server: HttpEhr) -> dict[str, int]:
     """How many resources there are of each type that can be searched."""
     statement = _object(server, "/metadata", await server.send("GET", "/metadata", None))
+    try:
+        kinds = _searchable(statement)
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{server.url}/metadata: is no CapabilityStatement") from None
     totals = {}
-    for kind in _searchable(statement):
+    for kind in kinds:
         page = f"/{kind}?_summary=count"
         total = _object(server, page, await server.send("GET", page, None)).get("total")
         if not isinstance(total, int):
@@ -151,7 +155,7 @@ async def _copy_type(server: HttpEhr, part: _Part, report: Callable[[], None]) -
             part.mark = part.first(PAGE_SIZES[0])
         else:
             bundle = _object(server, page, reply)
-            part.add(_resources(server, page, bundle), _next_page(server, page, bundle))
+            part.add(*_page(server, page, bundle))
             report()
         resumed = False
 
@@ -168,26 +172,25 @@ def _object(server: HttpEhr, page: str, reply: Reply) -> dict[str, Any]:
     return value
 
 
-def _resources(server: HttpEhr, page: str, bundle: Mapping[str, Any]) -> list[str]:
-    """The matches on a page, a line each; what a server adds of its own (OperationOutcomes) is left out."""
+def _page(server: HttpEhr, page: str, bundle: Mapping[str, Any]) -> tuple[list[str], str | None]:
+    """The matches on a page, a line each (what a server adds of its own is left out), and the page after it."""
     try:
         entries = [one for one in bundle.get("entry", []) if one.get("search", {}).get("mode", "match") == "match"]
-        return [render(entry["resource"], pretty=False) for entry in entries]
+        following = [link["url"] for link in bundle.get("link", []) if link["relation"] == "next"]
+        lines = [render(entry["resource"], pretty=False) for entry in entries]
+        return lines, _below_base(server, page, following[0]) if following else None
     except (KeyError, TypeError, AttributeError):
         raise UserError(f"{server.url}{page}: answers with something else than a searchset Bundle") from None
 
 
-def _next_page(server: HttpEhr, page: str, bundle: Mapping[str, Any]) -> str | None:
+def _below_base(server: HttpEhr, page: str, url: str) -> str:
     """The next page below the base. Only the link's path and query count: a server behind a mapped port names itself
     by another host and port than it is reached by.
     """
-    links = [link for link in bundle.get("link", []) if link.get("relation") == "next"]
-    if not links:
-        return None
-    link, base = urlsplit(str(links[0].get("url", ""))), urlsplit(server.url).path
+    link, base = urlsplit(url), urlsplit(server.url).path
     target = link.path.removeprefix(base) + (f"?{link.query}" if link.query else "")
     if not link.path.startswith(base) or target == page:
-        raise UserError(f"{server.url}{page}: its next page leads elsewhere: {links[0].get('url')}")
+        raise UserError(f"{server.url}{page}: its next page leads elsewhere: {url}")
     return target
 
 
