@@ -1,7 +1,8 @@
 """Runs units on a Dask cluster: a unit is a task there; the driver stays the only writer of the journal.
 
-Each worker process opens the job once, in an event loop of its own thread, and keeps it. At most `concurrency` units
-are in flight; when a worker is lost, Dask gives its units to another.
+Each worker process opens the job once, in an event loop of its own thread, and keeps it until the run ends. At most
+`concurrency` units are in flight; when a worker is lost, Dask gives its units to another. What workers and scheduler
+hold is named by the run, so that several runs can share a cluster.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from medagent.errors import StopRunError, UserError
 from medagent.run.engine import Job, Unit, Worker
@@ -20,6 +22,9 @@ from medagent.run.rows import Row
 
 U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
+
+CANCELLED_WITHIN_S = 10.0
+"""How long workers have to hand over the rows of what is cancelled."""
 
 
 class ClusterExecutor:
@@ -34,26 +39,27 @@ class ClusterExecutor:
         self, job: Job[U, R], units: Iterator[U], done: Callable[[R], Awaitable[None]], progress: Progress
     ) -> None:
         """See `Executor.run`. Raises UserError where the cluster cannot be reached or the extra is not installed."""
-        blob = pickle.dumps(job)
+        run, blob = uuid4().hex, pickle.dumps(job)
+        ending = False
 
         async def lane(client: Any) -> None:
-            from distributed import KilledWorker
-
             for unit in units:
-                try:
-                    row = await client.submit(run_here, blob, unit, key=f"medagent-{unit.key}", pure=False)
-                except KilledWorker as error:
-                    raise StopRunError(f"{unit.key} lost its worker again and again: {error}") from None
+                if ending:
+                    return
+                row = await _submitted(client, run, blob, unit)
                 await done(row)
 
         async with self._client() as client:
             lanes = [asyncio.create_task(lane(client)) for _ in range(self._concurrency)]
             try:
-                await asyncio.gather(*lanes)
+                await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
             finally:
-                for task in lanes:
+                ending = True
+                await client.run(close_here, run, on_error="ignore")
+                _, late = await asyncio.wait(lanes, timeout=CANCELLED_WITHIN_S)
+                for task in late:
                     task.cancel()
-                await asyncio.gather(*lanes, return_exceptions=True)
+            await asyncio.gather(*lanes)
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Any]:
@@ -72,37 +78,77 @@ class ClusterExecutor:
                 yield client
             return
         try:
-            connection = await Client(self._address, asynchronous=True, timeout="10s")
-        except OSError as error:
+            connection = await Client(self._address, asynchronous=True, timeout="5s")
+        except (OSError, ValueError) as error:
             raise UserError(f"--cluster {self._address}: cannot be reached: {error}") from None
         async with connection as client:
             yield client
 
 
+async def _submitted(client: Any, run: str, blob: bytes, unit: Unit) -> Any:
+    """The row of a unit that some worker carries out."""
+    from distributed import KilledWorker
+
+    try:
+        return await client.submit(run_here, run, blob, unit, key=f"medagent-{run}-{unit.key}", pure=False)
+    except KilledWorker as error:
+        raise StopRunError(f"{unit.key} lost its worker again and again: {error}") from None
+
+
 class _Home:
-    """A job opened in this process, living in the event loop of a thread that ends with the process."""
+    """A job opened in this process, living in the event loop of a thread of its own."""
 
     def __init__(self, blob: bytes) -> None:
         self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True, name="medagent-episodes").start()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="medagent-units")
+        self._thread.start()
+        self._running: set[asyncio.Task[Any]] = set()
         self._context = pickle.loads(blob).open()
         self._worker: Worker[Any, Any] = self._do(self._context.__aenter__())
 
     def run(self, unit: Any) -> Any:
-        return self._do(self._worker.run(unit))
+        """Carry a unit out; returns its row."""
+        return self._do(self._carry_out(unit))
+
+    def close(self) -> None:
+        """Cancel what is under way, whose rows say so, and close the job."""
+        self._do(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _carry_out(self, unit: Any) -> Any:
+        task = asyncio.create_task(self._worker.run(unit))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await task
+
+    async def _end(self) -> None:
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._context.__aexit__(None, None, None)
 
     def _do(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-_homes: dict[bytes, _Home] = {}
+_homes: dict[str, _Home] = {}
 _opening = threading.Lock()
 
 
-def run_here(blob: bytes, unit: Any) -> Any:
+def run_here(run: str, blob: bytes, unit: Any) -> Any:
     """Carry a unit of the pickled job out in this worker process; returns its row."""
     with _opening:
-        home = _homes.get(blob)
+        home = _homes.get(run)
         if home is None:
-            home = _homes[blob] = _Home(blob)
+            home = _homes[run] = _Home(blob)
     return home.run(unit)
+
+
+def close_here(run: str) -> None:
+    """Forget a run in this worker process."""
+    with _opening:
+        home = _homes.pop(run, None)
+    if home is not None:
+        home.close()
