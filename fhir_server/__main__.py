@@ -24,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m fhir_server", description="Serve FHIR R4 from a file, as HAPI would.")
+    parser = argparse.ArgumentParser(
+        prog="python -m fhir_server", description="Serve FHIR R4 from a file, as HAPI would."
+    )
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.sqlite", help="the store; made if absent")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=8080, help="port to listen on; 0 takes a free one (default 8080)")
@@ -57,7 +59,11 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
         port = listener.getsockname()[1]
         with Server.open(data, _base(host, port), reference_check=reference_check) as server:
             config = uvicorn.Config(
-                create_app(server, token=token), log_level="warning", access_log=False, server_header=False, lifespan="off"
+                create_app(server, token=token),
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="off",
             )
             print(f"fhir_server: {server.hospital.base} from {data}", file=sys.stderr, flush=True)
             uvicorn.Server(config).run(sockets=[listener])

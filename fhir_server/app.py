@@ -54,7 +54,9 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 async def _answer(server: Handler, token: str | None, scope: Message, receive: Receive, send: Send) -> None:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     given = {name: value for name, value in headers if name in ("authorization", "accept-encoding")}
-    if token is not None and not hmac.compare_digest(given.get("authorization", "").encode(), f"Bearer {token}".encode()):
+    if token is not None and not hmac.compare_digest(
+        given.get("authorization", "").encode(), f"Bearer {token}".encode()
+    ):
         response = _refusal(401, "This server wants its token: Authorization: Bearer …", "login")
         response.headers.append(("WWW-Authenticate", "Bearer"))
     else:

@@ -10,8 +10,8 @@ from fhir_server.http import CONTENT_TYPE, Pairs, Request, Response, parse_query
 from fhir_server.marks import Marks, http_date
 from fhir_server.paging import Searches
 from fhir_server.search.params import Params
-from fhir_server.search.plan import Plan
 from fhir_server.search.parse import Query
+from fhir_server.search.plan import Plan
 from fhir_server.store import Store
 
 MAX_BODY = 50 * 1024 * 1024
@@ -45,6 +45,8 @@ class Exchange:
     path: str = ""
     """The path below the base, as it came."""
     in_transaction: bool = False
+    announced: frozenset[str] = frozenset()
+    """The references by which the resources of the Bundle at hand will be found."""
 
     @property
     def store(self) -> Store:

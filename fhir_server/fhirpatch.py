@@ -1,4 +1,4 @@
-"""FHIRPath patch: the operations of a Parameters resource, over paths of plain steps such as `Patient.name[0].given`."""
+"""FHIRPath patch: the operations of a Parameters resource; paths are plain steps such as `Patient.name[0].given`."""
 
 from __future__ import annotations
 

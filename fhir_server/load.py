@@ -10,9 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from multiprocessing import get_context
-from datetime import datetime, UTC
 
 from fhir_server.errors import FhirError, ServerError
 from fhir_server.jsontext import Json, decode, parse, render
@@ -40,7 +40,7 @@ class Stamp:
 
 @dataclass(slots=True)
 class Chunk:
-    """The rows of some lines: `pid` first in `resources`, last in the index tables."""
+    """The rows of some lines: a column order as in `schema`."""
 
     resources: list[tuple[int, str, str, int, int, str]] = field(default_factory=list)
     tables: Tables = field(default_factory=dict)
@@ -57,8 +57,8 @@ def load(store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None
     Args:
         store: where to write.
         lines: a resource each, as JSON; empty lines are passed over.
-        refused: told the number (from 1) and the reason for each line that is no R4 resource with an id; without it such
-            a line ends the import.
+        refused: told the number (from 1) and the reason for each line that is no R4 resource with an id; without it
+            such a line ends the import.
 
     Raises:
         ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
@@ -79,7 +79,7 @@ def load(store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None
 
 
 def _chunks(lines: Iterator[str | bytes], first: int, params: Params, stamp: Stamp) -> Iterator[Chunk]:
-    """The lines as chunks, in their order; further workers are started for what comes after the first few."""
+    """The lines as chunks, in their order; workers are started for what comes after the first few."""
     done = 0
     while done < ALONE:
         part = list(islice(lines, CHUNK))
@@ -87,28 +87,72 @@ def _chunks(lines: Iterator[str | bytes], first: int, params: Params, stamp: Sta
             return
         yield rows_of(part, first + done, done, params, stamp)
         done += len(part)
-    workers = min(os.cpu_count() or 1, 8)
-    with ProcessPoolExecutor(workers, get_context("spawn"), _begin, (params, stamp)) as pool:
-        waiting: list[Future[Chunk]] = []
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Worker(params, stamp)) for _ in range(min(os.cpu_count() or 1, 8))]
+        busy: deque[Worker] = deque()
         while part := list(islice(lines, CHUNK)):
-            waiting.append(pool.submit(_work, part, first + done, done))
+            worker = workers.pop() if workers else busy.popleft()
+            result = worker.result() if worker.waiting else None
+            worker.start(part, first + done, done)
+            busy.append(worker)
             done += len(part)
-            if len(waiting) > 2 * workers:
-                yield waiting.pop(0).result()
-        for future in waiting:
-            yield future.result()
+            if result is not None:
+                yield result
+        for worker in busy:
+            yield worker.result()
 
 
-_setting: list[tuple[Params, Stamp]] = []
-"""In a worker process: what its chunks have in common."""
+class Worker:
+    """A process that makes rows of lines, one chunk at a time.
+
+    A process of its own rather than a pool of `multiprocessing`, which imports the caller's main module again.
+    """
+
+    def __init__(self, params: Params, stamp: Stamp) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fhir_server.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        self.waiting = False
+        self._send((params, stamp))
+
+    def start(self, lines: list[str | bytes], first: int, before: int) -> None:
+        """Gives it lines to work on."""
+        self._send((lines, first, before))
+        self.waiting = True
+
+    def result(self) -> Chunk:
+        """Waits for the rows of the lines given last."""
+        self.waiting = False
+        try:
+            chunk = pickle.load(self._process.stdout)  # type: ignore[arg-type]
+        except EOFError as error:
+            raise ServerError("a worker process of the import died; is there enough memory?") from error
+        assert isinstance(chunk, Chunk)
+        return chunk
+
+    def _send(self, message: object) -> None:
+        assert self._process.stdin is not None
+        pickle.dump(message, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+        self._process.stdin.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
 
 
-def _begin(params: Params, stamp: Stamp) -> None:
-    _setting.append((params, stamp))
-
-
-def _work(lines: list[str | bytes], first: int, before: int) -> Chunk:
-    return rows_of(lines, first, before, *_setting[0])
+def work(source: BinaryIO, target: BinaryIO) -> None:
+    """The life of a worker: settings first, then lines in and rows out."""
+    params, stamp = pickle.load(source)
+    while True:
+        try:
+            lines, first, before = pickle.load(source)
+        except EOFError:
+            return
+        pickle.dump(rows_of(lines, first, before, params, stamp), target, pickle.HIGHEST_PROTOCOL)
+        target.flush()
 
 
 def rows_of(lines: list[str | bytes], first: int, before: int, params: Params, stamp: Stamp) -> Chunk:
@@ -134,9 +178,8 @@ def _add(chunk: Chunk, text: str, pid: int, params: Params, stamp: Stamp) -> Non
     updated = _stamped(resource, stamp)
     found = index(resource)
     chunk.resources.append((pid, kind, resource_id, 1, updated, render(resource)))
-    for table, rows in table_rows(kind, found, params).items():
-        if rows:
-            chunk.tables.setdefault(table, []).extend([(*row, pid) for row in rows])
+    for table, rows in table_rows(kind, found, params, pid).items():
+        chunk.tables.setdefault(table, []).extend(rows)
 
 
 def _stamped(resource: Json, stamp: Stamp) -> int:
@@ -171,9 +214,16 @@ def _write(store: BaseStore, chunk: Chunk, params: Params) -> None:
         resource = decode(row.text)
         old = store.find(row.type, row.id)
         if old is None:
-            store.insert(row, table_rows(row.type, index(resource), params))
+            store.insert(row, table_rows(row.type, index(resource), params, row.pid))
             continue
         resource["meta"]["versionId"] = str(old.version + 1)
         new = Row(old.pid, old.type, old.id, old.version + 1, row.updated, render(resource))
-        before = table_rows(old.type, index(decode(old.text)), params) if old.text is not None else {}
-        store.replace(old, before, new, table_rows(new.type, index(resource), params))
+        before = table_rows(old.type, index(decode(old.text)), params, old.pid) if old.text is not None else {}
+        store.replace(old, before, new, table_rows(new.type, index(resource), params, new.pid))
+
+
+if __name__ == "__main__":
+    from fhir_server import load as module
+
+    # Classes are pickled by the name of their module, which is not __main__.
+    module.work(sys.stdin.buffer, sys.stdout.buffer)

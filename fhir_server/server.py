@@ -36,9 +36,7 @@ class Overlay:
     def __init__(self, server: Server, marks: Marks) -> None:
         self._store = OverlayStore(server.store, server.pool)
         base = server.hospital
-        self._hospital = Hospital(
-            self._store, base.params, marks, base.base, base.reference_check, plans=base.plans
-        )
+        self._hospital = Hospital(self._store, base.params, marks, base.base, base.reference_check, plans=base.plans)
 
     def handle(self, request: Request) -> Response:
         """Answers one request."""

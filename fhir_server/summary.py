@@ -95,7 +95,7 @@ def _summary(value: Json, type_name: str) -> Json:
 
 @cache
 def _names(type_name: str, *, required: bool) -> dict[str, str]:
-    """The JSON keys of a type that are in summaries (or required), each with the type of its value ('' for a scalar)."""
+    """The JSON keys of a type in summaries (or required), each with the type of its value ('' for a scalar)."""
     found: dict[str, str] = {}
     for element, in_summary, is_required in summary_flags(type_name):
         if is_required if required else in_summary:

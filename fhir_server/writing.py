@@ -11,6 +11,7 @@ from fhir_server.exchange import Exchange
 from fhir_server.jsontext import decode, render
 from fhir_server.marks import instant
 from fhir_server.normalise import Resource
+from fhir_server.references import check_targets, target
 from fhir_server.search.definitions import resource_types
 from fhir_server.search.index import index as search_index
 from fhir_server.search.rows import ReferenceRow
@@ -32,11 +33,11 @@ def put(
 ) -> Written:
     """Stores a normalised resource as the next version of `old`, or as a new one.
 
-    A new one gets the number `pid` or the next one, and the id given or its number as id. Inside a Bundle the references
-    are checked at its end (see `check_references`), else here. Call inside a transaction.
+    A new one gets the number `pid` or the next one, and the id given or its number as id. Inside a Bundle the
+    references are checked at its end (see `check_references`), else here. Call inside a transaction.
 
     Raises:
-        FhirError: a reference cannot be resolved.
+        FhirError: a reference cannot be resolved, or is to a type that its element does not allow.
     """
     store, params = exchange.store, exchange.hospital.params
     if old is not None and old.text is not None:
@@ -46,8 +47,11 @@ def put(
     version = 1 if old is None else old.version + 1
     before = decode(old.text) if old is not None and old.text is not None else {}
     full = with_meta(resource, version, exchange, before)
+    check_targets(full)
     index = search_index(full)
-    if exchange.hospital.reference_check and not exchange.in_transaction:
+    if not exchange.hospital.reference_check:
+        index.references = [row for row in index.references if _leads_somewhere(exchange, row.reference)]
+    elif not exchange.in_transaction:
         check_references(exchange, index.references)
     if old is not None:
         pid = old.pid
@@ -57,9 +61,9 @@ def put(
     kind = str(resource["resourceType"])
     row = Row(pid, kind, full["id"], version, exchange.now, render(full))
     if old is None:
-        store.insert(row, table_rows(kind, index, params))
+        store.insert(row, table_rows(kind, index, params, pid))
         return Written(row, "created")
-    store.replace(old, stored_rows(exchange, old), row, table_rows(kind, index, params))
+    store.replace(old, stored_rows(exchange, old), row, table_rows(kind, index, params, pid))
     return Written(row, "created" if old.text is None else "updated")
 
 
@@ -67,7 +71,7 @@ def stored_rows(exchange: Exchange, row: Row) -> Tables:
     """The index rows that a stored version has."""
     if row.text is None:
         return {}
-    return table_rows(row.type, search_index(decode(row.text)), exchange.hospital.params)
+    return table_rows(row.type, search_index(decode(row.text)), exchange.hospital.params, row.pid)
 
 
 def with_meta(resource: Resource, version: int, exchange: Exchange, before: Resource) -> Resource:
@@ -105,28 +109,41 @@ def _unchanged(resource: Resource, old: Row) -> str | None:
     return render({**stored, "meta": {key: value for key, value in meta.items() if key != "source"}})
 
 
+def _leads_somewhere(exchange: Exchange, reference: str) -> bool:
+    """Whether HAPI indexes a reference that it does not check: to what is here by now, or to another server."""
+    kind, resource_id = target(reference)
+    if "://" in reference:
+        return kind in resource_types()
+    if f"{kind}/{resource_id}" in exchange.announced:
+        return True
+    found = exchange.store.find(kind, resource_id)
+    return found is not None and found.text is not None
+
+
 def check_references(exchange: Exchange, references: Sequence[ReferenceRow]) -> None:
     """Raises HAPI's errors for references that are indexed and cannot be resolved here."""
-    for _, path, target in references:
-        if target.startswith("#") or target.startswith(("urn:", "cid:")):
+    for _, path, reference in references:
+        if reference.startswith(("#", "urn:", "cid:")):
             continue
-        if "://" in target:
+        if "://" in reference:
             raise FhirError(
                 400,
-                f'HAPI-0507: Resource contains external reference to URL "{target}"'
+                f'HAPI-0507: Resource contains external reference to URL "{reference}"'
                 " but this server is not configured to allow external references",
             )
-        kind, slash, rest = target.partition("/")
+        kind, slash, rest = reference.partition("/")
         resource_id = rest.partition("/")[0]
         if not slash or not resource_id:
             raise FhirError(
                 400,
-                f"HAPI-0505: Invalid resource reference found at path[{path}] - Does not contain resource type - {target}",
+                f"HAPI-0505: Invalid resource reference found at path[{path}]"
+                f" - Does not contain resource type - {reference}",
             )
         if kind not in resource_types():
             raise FhirError(
                 422,
-                f"HAPI-0931: Invalid reference found at path '{path}'. Resource type '{kind}' is not valid for this path",
+                f"HAPI-0931: Invalid reference found at path '{path}'."
+                f" Resource type '{kind}' is not valid for this path",
             )
         found = exchange.store.find(kind, resource_id)
         if found is None or found.text is None:

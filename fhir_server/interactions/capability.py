@@ -11,7 +11,17 @@ from fhir_server.marks import instant
 from fhir_server.search.definitions import SearchParameter, parameters, resource_types
 from fhir_server.search.parse import FULLTEXT
 
-INTERACTIONS = ("read", "vread", "update", "patch", "delete", "history-instance", "history-type", "create", "search-type")
+INTERACTIONS = (
+    "read",
+    "vread",
+    "update",
+    "patch",
+    "delete",
+    "history-instance",
+    "history-type",
+    "create",
+    "search-type",
+)
 
 
 def capability_statement(exchange: Exchange) -> Response:

@@ -98,5 +98,3 @@ def first_referring(exchange: Exchange, row: Row) -> Row | None:
             pids.append(first)
     rows = exchange.store.rows([min(pids)]) if pids else []
     return rows[0] if rows else None
-
-

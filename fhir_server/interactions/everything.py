@@ -58,7 +58,7 @@ def _everything(exchange: Exchange, patient: Row, batch: int) -> array[int]:
 
 
 def _followed(exchange: Exchange, rows: list[Row], *, follow: bool) -> list[int]:
-    """What the rows refer to, other patients left out; and, unless a type was asked for, what that refers to, and so on."""
+    """What the rows refer to, other patients left out; with `follow`, also what that refers to, and so on."""
     found: dict[int, None] = {}
     new = rows
     for _ in range(MAX_ROUNDS if follow else 1):

@@ -14,7 +14,8 @@ from fhir_server.store import Row
 
 def history(exchange: Exchange, kind: str | None = None, resource_id: str | None = None) -> Response:
     """`GET [Type/[id/]]_history`, a page of `_count` versions from `_offset` on."""
-    where, values = "1", ()
+    where = "1"
+    values: tuple[object, ...] = ()
     if kind is not None and resource_id is not None:
         row = exchange.store.find(kind, resource_id)
         if row is None:

@@ -15,7 +15,12 @@ from fhir_server.summary import shaped
 
 
 def read(exchange: Exchange, kind: str, resource_id: str) -> Response:
-    """`GET Type/id`: the current version, 404 for what never was, 410 for what was deleted."""
+    """`GET Type/id`: the current version, 404 for what never was, 410 for what was deleted.
+
+    HAPI answers for OperationDefinition itself, of its own operations only, whatever is stored.
+    """
+    if kind == "OperationDefinition":
+        raise FhirError(404, f"HAPI-2249: {kind}/{resource_id}")
     row = exchange.store.find(kind, resource_id)
     if row is None:
         raise not_known(kind, resource_id)

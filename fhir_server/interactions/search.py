@@ -25,7 +25,9 @@ def search(exchange: Exchange, kind: str) -> Response:
     """`GET Type?…` and `_search`."""
     query, planned = understood(exchange, kind, exchange.pairs)
     # A search by POST is repeated without its parameters.
-    self_link = exchange.address if exchange.request.method == "POST" else link(exchange.address, by_name(exchange.pairs))
+    self_link = (
+        exchange.address if exchange.request.method == "POST" else link(exchange.address, by_name(exchange.pairs))
+    )
     if query.shape.summary == "count" or query.count == 0:
         return _count_only(exchange, planned)
     count = DEFAULT_COUNT if query.count is None else query.count
@@ -116,9 +118,7 @@ def page_link(exchange: Exchange, found: Search, pairs: Pairs, offset: int, coun
     return f"{exchange.base}?{'&'.join(parts)}"
 
 
-def entries_of(
-    exchange: Exchange, pids: Sequence[int], includes: Sequence[Include], wanted: Shape
-) -> list[str]:
+def entries_of(exchange: Exchange, pids: Sequence[int], includes: Sequence[Include], wanted: Shape) -> list[str]:
     """The entries of a page: matches, then what they include."""
     if includes or wanted:
         rows = exchange.store.rows(pids)

@@ -107,9 +107,7 @@ def _alone(exchange: Exchange, one: Entry, dispatch: Dispatch) -> str:
         with exchange.store.transaction():
             return _together(exchange, [one], dispatch)[0]
     except FhirError as error:
-        response = members(
-            [("status", quoted(_status(error.status))), ("outcome", error_outcome(error, "exception"))]
-        )
+        response = members([("status", quoted(_status(error.status))), ("outcome", error_outcome(error, "exception"))])
         return entry([("response", response)])
 
 
@@ -118,6 +116,7 @@ def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> l
     _check_twice(entries)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(exchange, order)
+    exchange.announced = frozenset(f"{one.kind}/{one.id or one.pid}" for one in order if one.method in ("POST", "PUT"))
     for one in order:
         if one.resource is not None:
             one.resource = _resolved(exchange, one.resource, known)

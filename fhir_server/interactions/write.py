@@ -85,7 +85,9 @@ def update_resource(
     row = exchange.store.find(kind, resource_id)
     if row is None:
         if not VALID_ID.fullmatch(resource_id):
-            raise FhirError(400, f"HAPI-0521: Can not process entity with ID[{resource_id}], this is not a valid FHIR ID")
+            raise FhirError(
+                400, f"HAPI-0521: Can not process entity with ID[{resource_id}], this is not a valid FHIR ID"
+            )
         if resource_id.isdigit():
             raise FhirError(
                 400,
@@ -184,9 +186,7 @@ def body_json(exchange: Exchange, operation: str) -> Json:
     return parse(exchange.request.body.decode("latin-1" if latin else "utf-8", "replace"))
 
 
-def written_response(
-    exchange: Exchange, written: Written, stored: Stored, *, with_location: bool
-) -> Response:
+def written_response(exchange: Exchange, written: Written, stored: Stored, *, with_location: bool) -> Response:
     """The answer to a write, as `Prefer` asks for it."""
     row = written.row
     address = location(exchange.base, row)
@@ -215,5 +215,3 @@ def preference(exchange: Exchange) -> str:
 def versioned(row: Row) -> str:
     """The reference to a version."""
     return f"{row.reference}/_history/{row.version}"
-
-

@@ -1,0 +1,1 @@
+"""Search: definitions of parameters, index rows of resources, and plans of queries."""

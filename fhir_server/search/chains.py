@@ -48,7 +48,7 @@ def _targets(item: Criterion, parameter: SearchParameter) -> Sequence[str]:
 
 @cache
 def pointed_to(parameter: SearchParameter) -> Sequence[str]:
-    """The types that index rows of a reference parameter name; `patient` has the targets of `subject`, but no others."""
+    """The types that rows of a reference parameter name: those its path resolves to, else its targets, else any."""
     only = re.findall(r"resolve\(\) is (\w+)", parameter.expression)
     return tuple(only) or parameter.targets or resource_types()
 
@@ -87,7 +87,8 @@ def chained(
 
 def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tuple[object, ...]]:
     """The referring resources, those of the first target first."""
-    walks, args = [], []
+    walks: list[str] = []
+    args: list[object] = []
     for kind, one in inner:
         walk, walk_args = one.walk()
         walks.append(f"SELECT pid, k, '{kind}' AS type FROM ({walk})")

@@ -24,8 +24,8 @@ AFTER_ALL = "\U0010ffff"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`where` is over the columns of `table`, `@pid` in it the number of its row's resource; `weight` estimates how many
-    rows it leaves (small: few).
+    """`where` is over the columns of `table`, `@pid` in it the number of its row's resource; `weight` estimates how
+    many rows it leaves (small: few).
 
     `lead` replaces the plain walk over the table where the order comes from elsewhere; it selects `pid` and `k`.
     """

@@ -19,7 +19,7 @@ REFUSED = ("identifier",)
 """The modifiers of a reference that HAPI knows of and refuses."""
 FULLTEXT = ("_text", "_content")
 RESULT_PARAMETERS = frozenset(
-    "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"
+    "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
     " _getpages _getpagesoffset _bundletype _maxresults _type _graph _mdm _score".split()
 )
 

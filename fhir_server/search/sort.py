@@ -22,7 +22,8 @@ KEYS = {
 
 def sort_keys(resource_type: str, sort: Sequence[tuple[str, bool]], params: Params) -> tuple[str, tuple[object, ...]]:
     """The keys as the start of an ORDER BY list over rows named `found`, and their arguments."""
-    parts, args = [], []
+    parts: list[str] = []
+    args: list[object] = []
     for name, descending in sort:
         expression, more = _key(resource_type, name, descending, params)
         if expression:

@@ -42,9 +42,7 @@ def create(schema: str = "main", prefix: str = "") -> str:
     ]
     for name in INDEXES:
         columns = ", ".join(COLUMNS[name])
-        statements.append(
-            f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({columns})) WITHOUT ROWID"
-        )
+        statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({columns})) WITHOUT ROWID")
     return ";".join(statements)
 
 
