@@ -15,7 +15,7 @@ from medagent.errors import StopRunError
 from medagent.imapscore.config import ImapscoreConfig
 from medagent.imapscore.job import ExtractionJob, ItemRow, ItemUnit
 from medagent.imapscore.prompts import load_prompts
-from medagent.run.engine import Limits, Summary, run_units
+from medagent.run.engine import Summary, run_units
 from medagent.run.files import write_whole
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
@@ -65,7 +65,7 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
 def _extract(
     config: ImapscoreConfig, job: ExtractionJob, units: Sequence[ItemUnit], journal: Journal[ItemRow], *, quiet: bool
 ) -> Summary:
-    limits = Limits(config.max_cost, config.max_tokens_total)
+    limits = config.limits
     executor = LocalExecutor(config.concurrency)
     try:
         return asyncio.run(run_units(job, units, journal, executor, Progress(quiet=quiet), limits))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.prompts.protocol import Protocol
+from medagent.run.config import Effort, Landing, file_digest, model_settings
 from medagent.run.folder import Place, Setting
 from medagent.session import DEFAULT_API_BASE, MAX_ROUNDS, Writes
 from medagent.tasks.dataset import Dataset
@@ -19,15 +19,11 @@ from medagent.tasks.dataset import Dataset
 AGENTS = ("text", "reference", "nop", "constant", "replay")
 
 
-class RunConfig(BaseModel):
+class RunConfig(Landing, Effort):
     """One `medagent run`. What decides the episodes is in `settings()`; the rest may change between two tries."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     version: str = "v2"
     """`v1` (100 tasks) or `v2` (300)."""
-    round: str = Field(default="r1", pattern=r"^[\w.-]+$")
-    """A label of the user's, part of the folder's name."""
     dataset: str = "synthetic"
     """`synthetic` or `official`."""
     tasks_file: Path | None = None
@@ -56,8 +52,6 @@ class RunConfig(BaseModel):
     """Only the first so many."""
     trials: int = Field(default=1, ge=1)
     """Episodes a task."""
-    concurrency: int = Field(default=16, ge=1)
-    """Episodes at once."""
     max_rounds: int = Field(default=MAX_ROUNDS, ge=1)
     """Messages an agent has."""
     writes: Writes = "ack"
@@ -66,18 +60,10 @@ class RunConfig(BaseModel):
     """The FHIR base shown to the agent."""
     strip_thinking: bool = False
     """Whether a leading `<think>` block is cut before a message is read."""
-    max_cost: float | None = Field(default=None, gt=0)
-    """US dollars after which no new episode starts."""
-    max_tokens_total: int | None = Field(default=None, gt=0)
-    """Tokens after which no new episode starts."""
     cluster: str | None = None
     """The scheduler of a Dask cluster to run on."""
     workers: int | None = Field(default=None, ge=1)
     """Worker processes of a local cluster."""
-    results_dir: Path = Path("results")
-    """Where runs land."""
-    overwrite: bool = False
-    """Start anew in a folder that holds a run."""
 
     @property
     def acting(self) -> str:
@@ -99,7 +85,7 @@ class RunConfig(BaseModel):
     @property
     def label(self) -> str:
         """The agent or model in the folder's name."""
-        return self.chat.name.replace("/", "--") if self.chat else self.acting
+        return self.chat.name if self.chat else self.acting
 
     @property
     def chat(self) -> ModelSettings | None:
@@ -108,7 +94,7 @@ class RunConfig(BaseModel):
 
     def folder(self, dataset: Dataset) -> Path:
         """Where this run lands: `results/{version}_{round}_{agent-or-model}`."""
-        return self.results_dir / f"{dataset.version}_{self.round}_{self.label}"
+        return self.run_folder(dataset.version, self.label)
 
     def settings(self, dataset: Dataset, protocol: Protocol, ehr_digest: str) -> dict[str, Setting]:
         """What decides the episodes, keyed by option name, or by a name in `digest` for what no option states."""
@@ -122,13 +108,9 @@ class RunConfig(BaseModel):
             "ehr-digest": ehr_digest,
             "prompts-digest": protocol.digest,
             "agent": None if model else self.acting,
-            "replay-digest": _digest(self.replay) if self.replay else None,
-            "model": model.name if model else None,
+            "replay-digest": file_digest(self.replay) if self.replay else None,
+            **model_settings(model),
             "protocol": protocol.kind if model else None,
-            "api": model.api if model else None,
-            "temperature": model.temperature if model else None,
-            "max-tokens": model.max_tokens if model else None,
-            "extra-digest": _text_digest(str(sorted(model.extra.items()))) if model and model.extra else None,
             "max-rounds": self.max_rounds,
             "writes": self.writes,
             "api-base": self.api_base,
@@ -142,22 +124,10 @@ class RunConfig(BaseModel):
             "ehr": str(self.ehr) if self.ehr else None,
             "fhir": self.fhir,
             "replay": str(self.replay) if self.replay else None,
-            "base-url": self.model.base_urls if self.model else None,
-            "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
+            **self.run_places(self.model),
         }
 
 
 def fhir_token() -> str | None:
     """The bearer token for an external FHIR server, from `MEDAGENT_FHIR_TOKEN`."""
     return os.environ.get("MEDAGENT_FHIR_TOKEN") or None
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

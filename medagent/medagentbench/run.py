@@ -16,7 +16,7 @@ from medagent.medagentbench.episode import EpisodeRow
 from medagent.medagentbench.finish import finish
 from medagent.medagentbench.plan import Plan, executor, make_plan
 from medagent.results.write import result_item, results_path, write_results
-from medagent.run.engine import Limits, Summary, run_units
+from medagent.run.engine import Summary, run_units
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
 from medagent.run.progress import Progress
@@ -81,7 +81,7 @@ def _episodes(plan: Plan, journal: Journal[EpisodeRow], quiet: bool) -> Summary:
         right[row.unit] = verdict.correct
 
     progress = Progress(quiet=quiet, group=_task_type, right=lambda row: right.pop(row.unit, None))
-    limits = Limits(plan.config.max_cost, plan.config.max_tokens_total)
+    limits = plan.config.limits
     running = run_units(plan.job, plan.units, journal, executor(plan.config), progress, limits, grade)
     try:
         summary = asyncio.run(running)

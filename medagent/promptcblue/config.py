@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from medagent.models.settings import ModelSettings
+from medagent.run.config import Effort, Landing, model_settings
 from medagent.run.folder import Place, Setting
 
 
-class PromptcblueConfig(BaseModel):
+class PromptcblueConfig(Landing, Effort):
     """One `medagent run promptcblue`. What decides the predictions is in `settings()`; the rest may change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     data: Path
     """The test file: JSON lines with the prompts in `input`."""
@@ -21,35 +18,20 @@ class PromptcblueConfig(BaseModel):
     """The right answers; with them a finished run is parsed and scored."""
     model: ModelSettings
     """Who answers."""
-    round: str = Field(default="r1", pattern=r"^[\w.-]+$")
-    """A label of the user's, part of the folder's name."""
     strip_thinking: bool = False
     """Whether a leading `<think>` block is cut from an answer."""
-    concurrency: int = Field(default=16, ge=1)
-    """Lines at once."""
-    max_cost: float | None = Field(default=None, gt=0)
-    """US dollars after which no new line is sent."""
-    max_tokens_total: int | None = Field(default=None, gt=0)
-    """Tokens after which no new line is sent."""
-    results_dir: Path = Path("results")
-    """Where runs land."""
-    overwrite: bool = False
-    """Start anew in a folder that holds a run."""
 
     @property
     def folder(self) -> Path:
         """Where this run lands: `results/promptcblue_{round}_{model}`."""
-        return self.results_dir / f"promptcblue_{self.round}_{self.model.name.replace('/', '--')}"
+        return self.run_folder("promptcblue", self.model.name)
 
     def settings(self, data_digest: str) -> dict[str, Setting]:
         """What decides the predictions, keyed by option name; the gold is no part of it."""
         return {
             "data-digest": data_digest,
             "round": self.round,
-            "model": self.model.name,
-            "api": self.model.api,
-            "temperature": self.model.temperature,
-            "max-tokens": self.model.max_tokens,
+            **model_settings(self.model),
             "strip-thinking": self.strip_thinking,
         }
 
@@ -58,6 +40,5 @@ class PromptcblueConfig(BaseModel):
         return {
             "data": str(self.data),
             "gold": str(self.gold) if self.gold else None,
-            "base-url": self.model.base_urls,
-            "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
+            **self.run_places(self.model),
         }

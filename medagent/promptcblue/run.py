@@ -17,7 +17,7 @@ from medagent.errors import StopRunError
 from medagent.promptcblue.config import PromptcblueConfig
 from medagent.promptcblue.data import DataFile, check_gold, line_unit, read_data
 from medagent.promptcblue.predict import LineRow, LineUnit, PredictionJob
-from medagent.run.engine import Limits, Summary, run_units
+from medagent.run.engine import Summary, run_units
 from medagent.run.files import write_whole
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
@@ -81,7 +81,7 @@ def _predict(config: PromptcblueConfig, data: DataFile, journal: Journal[LineRow
 def _run(config: PromptcblueConfig, units: list[LineUnit], journal: Journal[LineRow], *, quiet: bool) -> Summary:
     job = PredictionJob(config.model, config.concurrency)
     progress = Progress(quiet=quiet, group=lambda row: row.unit.partition("#")[0])
-    limits = Limits(config.max_cost, config.max_tokens_total)
+    limits = config.limits
     try:
         return asyncio.run(run_units(job, units, journal, LocalExecutor(config.concurrency), progress, limits))
     except StopRunError as error:

@@ -8,42 +8,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
+from medagent.run import config as run
+from medagent.run.config import Landing, model_settings
 from medagent.run.folder import Place, Setting
 from refsol.simpleqa.data import Item, Variant
 from refsol.simpleqa.prompts import ModelPrompt
 
 
-class Effort(BaseModel):
-    """How much is spent at once and in all, and what is shown."""
+class Effort(run.Effort):
+    """What the run, judges included, may take; and what is shown."""
 
-    model_config = ConfigDict(frozen=True)
-
-    concurrency: int = Field(default=16, ge=1)
-    """Calls at once."""
-    max_cost: float | None = Field(default=None, gt=0)
-    """US dollars of the whole run, judges included, after which no new call starts."""
-    max_tokens_total: int | None = Field(default=None, gt=0)
-    """Tokens of the whole run, judges included, after which no new call starts."""
     quiet: bool = False
     """No progress."""
     as_json: bool = False
     """JSON instead of tables."""
 
 
-class SimpleqaConfig(BaseModel):
+class SimpleqaConfig(Landing):
     """A run: which questions, who answers, who judges."""
-
-    model_config = ConfigDict(frozen=True)
 
     data: Path
     """The questions."""
     variant: Variant = "husimpleqa"
     """Their format."""
-    languages: list[str] = []
+    languages: list[str] = Field(default_factory=list)
     """The languages of the instruction; empty: all that the prompt has."""
     model: ModelSettings
     """Who answers."""
@@ -53,19 +45,13 @@ class SimpleqaConfig(BaseModel):
     """A prompt file instead of the project's."""
     judge_prompt: Path | None = None
     """A judge prompt file instead of the project's."""
-    round: str = "r1"
-    """A label for the run."""
     limit: int | None = Field(default=None, ge=1)
     """Only the first so many questions."""
-    results_dir: Path = Path("results")
-    """Where runs land."""
-    overwrite: bool = False
-    """Start anew in a folder that holds a run."""
 
     @property
     def folder(self) -> Path:
         """Where this run lands."""
-        return self.results_dir / f"simpleqa-{self.variant}_{self.round}_{self.model.name.replace('/', '--')}"
+        return self.run_folder(f"simpleqa-{self.variant}", self.model.name)
 
     def languages_of(self, prompt: ModelPrompt) -> Sequence[str]:
         """The languages to ask in. Raises UserError for one that the prompt does not have."""
@@ -78,10 +64,7 @@ class SimpleqaConfig(BaseModel):
         return {
             "variant": self.variant,
             "round": self.round,
-            "model": self.model.name,
-            "api": self.model.api,
-            "temperature": self.model.temperature,
-            "max-tokens": self.model.max_tokens,
+            **model_settings(self.model),
             "questions-digest": _digest(sorted([item.id, item.question] for item in items)),
             "model-prompt-digest": _digest({name: template.text for name, template in prompt.templates.items()}),
         }
@@ -92,11 +75,10 @@ class SimpleqaConfig(BaseModel):
             "data": str(self.data),
             "lang": ",".join(self.languages) or None,
             "judge": [judge.name for judge in self.judges],
-            "base-url": self.model.base_urls,
             "judge-base-url": self.judges[0].base_urls,
             "model-prompt": str(self.model_prompt) if self.model_prompt else None,
             "judge-prompt": str(self.judge_prompt) if self.judge_prompt else None,
-            "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
+            **self.run_places(self.model),
         }
 
 
