@@ -148,5 +148,8 @@ def _folder(folder: Path) -> str:
         with tempfile.TemporaryFile(dir=above):
             pass
     except OSError as error:
-        raise UserError(f"{above}: cannot be written: {error.strerror}; mend its rights, or set another") from None
+        raise UserError(
+            f"{above}: cannot be written: {error.strerror}; mend its rights, or name another folder "
+            "(--results-dir, MEDAGENT_HOME)"
+        ) from None
     return str(folder)

@@ -1,0 +1,80 @@
+"""`medagent data`: what data there is, the hospital built, and the same results with it on another server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medagent.ehr.embedded import bundled_file
+from tests.command import medagent
+from tests.medagent.ehr.live import LiveServer
+from tests.medagent.ehr.people import ward
+
+
+def test_the_list_names_data_sets_and_says_whether_the_hospital_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
+    ran = medagent("data")
+    assert ran.code == 0
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert [row[1:3] for row in rows if row[:1] == ["synthetic"]] == [["v1", "100"], ["v2", "300"]]
+    assert "hospital: not built yet" in ran.out
+    assert not any(tmp_path.rglob("*.sqlite"))
+
+
+def test_the_hospital_is_built_once_and_again_when_damaged() -> None:
+    hospital = bundled_file().path
+    assert medagent("data").out.splitlines()[-1] == f"hospital: {hospital}"
+    ran = medagent("data", "build")
+    assert (ran.code, ran.out, ran.err) == (0, f"{hospital}\n", "")
+    hospital.write_bytes(b"damaged" * 1000)
+    assert "hospital: not built yet" in medagent("data").out
+    ran = medagent("data", "build")
+    assert (ran.code, ran.out) == (0, f"{hospital}\n")
+    assert "building the hospital" in ran.err
+
+
+def test_a_damaged_data_set_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
+    file = tmp_path / "data" / "official" / "test_data_v1.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("[{]")
+    ran = medagent("data")
+    assert ran.code == 1
+    assert f"{file}: is not a JSON task file" in ran.err
+
+
+@pytest.mark.long
+def test_the_hospital_pushed_into_a_server_gives_the_same_results(tmp_path: Path) -> None:
+    """`data push` and then `run --fhir`: the results of the embedded server, times and ids in replies aside."""
+    with LiveServer() as server:
+        assert medagent("data", "push", "--to", server.url).code == 0
+        run = ["run", "--version", "v1", "--agent", "reference", "--quiet", "--results-dir", tmp_path]
+        assert medagent(*run, "--round", "over-http", "--fhir", server.url).code == 0
+        assert medagent(*run, "--round", "in-process").code == 0
+    found = [
+        json.loads((tmp_path / f"v1_{name}_reference" / "results.json").read_text())
+        for name in ("over-http", "in-process")
+    ]
+    answers = [
+        [
+            (item["id"], item["answer"], [line for line in item["post_history"] if "POST" in str(line)])
+            for item in one["results"]
+        ]
+        for one in found
+    ]
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 100
+
+
+def test_a_small_file_is_pushed_and_run_over(tmp_path: Path) -> None:
+    file = tmp_path / "ward.ndjson"
+    file.write_text("\n".join(ward(1, 2)))
+    with LiveServer() as server:
+        assert medagent("data", "push", "--to", server.url + "/", "--ehr", file).code == 0
+        checked = medagent("doctor", "--fhir", server.url)
+    assert f"ok   FHIR server {server.url}: " in checked.out
+    assert "1 Patient, 2 Observation, searches are answered" in checked.out

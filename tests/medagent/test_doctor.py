@@ -1,0 +1,133 @@
+"""`medagent doctor`: a line a check, ok or what to do; exit 1 where something must be mended; no key ever shown."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+
+from tests.command import medagent
+from tests.loopback import ModelServer, status
+from tests.medagent.ehr.live import Fault, LiveServer
+from tests.medagent.ehr.people import ward
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def lines(out: str) -> dict[str, str]:
+    """What is said of each thing, `ok …` or `MEND …`."""
+    return {line[5:].partition(": ")[0]: line for line in out.splitlines()}
+
+
+def test_a_sound_installation_is_ok_without_network_or_writes(tmp_path: Path) -> None:
+    ran = medagent("doctor")
+    assert ran.code == 0, ran.out
+    said = lines(ran.out)
+    assert list(said) == [
+        "Python",
+        "packages",
+        "data sets",
+        "hospital",
+        "results folder",
+        "data folder",
+        "cache folder",
+        "settings folder",
+    ]
+    assert all(line.startswith("ok   ") for line in said.values())
+    assert "synthetic v2: 300 tasks, digest " in said["data sets"]
+    assert "medagent data import DIR" in said["data sets"]
+    assert "not built yet" in said["hospital"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with LiveServer(ward(2, 3)) as server, ModelServer(reply="ok") as model:
+        ran = medagent("doctor", "--fhir", server.url, "--model", "any", "--base-url", model.url)
+        assert [call.body["max_tokens"] for call in model.calls] == [1]
+    assert ran.code == 0, ran.out
+    said = lines(ran.out)
+    assert "2 Patient, 6 Observation, searches are answered" in said[f"FHIR server {server.url}"]
+    assert said["model any"].startswith("ok   model any: answers in ")
+
+
+@pytest.mark.parametrize(
+    ("where", "answer", "message"),
+    [
+        ("metadata", 500, "answers 500 to /metadata"),
+        ("metadata", (200, b"<html>"), "is this a FHIR base?"),
+        (
+            "Patient",
+            (403, b'{"issue":[{"diagnostics":"not for you"}]}'),
+            "answers 403 to /Patient?_summary=count: not for",
+        ),
+        ("Patient", (200, b"{}"), "gives no total"),
+        ("code=", (200, b'{"resourceType":"OperationOutcome"}'), "brings no Bundle"),
+    ],
+)
+def test_a_server_that_is_none_must_be_mended(where: str, answer: Fault, message: str) -> None:
+    with LiveServer(answers=lambda _, target: answer if where in target else None) as server:
+        ran = medagent("doctor", "--fhir", server.url)
+    assert ran.code == 1
+    line = lines(ran.out)[f"FHIR server {server.url}"]
+    assert line.startswith("MEND ")
+    assert message in line
+
+
+def test_a_server_that_is_away_must_be_mended() -> None:
+    with LiveServer() as server:
+        pass
+    ran = medagent("doctor", "--fhir", server.url)
+    assert ran.code == 1
+    assert "does not answer" in ran.out
+
+
+def test_a_refused_key_must_be_mended_and_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    refusal = status(401, message=f"Incorrect API key provided: {KEY}")
+    with ModelServer(reply="ok", faults=[refusal]) as model:
+        ran = medagent("doctor", "--model", "any", "--base-url", model.url)
+    assert ran.code == 1
+    assert "MEND model any: " in ran.out
+    assert "401" in ran.out
+    assert KEY not in ran.out + ran.err
+
+
+def test_a_model_without_key_or_address_must_be_mended() -> None:
+    ran = medagent("doctor", "--model", "any")
+    assert ran.code == 1
+    assert "OPENAI_API_KEY" in lines(ran.out)["model any"]
+
+
+def test_a_missing_package_must_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import version
+
+    def without_openai(name: str) -> str:
+        if name == "openai":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr("medagent.report.doctor.version", without_openai)
+    ran = medagent("doctor")
+    assert ran.code == 1
+    assert "MEND packages: openai not installed" in ran.out
+
+
+def test_a_folder_that_cannot_be_written_and_a_damaged_data_set_must_be_mended(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    damaged = tmp_path / "home" / "data" / "official" / "test_data_v2.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_text(json.dumps([{"id": "task1_1"}]))
+    ran = medagent("doctor")
+    assert ran.code == 1
+    said = lines(ran.out)
+    assert said["results folder"].startswith("MEND results folder: results: cannot be written")
+    assert f"MEND data sets: {damaged}: at 0.instruction" in said["data sets"]

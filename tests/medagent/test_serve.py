@@ -1,0 +1,115 @@
+"""`medagent serve`: the embedded server as a process of its own on a port."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from medagent.ehr.embedded import bundled_file
+from tests.command import medagent
+from tests.medagent.ehr.people import patient, ward
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    process: subprocess.Popen[str]
+    url: str
+
+    def count(self, kind: str) -> int:
+        total: int = httpx.get(f"{self.url}/{kind}?_summary=count").json()["total"]
+        return total
+
+
+@contextmanager
+def served(folder: Path, *args: object) -> Iterator[Served]:
+    """The command on a free port, its temporary files in `folder`; stopped by SIGTERM, which it must obey."""
+    words = [sys.executable, "-m", "medagent", "serve", "--port", "0", *map(str, args)]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
+    try:
+        said = ""
+        while "http://" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        found = re.search(r"http://\S+", said)
+        assert found
+        yield Served(process, found[0])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        process.stderr.close()
+        assert process.wait(timeout=30) == 0
+
+
+def test_the_bundled_hospital_is_served_and_stays_as_it_is(tmp_path: Path) -> None:
+    hospital = bundled_file().path
+    before = hospital.read_bytes()
+    with served(tmp_path) as server:
+        assert server.count("Patient") == 100
+        assert httpx.put(f"{server.url}/Patient/new", json=json.loads(patient("new"))).status_code == 201
+        assert server.count("Patient") == 101
+    assert hospital.read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_keeps_what_clients_write(tmp_path: Path) -> None:
+    data, folder = tmp_path / "own.sqlite", tmp_path / "tmp"
+    folder.mkdir()
+    for known in (0, 1):
+        with served(folder, "--data", data) as server:
+            assert server.count("Patient") == known
+            httpx.put(f"{server.url}/Patient/new", json=json.loads(patient("new")))
+    assert list(folder.iterdir()) == []
+
+
+def test_ndjson_is_served_with_a_token_and_without_reference_check(tmp_path: Path) -> None:
+    source = tmp_path / "ward.ndjson"
+    source.write_text("\n".join(ward(2, 3)))
+    orphan = {"resourceType": "Observation", "id": "x", "status": "final", "subject": {"reference": "Patient/none"}}
+    with served(tmp_path, "--data", source, "--token", "secret", "--no-reference-check") as server:
+        assert httpx.get(f"{server.url}/Patient").status_code == 401
+        authorized = {"Authorization": "Bearer secret"}
+        assert httpx.get(f"{server.url}/Observation?_summary=count", headers=authorized).json()["total"] == 6
+        assert httpx.put(f"{server.url}/Observation/x", json=orphan, headers=authorized).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--host", "0.0.0.0"], "--token"),
+        (["--data", "absent.ndjson"], "absent.ndjson: cannot be read"),
+        (["--data", "text.sqlite"], "HAPI"),
+    ],
+)
+def test_what_cannot_be_served_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.sqlite").write_text("no database, no NDJSON\n")
+    (tmp_path / "a.sqlite").touch()
+    data = [] if "--data" in args else ["--data", "new.sqlite"]
+    ran = medagent("serve", "--port", "0", *data, *args)
+    assert ran.code == 1
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_taken_port_is_said(tmp_path: Path) -> None:
+    with served(tmp_path, "--data", tmp_path / "a.sqlite") as server:
+        port = server.url.removesuffix("/fhir").rpartition(":")[2]
+        ran = medagent("serve", "--data", tmp_path / "b.sqlite", "--port", port)
+    assert ran.code == 1
+    assert "--port" in ran.err
