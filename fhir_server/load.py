@@ -7,12 +7,16 @@ number of its resource, so the workers need not talk to each other and the resul
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
-from multiprocessing import get_context
+from typing import BinaryIO, Self
 
 from fhir_server.errors import FhirError, ServerError
 from fhir_server.jsontext import Json, decode, parse, render
@@ -47,7 +51,9 @@ class Chunk:
     refused: list[tuple[int, str]] = field(default_factory=list)
 
 
-def load(store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None = None) -> int:
+def load(
+    store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None = None, marks: Marks | None = None
+) -> int:
     """Imports one resource a line and says how many were taken.
 
     `meta.lastUpdated` and `meta.source` are kept where given. A resource whose id is there already becomes its next
@@ -59,11 +65,12 @@ def load(store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None
         lines: a resource each, as JSON; empty lines are passed over.
         refused: told the number (from 1) and the reason for each line that is no R4 resource with an id; without it
             such a line ends the import.
+        marks: where the time and the request id come from of resources that say none; the clock and chance if left out.
 
     Raises:
         ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
     """
-    params, marks = Params(store.params), Marks()
+    params, marks = Params(store.params), marks or Marks()
     stamp = Stamp(marks.now(), marks.request_id())
     count = 0
     for chunk in _chunks(iter(lines), store.next_number, params, stamp):
