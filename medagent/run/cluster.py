@@ -26,6 +26,9 @@ R = TypeVar("R", bound=Row)
 CANCELLED_WITHIN_S = 10.0
 """How long workers have to hand over the rows of what is cancelled."""
 
+DEAF_TO_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+"""What a local worker runs first: a terminal's Ctrl-C reaches it too, but the driver alone ends a run."""
+
 
 class ClusterExecutor:
     """Runs on the scheduler at `address`, or on a local cluster of `workers` processes where that is None."""
@@ -71,15 +74,21 @@ class ClusterExecutor:
         if self._address is None:
             async with (
                 LocalCluster(
-                    n_workers=self._workers, threads_per_worker=threads, asynchronous=True, dashboard_address=None
+                    n_workers=self._workers,
+                    threads_per_worker=threads,
+                    asynchronous=True,
+                    dashboard_address="127.0.0.1:0",  # the default port is taken where another run has one
+                    preload=[DEAF_TO_CTRL_C],
                 ) as cluster,
                 Client(cluster, asynchronous=True) as client,
             ):
                 yield client
             return
+        connection = Client(self._address, asynchronous=True, timeout="5s")
         try:
-            connection = await Client(self._address, asynchronous=True, timeout="5s")
+            await connection
         except (OSError, ValueError) as error:
+            await connection.close()
             raise UserError(f"--cluster {self._address}: cannot be reached: {error}") from None
         async with connection as client:
             yield client

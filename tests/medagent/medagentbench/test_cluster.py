@@ -22,7 +22,7 @@ def scheduler() -> Iterator[str]:
     from distributed import LocalCluster
 
     with LocalCluster(
-        n_workers=1, threads_per_worker=2, processes=False, protocol="tcp", dashboard_address=None
+        n_workers=1, threads_per_worker=2, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
     ) as cluster:
         yield cluster.scheduler_address
 
@@ -41,8 +41,8 @@ def test_a_worker_killed_in_mid_run_costs_no_episode(tmp_path: Path) -> None:
     killer = threading.Thread(target=kill_a_worker, daemon=True)
     killer.start()
     ran = run(tmp_path, "--agent", "reference", "--workers", 2)
-    killer.join()
     assert ran.code == 0, ran.err
+    killer.join()
     assert kept_at_the_kill[0] < 300
     kept = rows(path)
     assert Counter(row["status"] for row in kept) == {"completed": 300}
