@@ -24,6 +24,10 @@ from fhir_server.search.sort import sort_keys
 MAX_CONDITIONS = 200
 """More conditions than this are refused: SQLite's parser has its limits, and no one asks so much."""
 
+MAX_ALTERNATIVES = 500
+MAX_IDS = 10_000
+"""The most values one condition may list; ids and references go into one IN list, other values do not."""
+
 TABLES = {
     "token": "tokens",
     "string": "strings",
@@ -48,6 +52,11 @@ def plan(query: Query, params: Params) -> Plan:
     """The SQL of a search."""
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
+    for item in query.criteria:
+        known = parameters(query.resource_type).get(item.name)
+        many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
+        if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
+            raise FhirError(400, f"{item.name} has too many values", "too-costly")
     found = all_conditions(query.resource_type, query.criteria, params)
     lead, rest = _choose(query.resource_type, found, sorted_anyway=bool(query.sort))
     where = lead.where.replace("@pid", "lead.pid") + "".join(f" AND {item.filter('lead.pid')}" for item in rest)
