@@ -1,0 +1,159 @@
+"""The server over HTTP: ASGI in process, the command line, and what survives kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fhir_server import Server
+from fhir_server.__main__ import main
+from fhir_server.app import create_app
+
+PATIENT = {"resourceType": "Patient", "id": "a", "name": [{"family": "Smith"}]}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server.open(None, "http://testserver/fhir") as server:
+        server.load([json.dumps(PATIENT)])
+        yield server
+
+
+def fetch(server: Server, method: str, path: str, token: str | None = None, **options: object) -> httpx.Response:
+    async def run() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(server, token=token))
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+            return await client.request(method, path, **options)  # type: ignore[arg-type]
+
+    return asyncio.run(run())
+
+
+def test_a_read_over_asgi(server: Server) -> None:
+    answer = fetch(server, "GET", "/fhir/Patient/a", headers={"Accept-Encoding": "identity"})
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/fhir+json;charset=UTF-8"
+    assert answer.headers["etag"] == 'W/"1"'
+    assert answer.json()["name"] == PATIENT["name"]
+
+
+def test_gzip_where_it_is_asked_for(server: Server) -> None:
+    answer = fetch(server, "GET", "/fhir/metadata", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.json()["resourceType"] == "CapabilityStatement"
+
+
+def test_head_has_no_body(server: Server) -> None:
+    answer = fetch(server, "HEAD", "/fhir/Patient/a")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["etag"] == 'W/"1"'
+
+
+@pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}])
+def test_a_token_is_asked_for(server: Server, given: dict[str, str]) -> None:
+    answer = fetch(server, "GET", "/fhir/Patient/a", token="secret", headers=given)
+    assert answer.status_code == 401
+    assert answer.json()["resourceType"] == "OperationOutcome"
+
+
+def test_the_token_opens(server: Server) -> None:
+    headers = {"Authorization": "Bearer secret"}
+    assert fetch(server, "GET", "/fhir/Patient/a", token="secret", headers=headers).status_code == 200
+
+
+def test_a_long_body_is_refused_while_it_comes(server: Server) -> None:
+    async def parts():
+        for _ in range(51):
+            yield b"x" * (1024 * 1024)
+
+    answer = fetch(server, "POST", "/fhir/Patient", content=parts())
+    assert answer.status_code == 413
+    assert answer.json()["resourceType"] == "OperationOutcome"
+
+
+@pytest.mark.parametrize("accept", ["application/fhir+xml", "text/html"])
+def test_other_formats_are_406(server: Server, accept: str) -> None:
+    answer = fetch(server, "GET", "/fhir/Patient/a", headers={"Accept": accept})
+    assert answer.status_code == 406
+    assert answer.json()["resourceType"] == "OperationOutcome"
+
+
+def test_the_capability_statement_lists_what_is_served(server: Server) -> None:
+    statement = fetch(server, "GET", "/fhir/metadata").json()
+    patient = next(item for item in statement["rest"][0]["resource"] if item["type"] == "Patient")
+    for parameter in patient["searchParam"]:
+        values = {"date": "2020", "number": "1", "quantity": "1", "special": "1|1|1|km", "composite": "a$b"}
+        name = parameter["name"]
+        value = "name eq x" if name == "_filter" else values.get(parameter["type"], "x")
+        assert fetch(server, "GET", "/fhir/Patient", params={name: value}).status_code == 200, parameter
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_other_addresses_need_a_token(host: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(tmp_path / "x.sqlite"), "--host", host]) == 1
+    error = capsys.readouterr().err
+    assert "--token" in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.sqlite"
+    path.write_text("this is no database, but long enough to be taken for one" * 50)
+    assert main(["--data", str(path), "--port", "0"]) == 1
+    assert str(path) in capsys.readouterr().err
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[str], str]]]:
+    running: list[subprocess.Popen[str]] = []
+
+    def begin() -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "fhir_server", "--data", str(tmp_path / "store.sqlite"), "--port", "0"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        return process, line.split()[1].replace("localhost", "127.0.0.1")
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_kill_9_loses_no_acknowledged_write(start: Callable[[], tuple[subprocess.Popen[str], str]]) -> None:
+    process, base = start()
+    acknowledged: list[str] = []
+
+    def write() -> None:
+        with httpx.Client(timeout=10) as client:
+            try:
+                while True:
+                    answer = client.post(f"{base}/Patient", json={"resourceType": "Patient", "active": True})
+                    if answer.status_code == 201:
+                        acknowledged.append(answer.json()["id"])
+            except httpx.TransportError:
+                return
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while len(acknowledged) < 100:
+        threads[0].join(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    for thread in threads:
+        thread.join()
+    _, base = start()
+    with httpx.Client(timeout=10) as client:
+        found = [client.get(f"{base}/Patient/{name}").status_code for name in acknowledged]
+    assert set(found) == {200}
+    assert len(set(acknowledged)) == len(acknowledged)
