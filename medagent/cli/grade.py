@@ -12,7 +12,7 @@ from medagent.cli import options
 
 
 def command(
-    results: Annotated[Path, typer.Argument(help="A results file.")],
+    results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
     tasks: Annotated[Path | None, typer.Option(help="Its task file, where it is not the bundled data set's.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Its data set: synthetic or official.")] = None,
     fhir: Annotated[str | None, typer.Option(help="Facts from a FHIR server's base URL.")] = None,
@@ -29,13 +29,15 @@ def command(
 
     Exit code 0: everything was graded; 2: something could not be.
 
-    Example: medagent grade results/v2_r2_reference/results.json
+    Example: medagent grade results/v2_r2_reference
     """
     from medagent.report.grade_table import grade_document, print_grade
     from medagent.results import grading
+    from medagent.results.paths import results_file
     from refsol.medagentbench import RULE_SETS, grade_file, rule_name
 
     rule = rule_name(rules)
+    results = results_file(results)
     others = [name for name in RULE_SETS if side_by_side and name != rule]
     task_set = grading.task_set(results, tasks, dataset)
     if fhir is None and ehr is None and key is None:

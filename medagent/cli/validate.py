@@ -12,7 +12,7 @@ from medagent.cli import options
 
 
 def command(
-    results: Annotated[Path, typer.Argument(help="A results file.")],
+    results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
     tasks: Annotated[
         Path | None, typer.Option(help="Its task file, where its ids are not those of the benchmark.")
     ] = None,
@@ -23,12 +23,14 @@ def command(
     Errors (exit code 1) break the schema. Warnings (exit code 0) are forms that a grader rejects, or that depart from
     the usual form.
 
-    Example: medagent validate results/v2_r2_reference/results.json
+    Example: medagent validate results/v2_r2_reference
     """
     from dataclasses import asdict
 
+    from medagent.results.paths import results_file
     from medagent.results.validate import validate
 
+    results = results_file(results)
     problems = validate(results, tasks)
     errors = sum(problem.level == "error" for problem in problems)
     if as_json:

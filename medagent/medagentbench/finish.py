@@ -12,7 +12,7 @@ from medagent.medagentbench.plan import Plan
 from medagent.report.grade_table import grade_document, print_grade, write_grade
 from medagent.report.trials import clustered, rates
 from medagent.report.trials_table import print_trials
-from medagent.results.write import results_path
+from medagent.results.paths import grade_path, results_path
 from medagent.run.journal import Journal
 from medagent.run.progress import dollars, duration
 from refsol.medagentbench import GradeReport, grade_file
@@ -24,7 +24,7 @@ def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: boo
     for trial in range(1, plan.config.trials + 1):
         results = results_path(path, trial)
         report = grade_file(results, plan.items, plan.facts, base=plan.config.api_base)
-        write_grade(results.with_name(results.name.replace("results", "grade", 1)), report)
+        write_grade(grade_path(results), report)
         reports.append(report)
     outcomes = by_task(reports)
     if as_json:

@@ -15,7 +15,8 @@ from medagent.medagentbench.config import RunConfig
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.medagentbench.finish import finish
 from medagent.medagentbench.plan import Plan, executor, make_plan
-from medagent.results.write import result_item, results_path, write_results
+from medagent.results.paths import results_path
+from medagent.results.write import result_item, write_results
 from medagent.run.engine import Summary, run_units
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from medagent.errors import UserError
 from medagent.results import grading
+from medagent.results.paths import grade_path, results_file
 from medagent.wire import Text
 from refsol.medagentbench import grade_file
 
@@ -38,14 +39,6 @@ class GradeFile(BaseModel):
     items: list[ItemEntry]
 
 
-def results_file(path: Path) -> Path:
-    """The results file of a run's folder, or the file itself. Raises UserError where there is none."""
-    file = path / "results.json" if path.is_dir() else path
-    if not file.is_file():
-        raise UserError(f"{file}: is not there; name a finished run's folder or a results file")
-    return file
-
-
 def read_verdicts(path: Path) -> GradeFile:
     """The official verdicts on a run's folder or a results file.
 
@@ -54,12 +47,14 @@ def read_verdicts(path: Path) -> GradeFile:
     from medagent.report.grade_table import grade_document
 
     results = results_file(path)
-    grade = results.with_name(results.name.replace("results", "grade", 1))
-    if grade != results and grade.exists():
+    grade = grade_path(results)
+    if grade.exists():
         try:
             return GradeFile.model_validate(json.loads(grade.read_bytes()))
         except (OSError, ValidationError, ValueError, RecursionError):
             raise UserError(f"{grade}: is damaged; remove it to have the results graded again") from None
     dataset = grading.task_set(results, None, None)
+    grading.check_patients(results)
     facts = grading.facts(dataset, fhir=None, ehr=None, key=None)
-    return GradeFile.model_validate(grade_document(grade_file(results, grading.items(dataset), facts)))
+    report = grade_file(results, grading.items(dataset), facts, base=grading.shown_base(results))
+    return GradeFile.model_validate(grade_document(report))

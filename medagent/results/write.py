@@ -9,17 +9,13 @@ from typing import Any
 
 from medagent.clock import wall_clock
 from medagent.medagentbench.episode import EpisodeRow
+from medagent.results.paths import results_path
 from medagent.run.files import write_whole
 from medagent.run.journal import Journal
 from medagent.session import Turn
 from medagent.tasks.dataset import Dataset, Task
 
 ACCEPTED = "POST request accepted"
-
-
-def results_path(folder: Path, trial: int) -> Path:
-    """`results.json` for the first trial, `results.2.json` for the second."""
-    return folder / ("results.json" if trial == 1 else f"results.{trial}.json")
 
 
 def write_results(folder: Path, dataset: Dataset, round_label: str, journal: Journal[EpisodeRow]) -> list[Path]:

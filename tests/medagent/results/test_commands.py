@@ -175,6 +175,32 @@ def test_run_json_beside_says_which_set_it_was(cli: Cli, tmp_path: Path) -> None
     assert cli("grade", path)[2] == f"medagent: {run}: is damaged; move it away to grade without it\n"
 
 
+def test_a_runs_folder_stands_for_its_results_file(cli: Cli, tmp_path: Path) -> None:
+    results_file(tmp_path)
+    assert cli("grade", tmp_path)[0] == 0
+    assert cli("validate", tmp_path)[0] == 0
+    for command in ("grade", "validate"):
+        code, _, err = cli(command, tmp_path / "away")
+        assert (code, err.count("\n")) == (1, 1)
+        assert "is not there; name a finished run's folder or a results file" in err
+
+
+def test_compare_grades_by_the_base_and_patients_of_the_run(cli: Cli, tmp_path: Path) -> None:
+    base = "http://ehr.test/fhir/"
+    task = next(task for task in load_dataset("synthetic", "v1").tasks if task.id == "task3_1")
+    body = put(BLOOD_PRESSURE, ("subject",), {"reference": f"Patient/{task.eval_MRN}"})
+    for name, history in (("a", post(body, base=base)), ("b", [])):
+        (tmp_path / name).mkdir()
+        results_file(tmp_path / name, {"task3_1": {"post_history": history, "post_count": len(history) // 2}})
+    run = tmp_path / "a" / "run.json"
+    run.write_text(json.dumps({"settings": {"api-base": base}}), encoding="utf-8")
+    assert json.loads(cli("compare", tmp_path / "a", tmp_path / "b", "--json")[1])["lost"] == ["task3_1"]
+    run.write_text(json.dumps({"settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
+    code, _, err = cli("compare", tmp_path / "a", tmp_path / "b")
+    assert code == 1
+    assert "name it with --ehr" in err
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
