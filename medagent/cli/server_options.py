@@ -34,9 +34,17 @@ def fhir_headers(texts: list[str] | None) -> dict[str, str]:
 
 def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> HttpEhr:
     """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
+    from urllib.parse import urlsplit
+
     from medagent.ehr.http import HttpEhr
     from medagent.errors import UserError
 
-    if not url.startswith(("http://", "https://")):
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError(f"{url}: is no FHIR base such as http://localhost:8080/fhir")
+    if parts.password is not None:
+        raise UserError(f"the URL of {parts.hostname} holds a password, which would be shown; give it by --fhir-header")
     return HttpEhr(url, url, headers=fhir_headers(headers), ca_file=ca_file)

@@ -38,8 +38,8 @@ def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = T
             return _load(server, paths, reference_check)
     except (UserError, sqlite3.Error, KeyboardInterrupt) as error:
         if fresh:
-            for left in data.parent.glob(f"{data.name}*"):
-                left.unlink()
+            for suffix in ("", "-wal", "-shm"):
+                data.with_name(data.name + suffix).unlink(missing_ok=True)
         if isinstance(error, sqlite3.Error):
             raise UserError(f"{data}: cannot be written: {error}; nothing was imported") from None
         raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,19 +55,11 @@ def test_the_hospital_pushed_into_a_server_gives_the_same_results(tmp_path: Path
         run = ["run", "--version", "v1", "--agent", "reference", "--quiet", "--results-dir", tmp_path]
         assert medagent(*run, "--round", "over-http", "--fhir", server.url).code == 0
         assert medagent(*run, "--round", "in-process").code == 0
-    found = [
-        json.loads((tmp_path / f"v1_{name}_reference" / "results.json").read_text())
-        for name in ("over-http", "in-process")
-    ]
-    answers = [
-        [
-            (item["id"], item["answer"], [line for line in item["post_history"] if "POST" in str(line)])
-            for item in one["results"]
-        ]
-        for one in found
-    ]
-    assert answers[0] == answers[1]
-    assert len(answers[0]) == 100
+    over_http, in_process = (
+        re.sub(r'"(timestamp|round)": "[^"]*"|with id: \w+', "", path.read_text())
+        for path in sorted(tmp_path.glob("*/results.json"))
+    )
+    assert over_http == in_process
 
 
 def test_a_small_file_is_pushed_and_run_over(tmp_path: Path) -> None:

@@ -101,6 +101,13 @@ def test_a_refused_key_must_be_mended_and_is_not_shown(monkeypatch: pytest.Monke
     assert KEY not in ran.out + ran.err
 
 
+def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
+    ran = medagent("doctor", "--fhir", f"http://me:{KEY}@localhost:8080/fhir")
+    assert ran.code == 1
+    assert "holds a password" in ran.err
+    assert KEY not in ran.out + ran.err
+
+
 def test_a_model_without_key_or_address_must_be_mended() -> None:
     ran = medagent("doctor", "--model", "any")
     assert ran.code == 1

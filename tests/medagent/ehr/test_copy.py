@@ -148,7 +148,8 @@ def test_a_server_that_answers_oddly_is_refused(
 
 def test_a_server_that_is_away_or_none_is_named(tmp_path: Path) -> None:
     file = tmp_path / "copy.ndjson"
-    assert "is no FHIR base" in refused(medagent("ehr", "copy", "--from", "localhost:8080", file))
+    for url in ("localhost:8080", "file:///etc/passwd", "http://", "http://[::1/fhir"):
+        assert f"{url}: is no FHIR base" in refused(medagent("ehr", "copy", "--from", url, file))
     with LiveServer() as server:
         pass
     assert f"FHIR server {server.url} does not answer" in refused(copy(server, file))

@@ -143,11 +143,15 @@ def test_a_bad_line_is_named_and_what_was_there_stays(tmp_path: Path, name: str)
     assert json.loads((tmp_path / "out" / "Patient.ndjson").read_text())["gender"] == "female"
 
 
-def test_a_bad_line_after_many_good_ones_is_named(tmp_path: Path) -> None:
-    source = written(tmp_path / "bad.ndjson", *ward(2, 1200), BAD_LINES["bad code"])
-    message = refused(medagent("ehr", "import", source, "--data", tmp_path / "a.sqlite"))
-    assert f"{source}, line 2403: " in message
-    assert list(tmp_path.iterdir()) == [source]
+def test_a_bad_line_after_many_good_ones_leaves_nothing(tmp_path: Path) -> None:
+    data, neighbour = tmp_path / "a.sqlite", written(tmp_path / "a.sqlite.kept", "mine")
+    source = written(tmp_path / "bad.ndjson", *ward(2, 2500), BAD_LINES["bad code"])
+    message = refused(medagent("ehr", "import", source, "--data", data))
+    assert f"{source}, line 5003: " in message
+    assert sorted(tmp_path.iterdir()) == [neighbour, source]
+    medagent("ehr", "import", written(tmp_path / "p.json", patient("p")), "--data", data)
+    refused(medagent("ehr", "import", source, "--data", data))
+    assert counts(data) == {"Patient": 1}
 
 
 def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
