@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from typing import BinaryIO, Self
 
@@ -22,6 +21,8 @@ from fhir_server.errors import FhirError, ServerError
 from fhir_server.jsontext import Json, decode, parse, render
 from fhir_server.marks import Marks, instant
 from fhir_server.normalise import normalise
+from fhir_server.primitives import VALID_ID
+from fhir_server.search.dates import span
 from fhir_server.search.index import index
 from fhir_server.search.params import Params
 from fhir_server.store import BaseStore, Row
@@ -174,6 +175,8 @@ def rows_of(lines: list[str | bytes], first: int, before: int, params: Params, s
             chunk.refused.append((before + offset + 1, error.diagnostics))
         except UnicodeDecodeError:
             chunk.refused.append((before + offset + 1, "not UTF-8"))
+        except OverflowError:
+            chunk.refused.append((before + offset + 1, "meta.lastUpdated lies outside the years 1 to 9999"))
     return chunk
 
 
@@ -182,6 +185,8 @@ def _add(chunk: Chunk, text: str, pid: int, params: Params, stamp: Stamp) -> Non
     kind, resource_id = resource["resourceType"], resource.get("id")
     if not resource_id:
         raise FhirError(400, f"a {kind} without an id")
+    if not VALID_ID.fullmatch(resource_id):
+        raise FhirError(400, f"a {kind} with an id that FHIR does not allow: {resource_id}")
     updated = _stamped(resource, stamp)
     found = index(resource)
     chunk.resources.append((pid, kind, resource_id, 1, updated, render(resource)))
@@ -192,7 +197,7 @@ def _add(chunk: Chunk, text: str, pid: int, params: Params, stamp: Stamp) -> Non
 def _stamped(resource: Json, stamp: Stamp) -> int:
     """Sets version, time and source, in R4's order; gives the time in milliseconds."""
     given = resource.get("meta") or {}
-    updated = _milliseconds(given["lastUpdated"]) if "lastUpdated" in given else stamp.updated
+    updated = span(given["lastUpdated"]).low if "lastUpdated" in given else stamp.updated
     meta = {key: value for key, value in given.items() if key in ("id", "extension")}
     meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": given.get("source", f"#{stamp.request_id}")}
     meta |= {key: value for key, value in given.items() if key not in meta}
@@ -202,11 +207,6 @@ def _stamped(resource: Json, stamp: Stamp) -> int:
     resource.update(head)
     resource.update(body)
     return updated
-
-
-def _milliseconds(text: str) -> int:
-    moment = datetime.fromisoformat(text)
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _write(store: BaseStore, chunk: Chunk, params: Params) -> None:

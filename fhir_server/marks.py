@@ -63,7 +63,7 @@ def instant(ms: int) -> str:
 
 @lru_cache(maxsize=512)
 def _second(seconds: int) -> str:
-    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
 
 
 @lru_cache(maxsize=512)

@@ -21,6 +21,8 @@ _DATE_TIME = re.compile(
 )
 _INTEGER = re.compile(r"[+-]?\d+")
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+VALID_ID = re.compile(r"[A-Za-z0-9\-.]{1,64}")
+"""What a resource may be called."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _SPACE = re.compile(r"\s+")
 _PRECISIONS: Final = {"date": ("YEAR", "MONTH", "DAY"), "instant": ("SECOND", "MILLI")}

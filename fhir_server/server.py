@@ -84,9 +84,15 @@ class Server:
         """A private copy for one episode; `now` must have a time zone."""
         return Overlay(self, SeededMarks(seed, now))
 
-    def load(self, lines: Iterable[str | bytes], *, refused: Callable[[int, str], None] | None = None) -> int:
+    def load(
+        self,
+        lines: Iterable[str | bytes],
+        *,
+        refused: Callable[[int, str], None] | None = None,
+        marks: Marks | None = None,
+    ) -> int:
         """Imports resources, one a line, and says how many; ids are kept. See `fhir_server.load`."""
-        return load(self.store, lines, refused)
+        return load(self.store, lines, refused, marks)
 
     def export(self, resource_type: str) -> Iterator[str]:
         """The resources of a type as lines, in insertion order."""

@@ -14,10 +14,10 @@ from fhir_server.jsontext import Json, parse
 from fhir_server.marks import http_date
 from fhir_server.normalise import Resource, normalise
 from fhir_server.outcome import Stored, stored_outcome
+from fhir_server.primitives import VALID_ID
 from fhir_server.store import Row
 from fhir_server.writing import Written, put
 
-VALID_ID = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
 
 

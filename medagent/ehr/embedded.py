@@ -112,6 +112,7 @@ def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) ->
 def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:
     from fhir_server import Server
     from fhir_server.errors import FhirError, ServerError
+    from fhir_server.marks import SeededMarks
     from medagent import __version__
 
     folder = cache_dir()
@@ -124,7 +125,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
         folder.mkdir(parents=True, exist_ok=True)
         server = Server.open(aside)
         try:
-            server.load(lines())
+            server.load(lines(), marks=SeededMarks(name, NOW))
         finally:
             server.close()
         aside.replace(target)
