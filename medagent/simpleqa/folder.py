@@ -8,24 +8,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from medagent.errors import UserError
 from medagent.run.files import write_whole
 from medagent.simpleqa.judging import Judging, Question, Verdicts, judged_rows
 from refsol.simpleqa.score import JudgedSet
 
-M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
-class _Reply(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _Reply:
     """What of a journal's row counts here; a later row of the same unit replaces an earlier one."""
 
     unit: str
     reply: str | None = None
+
+
+# Not models: of these a large run reads hundreds of thousands.
+_REPLY, _QUESTION, _JUDGING = TypeAdapter(_Reply), TypeAdapter(Question), TypeAdapter(Judging)
 
 
 class RunFiles:
@@ -50,21 +56,21 @@ class RunFiles:
 
     def questions(self) -> list[Question]:
         """The questions of the run."""
-        return list(_lines(self.path / "questions.jsonl", Question))
+        return list(_lines(self.path / "questions.jsonl", _QUESTION))
 
     def keep_questions(self, questions: Iterable[Question]) -> None:
         """Write the questions of the run."""
-        _write(self.path / "questions.jsonl", questions)
+        _write(self.path / "questions.jsonl", questions, _QUESTION)
 
     def judgings(self) -> list[Judging]:
         """The rounds of judging, the latest last."""
-        return list(_lines(self.path / "judgings.jsonl", Judging))
+        return list(_lines(self.path / "judgings.jsonl", _JUDGING))
 
     def add_judging(self, judging: Judging) -> None:
         """Add a round of judging, unless it is the latest one already."""
         judgings = self.judgings()
         if judgings[-1:] != [judging]:
-            _write(self.path / "judgings.jsonl", [*judgings, judging])
+            _write(self.path / "judgings.jsonl", [*judgings, judging], _JUDGING)
 
     def answers(self) -> dict[str, str]:
         """The model's replies by unit."""
@@ -101,10 +107,10 @@ def shared_ids(questions: Iterable[Question]) -> list[str]:
 
 
 def _replies(journal: Path) -> Iterator[tuple[str, str | None]]:
-    return ((row.unit, row.reply) for row in _lines(journal, _Reply))
+    return ((row.unit, row.reply) for row in _lines(journal, _REPLY))
 
 
-def _lines(path: Path, kind: type[M]) -> Iterator[M]:
+def _lines(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
     """The lines of a file; a last one without its newline was torn off by a crash, or is being written."""
     if not path.exists():
         return
@@ -113,10 +119,10 @@ def _lines(path: Path, kind: type[M]) -> Iterator[M]:
             if not line.endswith(b"\n"):
                 return
             try:
-                yield kind.model_validate_json(line)
+                yield kind.validate_json(line)
             except ValidationError:
                 raise UserError(f"{path}: line {number} is damaged; mend or remove that line") from None
 
 
-def _write(path: Path, rows: Iterable[BaseModel]) -> None:
-    write_whole(path, "".join(row.model_dump_json() + "\n" for row in rows))
+def _write(path: Path, rows: Iterable[T], kind: TypeAdapter[T]) -> None:
+    write_whole(path, "".join(kind.dump_json(row).decode() + "\n" for row in rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 
@@ -21,7 +22,8 @@ from refsol.simpleqa.score import Row, label_of
 _IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
 
 
-class Question(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Question:
     """A question in one language, as a line of `questions.jsonl`; `unit` is its key in the journal of answers."""
 
     unit: str

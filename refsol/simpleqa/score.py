@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from refsol.simpleqa.metrics import Calibration, Tally, calibrate, confidence_of
@@ -73,6 +74,7 @@ class Section:
 _MEANINGS: dict[str, Label] = {**LETTERS, **{label: label for label in LABELS}}
 
 
+@lru_cache(maxsize=1 << 8)  # judges reply in few wordings
 def label_of(reply: str, rule: Rule) -> Label | None:
     """The label that `rule` reads, a letter translated, or None: nothing read, or a word that is no label."""
     return _MEANINGS.get(read_verdict(reply, rule) or "")
@@ -87,9 +89,9 @@ def outcome_of(row: Row, rule: Rule) -> Outcome:
         return "judge_errors"
     if rule == "husimpleqa" and len(row.judged) == 1 and read_verdict(replies[0], rule) is None:
         return "left_out"
-    votes = Counter(label_of(reply, rule) for reply in replies)
+    votes = [label_of(reply, rule) for reply in replies]
     for label in LABELS:
-        if 2 * votes[label] > len(row.judged):
+        if 2 * votes.count(label) > len(row.judged):
             return label
     return "unscored"
 

@@ -39,14 +39,16 @@ class Template:
     @property
     def placeholders(self) -> set[str]:
         """Which of `question`, `gold`, `reply` the text asks for."""
-        return {self._meaning(match) for match in _pattern(tuple(self.aliases)).finditer(self.text)}
+        return set(self._pieces()[1::2])
 
     def fill(self, values: Mapping[str, str]) -> str:
         """The text with every placeholder replaced by its value, in one pass over the template."""
-        return _pattern(tuple(self.aliases)).sub(lambda match: values[self._meaning(match)], self.text)
+        pieces = list(self._pieces())
+        pieces[1::2] = [values[meaning] for meaning in pieces[1::2]]
+        return "".join(pieces)
 
-    def _meaning(self, match: re.Match[str]) -> str:
-        return self.aliases.get(match[1], match[1])
+    def _pieces(self) -> tuple[str, ...]:
+        return _pieces(self.text, tuple(self.aliases.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,14 @@ def _check(template: Template, wanted: set[str], place: str) -> None:
 
 def _escaped(value: str) -> str:
     """The inside of a JSON string; half of a surrogate pair, which no endpoint takes, becomes an escape too."""
-    return _ENCODER.encode(value)[1:-1].encode("utf-8", "backslashreplace").decode("utf-8")
+    escaped = _ENCODER.encode(value)[1:-1]
+    return escaped if escaped.isascii() else escaped.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 @cache
-def _pattern(aliases: tuple[str, ...]) -> re.Pattern[str]:
-    names = {"question", "gold", "reply", *aliases}
-    return re.compile(r"\{(" + "|".join(sorted(map(re.escape, names))) + r")\}")
+def _pieces(text: str, aliases: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    """The text cut at its placeholders: what stands between them at even places, what each asks for at odd ones."""
+    meanings = {name: name for name in ("question", "gold", "reply")} | dict(aliases)
+    pieces = re.split(r"\{(" + "|".join(sorted(map(re.escape, meanings))) + r")\}", text)
+    pieces[1::2] = [meanings[name] for name in pieces[1::2]]
+    return tuple(pieces)
