@@ -116,7 +116,7 @@ def _file(path: Path) -> Iterator[Read]:
                 raise UserError(f"{path}: is empty")
             if second is not None and _is_object(first[1]):
                 for number, line in chain((first, second), lines):
-                    yield Read(line, f"{path}, line {number}")
+                    yield _line(line, f"{path}, line {number}")
             else:
                 file.seek(0)
                 yield from _document(file.read(), str(path))
@@ -150,6 +150,11 @@ def _is_object(line: str) -> bool:
         return isinstance(decode(line), dict)
     except JsonTextError:
         return False
+
+
+def _line(line: str, place: str) -> Read:
+    """An NDJSON line as it is, unless it escapes slashes, as some writers do: references are then hard to find."""
+    return Read(render(_resource(line, place), pretty=False) if "\\/" in line else line, place)
 
 
 def _document(text: str, place: str) -> Iterator[Read]:

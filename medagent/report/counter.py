@@ -22,13 +22,20 @@ class Counter:
         if self._started is None:
             self._started = now, done
         if sys.stderr.isatty():
-            print(f"\r{self._line(now, done, total)}", end="\n" if done >= total else "", file=sys.stderr, flush=True)
+            print(
+                f"\r{self._line(now, done, total)}\x1b[K",
+                end="\n" if done >= total else "",
+                file=sys.stderr,
+                flush=True,
+            )
         elif done >= total or now - self._said >= LINE_EVERY_S:
             self._said = now
             print(self._line(now, done, total), file=sys.stderr, flush=True)
 
     def _line(self, now: float, done: int, total: int) -> str:
         since, first = self._started or (now, done)
-        rate = (done - first) / max(now - since, 1e-6)
-        left = f", {(total - done) / rate:,.0f} s left" if rate and done < total else ""
-        return f"{done:,} of {total:,} {self._unit}, {rate:,.0f} a second{left}  "
+        text = f"{done:,} of {total:,} {self._unit}"
+        if done > first:
+            rate = (done - first) / max(now - since, 1e-6)
+            text += f", {rate:,.0f} a second, {(total - done) / rate:,.0f} s left"
+        return text

@@ -75,6 +75,12 @@ def test_identifiers_are_looked_up_in_ndjson_too_and_without_a_system(tmp_path: 
     assert read(file)[0]["subject"]["reference"] == "Patient/p"
 
 
+def test_escaped_slashes_hide_no_reference(tmp_path: Path) -> None:
+    person = patient("p", managingOrganization={"reference": "Organization/o"}).replace("/", "\\/")
+    found = next(read_resources([written(tmp_path, "a.ndjson", f"{person}\n{patient('q')}")]))
+    assert found.references == ["Organization/o"]
+
+
 def test_what_none_of_the_files_holds_is_left_as_it_is(tmp_path: Path) -> None:
     encounter = read(written(tmp_path, "Doe.json", json.dumps(patient_bundle())))[1]
     assert encounter["participant"][0]["individual"]["reference"].startswith("Practitioner?identifier=")
