@@ -134,6 +134,8 @@ def _at_type(exchange: Exchange, method: str) -> Response:
 def _at_instance(exchange: Exchange, method: str) -> Response:
     kind, resource_id, *rest = exchange.segments
     match method, rest:
+        case "GET" | "HEAD", [] | ["_history", _] if any(not name.startswith("_") for name, _ in exchange.pairs):
+            raise _unhandled(exchange)
         case "GET" | "HEAD", []:
             return read.read(exchange, kind, resource_id)
         case "GET" | "HEAD", ["_history"]:
