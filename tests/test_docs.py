@@ -1,12 +1,15 @@
-"""The documentation holds: its programs print what it says, its links lead somewhere, its lists are complete."""
+"""The documentation holds: programs print what it says, links lead somewhere, lists are whole, arrows run one way."""
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
+import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -89,25 +92,34 @@ def test_index_lists_every_page() -> None:
     assert missing == []
 
 
+def subcommands(command: Any) -> dict[str, Any]:
+    inner: dict[str, Any] = getattr(command, "commands", {})
+    return inner
+
+
+def own_options(command: Any) -> set[str]:
+    """The long options of a command, hidden ones apart."""
+    return {name for option in command.params if not option.hidden for name in option.opts if name.startswith("--")}
+
+
+def all_options(command: Any) -> set[str]:
+    """The long options of a command and of its subcommands."""
+    return own_options(command).union(*(all_options(inner) for inner in subcommands(command).values()))
+
+
+def named_options(page: str) -> set[str]:
+    return set(OPTION.findall((DOCS / page).read_text(encoding="utf-8")))
+
+
 def test_running_names_every_option_of_run() -> None:
-    run = typer.main.get_command(app).commands["run"]
-    options = {option for parameter in run.params if not parameter.hidden for option in parameter.opts}
-    named = set(OPTION.findall((DOCS / "running.md").read_text(encoding="utf-8")))
-    assert {option for option in options if option.startswith("--")} - named == set()
+    run = subcommands(typer.main.get_command(app))["run"]
+    assert own_options(run) - named_options("running.md") == set()
 
 
 @pytest.mark.parametrize("page", ["running.md", "results-file.md", "agents.md"])
 def test_pages_name_only_options_that_exist(page: str) -> None:
-    commands = typer.main.get_command(app).commands.values()
-    known = {"--help"}.union(*(_options(command) for command in commands))
-    assert set(OPTION.findall((DOCS / page).read_text(encoding="utf-8"))) - known == set()
-
-
-def _options(command: typer.core.TyperCommand) -> Iterator[str]:
-    for parameter in command.params:
-        yield from parameter.opts
-    for inner in getattr(command, "commands", {}).values():
-        yield from _options(inner)
+    known = all_options(typer.main.get_command(app)) | {"--help"}
+    assert named_options(page) - known == set()
 
 
 def test_results_file_page_names_every_field() -> None:
@@ -116,3 +128,25 @@ def test_results_file_page_names_every_field() -> None:
     item = result_item(row, Task(id="task1_1", instruction=""))
     fields = {*EpisodeRow.model_fields, *Spent.model_fields, *Turn.__slots__, *Write.__slots__, *item}
     assert [field for field in sorted(fields) if f"`{field}`" not in text] == []
+
+
+def imports(path: Path) -> set[str]:
+    """The top-level packages that a file, or every file below a folder, imports anywhere."""
+    found: set[str] = set()
+    for file in path.rglob("*.py") if path.is_dir() else [path]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {name.name.partition(".")[0] for name in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found.add(node.module.partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize(("package", "foreign"), [("refsol", "fhir_server"), ("fhir_server", "refsol")])
+def test_arrows_run_one_way(package: str, foreign: str) -> None:
+    assert imports(ROOT / package) & {"medagent", foreign} == set()
+
+
+@pytest.mark.parametrize("path", ["errors.py", "stats.py", "promptcblue", "simpleqa"])
+def test_parts_of_refsol_need_python_alone(path: str) -> None:
+    assert imports(ROOT / "refsol" / path) - sys.stdlib_module_names - {"refsol"} == set()
