@@ -32,7 +32,9 @@ class Marks:
 
     def request_id(self) -> str:
         """Sixteen letters and digits, as HAPI names a request."""
-        return "".join(self._random.choices(_LETTERS, k=16))
+        bits = self._random.getrandbits(96)
+        pairs = _pairs()
+        return "".join([pairs[bits >> shift & 4095] for shift in range(0, 96, 12)])
 
     def now(self) -> int:
         """The time of the request at hand, in milliseconds since 1970."""
@@ -53,6 +55,13 @@ class SeededMarks(Marks):
     def _clock(self) -> int:
         self._next += 1
         return self._next - 1
+
+
+@lru_cache(maxsize=1)
+def _pairs() -> list[str]:
+    """Two characters for each number of twelve bits; two of the 62 stand twice."""
+    letters = _LETTERS + _LETTERS[:2]
+    return [first + second for first in letters for second in letters]
 
 
 def instant(ms: int) -> str:

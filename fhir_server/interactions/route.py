@@ -26,6 +26,7 @@ def answer(hospital: Hospital, request: Request) -> Response:
         error = FhirError(404, f"Nothing is served here; the base address is {hospital.base}", "not-found")
         return Response(404, [("Content-Type", CONTENT_TYPE)], encode(error_outcome(error)))
     try:
+        hospital.store.refresh()
         _check(exchange)
         response = dispatch(exchange)
     except FhirError as error:

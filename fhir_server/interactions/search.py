@@ -17,6 +17,8 @@ from fhir_server.store import Row
 from fhir_server.summary import shaped
 
 MAX_PLANS = 4096
+MAX_REMEMBERED = 100
+"""Longer lists of matches are found anew each time."""
 MAX_RENDERED = 5000
 """Entries kept as they were rendered, a few megabytes."""
 
@@ -66,9 +68,18 @@ def understood(exchange: Exchange, kind: str, pairs: Pairs) -> tuple[Query, Plan
 
 
 def run(exchange: Exchange, planned: Plan, limit: int = -1, offset: int = 0) -> array[int]:
-    """The numbers of the matches, in order."""
+    """The numbers of the matches, in order; a first page is found once until something is written."""
+    known = exchange.store.found
+    key = (planned.sql, planned.args, limit, offset)
+    if key in known:
+        return array("q", known[key])
     cursor = exchange.store.query(f"{planned.sql} LIMIT ? OFFSET ?", (*planned.args, limit, offset))
-    return array("q", [row[0] for row in cursor])
+    pids = array("q", [row[0] for row in cursor])
+    if len(pids) <= MAX_REMEMBERED:
+        if len(known) >= MAX_PLANS:
+            known.clear()
+        known[key] = pids[:]
+    return pids
 
 
 def count_all(exchange: Exchange, planned: Plan) -> int:
@@ -126,13 +137,14 @@ def entries_of(exchange: Exchange, pids: Sequence[int], includes: Sequence[Inclu
         entries += (_entry(exchange, row, wanted, "include") for row in included(exchange, rows, includes))
         return entries
     rendered = exchange.store.rendered
-    new = [pid for pid in pids if pid not in rendered]
+    base = exchange.base
+    new = [pid for pid in pids if (base, pid) not in rendered]
     if new:
         if len(rendered) > MAX_RENDERED:
             rendered.clear()
             new = list(pids)
-        rendered.update((row.pid, _entry(exchange, row, wanted, "match")) for row in exchange.store.rows(new))
-    return [rendered[pid] for pid in pids if pid in rendered]
+        rendered.update(((base, row.pid), _entry(exchange, row, wanted, "match")) for row in exchange.store.rows(new))
+    return [rendered[base, pid] for pid in pids if (base, pid) in rendered]
 
 
 def _entry(exchange: Exchange, row: Row, wanted: Shape, mode: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -53,9 +54,14 @@ class Store:
     def __init__(self, connection: sqlite3.Connection, params: dict[tuple[str, str], int]) -> None:
         self.connection = connection
         self.params = params
-        self.rendered: dict[int, str] = {}
-        """Entries of Bundles by number, as they were last rendered; emptied by every write."""
+        self.rendered: dict[tuple[str, int], str] = {}
+        """Entries of Bundles by the server's address and number, as they were last rendered; emptied by every write."""
+        self.found: dict[tuple[object, ...], array[int]] = {}
+        """First matches of searches, by SQL and arguments; emptied by every write."""
         self._depth = 0
+
+    def refresh(self) -> None:
+        """Called before each request: forgets what another connection to the file has made stale."""
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query; its table names are unqualified."""
@@ -119,6 +125,7 @@ class Store:
             raise
         finally:
             self.rendered.clear()
+            self.found.clear()
             self.connection.execute(f"RELEASE {name}")
             self._depth -= 1
             if not self._depth:
@@ -184,6 +191,18 @@ class BaseStore(Store):
         super().__init__(connection, params)
         self._next = int(connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0])
         self._saved = self._next
+        self._seen = self._data_version()
+
+    def _data_version(self) -> int:
+        return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def refresh(self) -> None:
+        """Forgets what another process that wrote to the file has made stale."""
+        seen = self._data_version()
+        if seen != self._seen:
+            self._seen = seen
+            self.rendered.clear()
+            self.found.clear()
 
     @property
     def next_number(self) -> int:
@@ -202,6 +221,8 @@ class BaseStore(Store):
     def _begin(self) -> None:
         if not self._depth:
             self.connection.execute("BEGIN IMMEDIATE")
+            stored = self.connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0]
+            self._next = max(self._next, stored)
 
     def _end(self) -> None:
         if self._next != self._saved:

@@ -55,7 +55,7 @@ class OverlayStore(Store):
         self._pool = pool
         self._next = base.next_number
         self._first = self._next
-        self.rendered = base.rendered
+        self.rendered, self.found = base.rendered, base.found
         self._own = False
 
     def next_pid(self) -> int:
@@ -83,7 +83,7 @@ class OverlayStore(Store):
     def _begin(self) -> None:
         if not self._own:
             self.connection = self._pool.take()
-            self.rendered = {}
+            self.rendered, self.found = {}, {}
             self._own = True
 
     def _forget(self, pid: int, index: IndexRows) -> None:
