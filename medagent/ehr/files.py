@@ -83,10 +83,11 @@ class _Identifiers:
         names = {}
         for reference in read.references:
             if found := _CONDITIONAL.fullmatch(reference):
-                meant = self._known.get((found[1], unquote(found[2])), set())
+                meant = sorted(self._known.get((found[1], unquote(found[2])), ()))
                 if len(meant) > 1:
-                    raise UserError(f"{read.place}: {reference} may mean {' or '.join(sorted(meant))}")
-                names.update(dict.fromkeys([reference], *meant) if meant else {})
+                    raise UserError(f"{read.place}: {reference} may mean {' or '.join(meant)}")
+                if meant:
+                    names[reference] = meant[0]
         return Read(rewrite_references(read.line, names), read.place) if names else read
 
     @cached_property
