@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import urlsplit
 
 from fhir_server.bundle import Bundle, compact
 from fhir_server.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
@@ -15,6 +18,7 @@ from fhir_server.search.plan import Plan
 from fhir_server.store import Store
 
 MAX_BODY = 50 * 1024 * 1024
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class Exchange:
     pairs: Pairs
     request_id: str
     now: int
+    base: str
+    """The server's address as the client named it."""
     path: str = ""
     """The path below the base, as it came."""
     in_transaction: bool = False
@@ -52,11 +58,6 @@ class Exchange:
     def store(self) -> Store:
         """The store to read and write."""
         return self.hospital.store
-
-    @property
-    def base(self) -> str:
-        """The address of the server."""
-        return self.hospital.base
 
     @property
     def address(self) -> str:
@@ -94,8 +95,18 @@ def open_exchange(hospital: Hospital, request: Request, path: str) -> Exchange |
         parse_query(query),
         given if given and valid else hospital.marks.request_id(),
         hospital.marks.now(),
+        named_base(hospital.base, request.header("host")),
         target[len(path) :],
     )
+
+
+@lru_cache(maxsize=64)
+def named_base(base: str, host: str | None) -> str:
+    """The base with the host that the client named (RFC 9112, 3.2), as HAPI writes links; else the base as it is."""
+    if host is None or not _HOST.fullmatch(host):
+        return base
+    parts = urlsplit(base)
+    return f"{parts.scheme}://{host}{parts.path}"
 
 
 def encode(text: str) -> bytes:

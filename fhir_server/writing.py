@@ -21,11 +21,15 @@ from fhir_server.store.rows import Tables, table_rows
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did; `shown` is the text to answer with where it is not the stored one."""
+    """What a write did; `shown` is the text to answer with where it is not the stored one.
+
+    `references` are those of a new version, for who has to check them.
+    """
 
     row: Row
     change: Literal["created", "updated", "same"]
     shown: str | None = None
+    references: Sequence[ReferenceRow] = ()
 
 
 def put(
@@ -62,9 +66,9 @@ def put(
     row = Row(pid, kind, full["id"], version, exchange.now, render(full))
     if old is None:
         store.insert(row, table_rows(kind, index, params, pid))
-        return Written(row, "created")
+        return Written(row, "created", references=index.references)
     store.replace(old, stored_rows(exchange, old), row, table_rows(kind, index, params, pid))
-    return Written(row, "created" if old.text is None else "updated")
+    return Written(row, "created" if old.text is None else "updated", references=index.references)
 
 
 def stored_rows(exchange: Exchange, row: Row) -> Tables:

@@ -20,12 +20,11 @@ from fhir_server.exchange import Exchange
 from fhir_server.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.interactions import delete, patch, write
 from fhir_server.interactions.types import check_type
-from fhir_server.jsontext import Json, decode, render
+from fhir_server.jsontext import Json, render
 from fhir_server.marks import instant
 from fhir_server.normalise import Resource
 from fhir_server.outcome import Stored, error_outcome, quoted, stored_outcome
 from fhir_server.search.definitions import resource_types
-from fhir_server.search.index import index
 from fhir_server.search.rows import ReferenceRow
 from fhir_server.writing import Written, check_references
 
@@ -130,8 +129,8 @@ def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> l
         else:
             fields, written = _run(exchange, one)
         texts[one.number] = entry(fields)
-        if written is not None and written.change != "same" and written.row.text is not None:
-            references += index(decode(written.row.text)).references
+        if written is not None:
+            references += written.references
     _check(exchange, references)
     return [texts[one.number] for one in entries]
 

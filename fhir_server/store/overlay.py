@@ -58,6 +58,11 @@ class OverlayStore(Store):
         self.rendered, self.found = base.rendered, base.found
         self._own = False
 
+    def refresh(self) -> None:
+        """What the overlay sees of the base is forgotten with the base's own."""
+        if not self._own:
+            self._pool.base.refresh()
+
     def next_pid(self) -> int:
         """Takes the next number; the base's counter stays where it is."""
         self._next += 1

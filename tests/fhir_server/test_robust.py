@@ -126,11 +126,56 @@ def test_a_body_over_50_megabytes_is_413(server: Server) -> None:
 
 
 NAMES = st.sampled_from(
-    "_id _lastUpdated _tag _profile _security _source _list _has:Observation:patient:code _filter _sort _count _offset"
-    " _total _summary _elements _include _revinclude _include:iterate _text _contained _getpages _format _pretty name"
-    " name:exact name:contains family birthdate gender gender:not identifier organization organization.name subject"
-    " subject:Patient.name code code:text value-quantity code-value-quantity date near url:above probability"
-    " :missing birthdate:missing a.b.c _type start".split()
+    [
+        "_id",
+        "_lastUpdated",
+        "_tag",
+        "_profile",
+        "_security",
+        "_source",
+        "_list",
+        "_has:Observation:patient:code",
+        "_filter",
+        "_sort",
+        "_count",
+        "_offset",
+        "_total",
+        "_summary",
+        "_elements",
+        "_include",
+        "_revinclude",
+        "_include:iterate",
+        "_text",
+        "_contained",
+        "_getpages",
+        "_format",
+        "_pretty",
+        "name",
+        "name:exact",
+        "name:contains",
+        "family",
+        "birthdate",
+        "gender",
+        "gender:not",
+        "identifier",
+        "organization",
+        "organization.name",
+        "subject",
+        "subject:Patient.name",
+        "code",
+        "code:text",
+        "value-quantity",
+        "code-value-quantity",
+        "date",
+        "near",
+        "url:above",
+        "probability",
+        ":missing",
+        "birthdate:missing",
+        "a.b.c",
+        "_type",
+        "start",
+    ]
 )
 VALUES = st.one_of(
     st.sampled_from(NASTY),
@@ -141,15 +186,60 @@ VALUES = st.one_of(
 )
 SEGMENTS = st.one_of(
     st.sampled_from(
-        "Patient Observation Location Foo _search _history metadata $everything $nope a o l x 1 .. . %2e".split()
+        [
+            "Patient",
+            "Observation",
+            "Location",
+            "Foo",
+            "_search",
+            "_history",
+            "metadata",
+            "$everything",
+            "$nope",
+            "a",
+            "o",
+            "l",
+            "x",
+            "1",
+            "..",
+            ".",
+            "%2e",
+        ]
     ),
     st.text(max_size=6),
 )
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.sampled_from(NASTY), st.text(max_size=8))
 KEYS = st.one_of(
     st.sampled_from(
-        "resourceType id meta name family given birthDate status code coding subject reference contained extension url"
-        " valueQuantity value text div identifier type entry request method op path _birthDate".split()
+        [
+            "resourceType",
+            "id",
+            "meta",
+            "name",
+            "family",
+            "given",
+            "birthDate",
+            "status",
+            "code",
+            "coding",
+            "subject",
+            "reference",
+            "contained",
+            "extension",
+            "url",
+            "valueQuantity",
+            "value",
+            "text",
+            "div",
+            "identifier",
+            "type",
+            "entry",
+            "request",
+            "method",
+            "op",
+            "path",
+            "_birthDate",
+        ]
     ),
     st.text(max_size=5),
 )
