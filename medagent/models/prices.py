@@ -1,6 +1,6 @@
 """What a call costs, by a table of prices in US dollars per million tokens.
 
-`prices.toml` beside this module holds published prices with their date. The user's own table (`MEDAGENT_PRICES`, else
+`prices.toml` beside this module holds prices as known in the month it names, not looked up afresh. The user's own table (`MEDAGENT_PRICES`, else
 `prices.toml` in the config folder) goes before it. A model in neither has no price: None, never 0.
 """
 
