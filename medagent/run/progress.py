@@ -5,6 +5,7 @@ It goes to standard error, so that standard output holds results alone. `Progres
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,10 +18,11 @@ from medagent.models.limiter import EndpointStats
 from medagent.run.rows import Row, Spent
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.live import Live
 
 LINE_EVERY_S = 5.0
+SEPARATOR = " · "
 
 
 @dataclass(slots=True)
@@ -51,8 +53,8 @@ class State:
         """Units a second in this process."""
         return self.done / max(time.monotonic() - self.started, 1e-6)
 
-    def summary(self) -> str:
-        """One line: done, right so far, tokens, cost, rate, time left, retries and waits, the slowest unit."""
+    def figures(self) -> list[str]:
+        """Done, right so far, tokens, cost, rate, time left, retries and waits, the slowest unit."""
         graded = sum(t.graded for t in self.groups.values())
         right = sum(t.right for t in self.groups.values())
         parts = [f"{self.kept + self.done}/{self.total}"]
@@ -70,7 +72,15 @@ class State:
             parts.append(f"{retries} retries, {duration(sum(e.waited_s for e in self.endpoints))} waited")
         if self.slowest[0] >= 1:
             parts.append(f"slowest {self.slowest[1]} {self.slowest[0]:.1f} s")
-        return " · ".join(parts)
+        return parts
+
+    def rates(self) -> list[str]:
+        """Each group's share of right ones so far, `task2` before `task10`."""
+        return [
+            f"{name} {tally.right / tally.graded:.0%} of {tally.graded}"
+            for name, tally in sorted(self.groups.items(), key=lambda group: _natural(group[0]))
+            if tally.graded
+        ]
 
 
 class Display(Protocol):
@@ -166,11 +176,14 @@ class _Lines:
     def update(self, state: State) -> None:
         if time.monotonic() - self._last >= LINE_EVERY_S:
             self._last = time.monotonic()
-            print(state.summary(), file=sys.stderr, flush=True)
+            self._print(state)
 
     def stop(self, state: State) -> None:
         if state.done:
-            print(state.summary(), file=sys.stderr, flush=True)
+            self._print(state)
+
+    def _print(self, state: State) -> None:
+        print(SEPARATOR.join(state.figures()), file=sys.stderr, flush=True)
 
 
 class _Panel:
@@ -183,7 +196,8 @@ class _Panel:
         from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(console=Console(stderr=True), refresh_per_second=8, get_renderable=partial(_draw, state))
+        console = Console(stderr=True)
+        self._live = Live(console=console, refresh_per_second=8, get_renderable=partial(_draw, state, console))
         self._live.start()
 
     def update(self, state: State) -> None:
@@ -194,16 +208,34 @@ class _Panel:
             self._live.stop()
 
 
-def _draw(state: State) -> RenderableType:
+def _draw(state: State, console: Console) -> RenderableType:
     from rich.console import Group
+    from rich.padding import Padding
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    groups = "  ".join(
-        f"{name} {tally.right}/{tally.graded}" for name, tally in sorted(state.groups.items()) if tally.graded
-    )
     bar = ProgressBar(total=max(state.total, 1), completed=state.kept + state.done, width=60)
-    return Group(bar, Text(state.summary()), Text(groups, style="dim"))
+    return Group(
+        Padding(bar, 0),  # a bar alone does not end its line
+        Text(fold(state.figures(), SEPARATOR, console.width)),
+        Text(fold(state.rates(), "  ", console.width), style="dim"),
+    )
+
+
+def fold(parts: Sequence[str], separator: str, width: int) -> str:
+    """The parts in lines of at most `width` characters, broken between parts only."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(separator) + len(part) <= width:
+            lines[-1] += separator + part
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    """A sorting key by which numbers in names count as numbers."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
 
 
 def dollars(cost: float | None) -> str:
