@@ -14,36 +14,12 @@ from medagent.medagentbench.config import RunConfig
 from medagent.medagentbench.run import run_medagentbench
 from medagent.models.settings import ModelSettings
 from tests.command import Ran
-from tests.loopback import (
-    Call,
-    Fault,
-    ModelServer,
-    drip,
-    empty_choices,
-    half_closed,
-    stall,
-    status,
-    truncated_json,
-    wrong_content_type,
-)
+from tests.loopback import Call, Fault, ModelServer, status
+from tests.medagent.medagentbench.faults import CONTEXT_FULL, FAULTS
 from tests.medagent.medagentbench.oracle import asked, text_reply
 from tests.medagent.medagentbench.runs import episodes, results, rows, run, settled
 
-FAULTS = {
-    "429": status(429),
-    "429 with Retry-After": status(429, retry_after=1),
-    "500": status(500),
-    "stall": stall(),
-    "half-closed": half_closed(),
-    "truncated JSON": truncated_json(),
-    "empty choices": empty_choices(),
-    "wrong content type": wrong_content_type(),
-    "slow drip": drip(),
-}
 TASKS = [f"task7_{number}" for number in range(1, 11)]
-CONTEXT = status(
-    400, message="This model's maximum context length is 8192 tokens.", code="context_length_exceeded", param="messages"
-)
 
 
 def ask(folder: Path, server: ModelServer, *args: object) -> Ran:
@@ -145,7 +121,7 @@ def test_ten_refused_requests_in_a_row_stop_the_run_with_the_providers_words(tmp
 
 def test_a_full_context_window_ends_the_episode_and_is_not_owed(tmp_path: Path) -> None:
     with ModelServer(
-        reply=text_reply, faults=lambda call: CONTEXT if asked(call.body).id in TASKS[:4] else None
+        reply=text_reply, faults=lambda call: CONTEXT_FULL if asked(call.body).id in TASKS[:4] else None
     ) as server:
         ran = ask(tmp_path, server)
         assert ran.code == 0, ran.err
