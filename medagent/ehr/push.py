@@ -26,6 +26,8 @@ from medagent.run.files import write_whole
 from medagent.session import diagnostics
 
 BUNDLE_SIZE = 500
+BUNDLE_BYTES = 10_000_000
+"""No transaction holds more than so many resources or bytes, but for a circle, which cannot be parted."""
 PREFIX = "x"
 HAPI_RATE = 500
 """Resources a second that HAPI 7.6 took on two cores."""
@@ -102,10 +104,15 @@ class _Resources:
     def bundles(self) -> list[list[int]]:
         """The numbers of the resources of each Bundle, what is referred to first."""
         bundles: list[list[int]] = [[]]
+        filled = 0
         for component in components(self._edges):
-            if len(bundles[-1]) + len(component) > BUNDLE_SIZE and bundles[-1]:
+            size = sum(self._offsets[number + 1] - self._offsets[number] for number in component)
+            full = len(bundles[-1]) + len(component) > BUNDLE_SIZE or filled + size > BUNDLE_BYTES
+            if full and bundles[-1]:
                 bundles.append([])
+                filled = 0
             bundles[-1] += component
+            filled += size
         return bundles
 
     def transaction(self, numbers: Sequence[int]) -> str:
@@ -134,6 +141,8 @@ def push(server: HttpEhr, data: Path | None, report: Callable[[int, int], None],
     """
     with tempfile.TemporaryFile() as spool:
         resources = _Resources(_source(data), spool)
+        if not len(resources):
+            raise UserError(f"{data}: holds no resource")
         if resources.renamed:
             say(f"{len(resources.renamed)} ids of digits only get the prefix {PREFIX}, and so do references to them")
         state = _State(resources.digest, server.url)

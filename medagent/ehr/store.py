@@ -60,6 +60,8 @@ def _load(server: Server, paths: Sequence[Path], reference_check: bool) -> int:
 
     try:
         count = server.load(lines(), refused=refused)
+        if not count:
+            raise UserError(f"{', '.join(map(str, paths))}: no resource")
         if reference_check:
             _check_references(server, places)
     except UserError as error:

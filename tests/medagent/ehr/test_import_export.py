@@ -154,6 +154,13 @@ def test_a_bad_line_after_many_good_ones_leaves_nothing(tmp_path: Path) -> None:
     assert counts(data) == {"Patient": 1}
 
 
+def test_files_without_a_resource_make_no_store(tmp_path: Path) -> None:
+    source = written(tmp_path / "none.json", '{"resourceType":"Bundle","type":"batch"}')
+    message = refused(medagent("ehr", "import", source, "--data", tmp_path / "a.sqlite"))
+    assert f"{source}: no resource; nothing was imported" in message
+    assert list(tmp_path.iterdir()) == [source]
+
+
 def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
     source = written(tmp_path / "p.ndjson", patient("p"), patient("q"))
     absent, text = tmp_path / "absent.sqlite", written(tmp_path / "text.sqlite", "hello" * 1000)

@@ -113,6 +113,15 @@ def test_a_server_that_was_made_anew_gets_all(tmp_path: Path) -> None:
         assert server.server.stats() == {"Observation": 1120, "Patient": 4}
 
 
+def test_large_resources_go_in_more_transactions(tmp_path: Path) -> None:
+    scan = {"attachment": {"contentType": "image/png", "data": "QUJD" * 400_000}}
+    scans = [json.dumps({"resourceType": "DocumentReference", "id": f"d{n}", "content": [scan]}) for n in range(13)]
+    with LiveServer() as server:
+        assert push(server, written(tmp_path, *scans)).code == 0
+        assert transactions(server) == 3
+        assert server.server.stats() == {"DocumentReference": 13}
+
+
 def test_every_packing_and_store_can_be_pushed(tmp_path: Path) -> None:
     data = tmp_path / "a.sqlite"
     assert medagent("ehr", "import", written(tmp_path, *ward(1, 3)), "--data", data).code == 0
@@ -142,6 +151,7 @@ BAD = {
     "no id": ([patient("p"), '{"resourceType":"Patient"}'], "line 2: is no resource with an id"),
     "broken": ([patient("p"), '{"resourceType":'], "line 2: is no resource with an id"),
     "number as id": ([patient("p"), '{"resourceType":"Patient","id":7}'], "line 2: is no resource with an id"),
+    "nothing": (['{"resourceType":"Bundle","type":"batch"}'], "data.ndjson: holds no resource"),
     "prefix taken": ([patient("7"), patient("x7")], "an id of digits only, prefixed with x, is another resource's"),
 }
 
