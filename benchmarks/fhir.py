@@ -8,8 +8,9 @@ first loads the hospital into the other server (by transactions of 500), so give
 come from wrk where it is installed, else from the client in this file (one process, connections kept alive).
 
 Targets on two cores with the client beside the server: import 20,000 resources/s from NDJSON and 5,000/s by
-transactions; first answer within 300 ms of the start; 3,000 searches/s on 1 connection (median under 0.5 ms) and 5,000
-on 16; an overlay with three writes in under 2 ms; under 150 MB of memory; with 600,000 resources less than a third slower.
+transactions; first answer within 300 ms of the start; 3,000 searches/s on 1 connection (median under 0.5 ms) and
+5,000 on 16; an overlay with three writes in under 2 ms; under 150 MB of memory; with 600,000 resources less than a
+third slower.
 HAPI 7.6.0 on such a machine: start 27 s, 476 resources/s by transactions, 125 and 325 searches/s, 2.3 GB.
 """
 
