@@ -58,7 +58,7 @@ class Response:
 def parse_query(query: str) -> Pairs:
     """The pairs of a query string or of a form body, in their order."""
     pairs = []
-    for part in query.split("&"):
+    for part in _sound(query).split("&"):
         if part:
             name, _, value = part.partition("=")
             pairs.append((unquote_plus(name, errors="replace"), unquote_plus(value, errors="replace")))
@@ -68,8 +68,13 @@ def parse_query(query: str) -> Pairs:
 @lru_cache(maxsize=4096)
 def split_target(target: str) -> tuple[str, str]:
     """A target as its path (still escaped) and its query."""
-    path, _, query = target.partition("#")[0].partition("?")
+    path, _, query = _sound(target).partition("#")[0].partition("?")
     return path, query
+
+
+def _sound(text: str) -> str:
+    """The text with U+FFFD for lone surrogates, which only a caller in process can send."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def path_segments(path: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fhir_server import outcome
 from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
-from fhir_server.http import Response, split_target
+from fhir_server.http import Response, escape, split_target
 from fhir_server.interactions.read import location
 from fhir_server.interactions.write import matching, versioned
 from fhir_server.jsontext import decode
@@ -20,7 +20,7 @@ def delete(exchange: Exchange, kind: str, resource_id: str) -> Response:
     """`DELETE Type/id`."""
     with exchange.store.transaction():
         row, stored = delete_resource(exchange, kind, resource_id)
-    address = location(exchange.base, row) if row else f"{exchange.base}/{kind}/{resource_id}"
+    address = location(exchange.base, row) if row else f"{exchange.base}/{kind}/{escape(resource_id)}"
     return exchange.respond(200, stored_outcome(stored), [("Content-Location", address)])
 
 
