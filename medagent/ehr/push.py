@@ -118,7 +118,7 @@ class _Resources:
     def transaction(self, numbers: Sequence[int]) -> str:
         """A transaction Bundle that PUTs these resources."""
         entries = ",".join(
-            f'{{"resource":{self._line(number)},"request":{{"method":"PUT","url":"{self._targets[number]}"}}}}'
+            f'{{"resource":{self._line(number)},"request":{{"method":"PUT","url":{render(self._targets[number])}}}}}'
             for number in numbers
         )
         return f'{{"resourceType":"Bundle","type":"transaction","entry":[{entries}]}}'
