@@ -10,7 +10,7 @@ from typing import Any
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.medagentbench.plan import Plan
 from medagent.report.grade_table import grade_document, print_grade, write_grade
-from medagent.report.trials import clustered, rates
+from medagent.report.trials import Rates, by_type, clustered, rates
 from medagent.report.trials_table import print_trials
 from medagent.results.paths import grade_path, results_path
 from medagent.run.journal import Journal
@@ -52,8 +52,8 @@ def _document(
 ) -> dict[str, Any]:
     trials: dict[str, Any] = {}
     if len(reports) > 1 and outcomes:
-        whole = rates(outcomes)
-        trials = {"pass@k": whole.at, "pass^k": whole.hat, "standard_error": whole.error}
+        types = {kind: _figures(rates(group)) for kind, group in by_type(outcomes).items()}
+        trials = {**_figures(rates(outcomes)), "by_type": types}
     interval = clustered(outcomes) if outcomes else None
     return {
         "folder": str(path),
@@ -63,6 +63,10 @@ def _document(
         "spent": journal.spent.model_dump(),
         "failed": [f"{row.unit}: {row.status}: {row.error or ''}" for row in journal.rows() if row.owed],
     }
+
+
+def _figures(found: Rates) -> dict[str, Any]:
+    return {"pass@k": found.at, "pass^k": found.hat, "standard_error": found.error}
 
 
 def _closing(path: Path, journal: Journal[EpisodeRow]) -> list[str]:

@@ -1,7 +1,8 @@
 """What a call costs, by a table of prices in US dollars per million tokens.
 
-`prices.toml` beside this module holds prices as known in the month it names, not looked up afresh. The user's own table (`MEDAGENT_PRICES`, else
-`prices.toml` in the config folder) goes before it. A model in neither has no price: None, never 0.
+`prices.toml` beside this module holds prices as known in the month it names, not looked up afresh. The user's own
+table (`MEDAGENT_PRICES`, else `prices.toml` in the config folder) goes before it. A model in neither has no price:
+None, never 0.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class PriceTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     date: str = ""
-    """When the prices were looked up, for the reader."""
+    """The month the prices are of, for the reader."""
     models: dict[str, Price]
     """By model name."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from medagent.errors import UserError
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.report.tables import percent, print_table
+from medagent.results.paths import results_path
 from medagent.results.verdicts import ItemEntry, read_verdicts
 from medagent.run.folder import run_command
 from medagent.run.journal import last_rows
@@ -27,13 +28,16 @@ def show_run(folder: Path) -> None:
     endings: Counter[str] = Counter()
     types: dict[str, Counter[str]] = {}
     spent, seconds = Spent(), 0.0
-    rows = _rows(folder)
-    verdicts = _verdicts(folder, "results.json")
-    for row in rows:
+    verdicts: dict[int, dict[str, ItemEntry]] = {}
+    example = ""
+    for row in _rows(folder):
+        example = example or row.task_id
         endings[row.status] += 1
         spent.merge(row.spent)
         seconds = max(seconds, row.seconds)
-        verdict = verdicts.get(row.task_id) if row.trial == 1 else None
+        if row.trial not in verdicts:
+            verdicts[row.trial] = _verdicts(folder, row.trial)
+        verdict = verdicts[row.trial].get(row.task_id)
         correct = verdict.correct if verdict else None
         types.setdefault(row.task_id.partition("_")[0], Counter())[str(correct)] += 1
     table = [[name, *_figures(tally)] for name, tally in types.items()]
@@ -42,7 +46,7 @@ def show_run(folder: Path) -> None:
     print("Ended: " + ", ".join(f"{count} {status}" for status, count in endings.most_common()))
     if spent.calls:
         print(f"Spent: {spent.calls:,} calls, {spent.usage.total:,} tokens, {dollars(spent.cost)}")
-    print(f"Slowest episode: {duration(seconds)}. One episode: medagent show {folder} task1_1")
+    print(f"Slowest episode: {duration(seconds)}. One episode: medagent show {folder} {example}")
 
 
 def _figures(tally: Counter[str]) -> list[str]:
@@ -59,7 +63,7 @@ def show_episode(folder: Path, name: str) -> None:
     row = next((row for row in _rows(folder) if row.unit == unit), None)
     if row is None:
         raise UserError(f"{folder}: holds no episode {name}")
-    verdict = _verdicts(folder, "results.json" if row.trial == 1 else f"results.{row.trial}.json").get(task_id)
+    verdict = _verdicts(folder, row.trial).get(task_id)
     console = Console(highlight=False, soft_wrap=True)
     for turn in row.transcript:
         console.rule(turn.role, align="left", style="cyan" if turn.role == "agent" else "dim", characters="─")
@@ -99,7 +103,7 @@ def _print(console: Console, text: str, style: str) -> None:
 
 def _rows(folder: Path) -> Iterator[EpisodeRow]:
     command = run_command(folder)
-    if command not in (None, "medagent run"):
+    if command is not None and command.startswith("medagent run "):
         benchmark = command.rpartition(" ")[2]
         raise UserError(f"{folder}: is a run of `{command}`; see `medagent {benchmark} --help` for what reads it")
     path = folder / "episodes.jsonl"
@@ -108,7 +112,6 @@ def _rows(folder: Path) -> Iterator[EpisodeRow]:
     return last_rows(path, EpisodeRow)
 
 
-def _verdicts(folder: Path, results: str) -> dict[str, ItemEntry]:
-    if not (folder / results).is_file():
-        return {}
-    return {item.task_id: item for item in read_verdicts(folder / results).items}
+def _verdicts(folder: Path, trial: int) -> dict[str, ItemEntry]:
+    results = results_path(folder, trial)
+    return {item.task_id: item for item in read_verdicts(results).items} if results.is_file() else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,15 @@ def test_other_settings_in_the_same_folder_are_refused(tmp_path: Path) -> None:
     assert results(tmp_path, "v2_r1_reference")["total_tasks"] == 3
 
 
+def test_further_fields_reach_the_endpoint_and_are_settings(tmp_path: Path) -> None:
+    with ModelServer(reply=text_reply) as server:
+        args = ("--model", "m", "--base-url", server.url, "--limit", 1)
+        assert run(tmp_path, *args, "--extra", "top_p=0.5", "--extra", "reasoning_effort=low").code == 0
+        assert server.calls[0].body["top_p"] == 0.5
+        assert server.calls[0].body["reasoning_effort"] == "low"
+        assert "extra-digest" in run(tmp_path, *args).err
+
+
 def test_trials_leave_a_results_file_each_and_their_rates(tmp_path: Path) -> None:
     ran = run(tmp_path, "--agent", "reference", "--limit", 4, "--trials", 3)
     assert ran.code == 0, ran.err
@@ -146,6 +156,9 @@ def test_trials_leave_a_results_file_each_and_their_rates(tmp_path: Path) -> Non
     assert {p.name for p in folder.glob("results*.json")} == {"results.json", "results.2.json", "results.3.json"}
     assert "pass@3" in ran.out
     assert "pass^3" in ran.out
+    trials = json.loads(run(tmp_path, "--agent", "reference", "--limit", 4, "--trials", 3, "--json").out)["trials"]
+    assert trials["pass^k"] == trials["by_type"]["task1"]["pass^k"] == [1.0, 1.0, 1.0]
+    assert re.search(r"all +12 +12 +100.0 % +0", medagent("show", folder).out)
 
 
 def test_a_limit_leaves_the_rest_owed(tmp_path: Path) -> None:
@@ -198,7 +211,16 @@ BAD = [
     (("--agent", "nop", "--fhir", "http://127.0.0.1:9/fhir"), ["http://127.0.0.1:9/fhir"]),
     (("--agent", "nop", "--fhir", "http://127.0.0.1:9/fhir", "--fhir-header", "x"), ["Name: value"]),
     (("--agent", "nop", "--writes", "never"), ["--writes"]),
-    (("--agent", "nop", "--round", "a/b"), ["--round"]),
+    (("--agent", "nop", "--round", "a/b"), ["--round", "letters, digits"]),
+    (("--agent", "nop", "--model", "m"), ["--model"]),
+    (("--agent", "nop", "--protocol", "tools"), ["--protocol tools needs --model"]),
+    (("--agent", "nop", "--ehr", "x", "--fhir", "http://127.0.0.1:9/fhir"), ["--ehr and --fhir"]),
+    (("--agent", "nop", "--dataset", "official", "--tasks-file", "x"), ["--dataset and --tasks-file"]),
+    (("--agent", "nop", "--cluster", "tcp://127.0.0.1:1", "--workers", "2"), ["--workers"]),
+    (("--agent", "nop", "--ca-file", "x"), ["need --fhir"]),
+    (("--model", "m", "--extra", "top_p"), ["name=value"]),
+    (("--model", "gpt-4o-mini"), ["OPENAI_API_KEY"]),
+    (("--model", "scripted:missing.json"), ["missing.json"]),
     (("--agent", "replay"), ["replay results.json"]),
     (("--agent", "replay", "missing.json"), ["missing.json"]),
     (("--model", "m", "--base-url", "localhost:1"), ["http://"]),
