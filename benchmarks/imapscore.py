@@ -65,9 +65,8 @@ def main() -> None:
     names = sorted({words(dice, 3) for _ in range(NAMES)} | {f"{words(dice, 2)} {i}" for i in range(1000)})[:NAMES]
     entities = [Entity(name, (name,), (names[i // 10],) if i else ()) for i, name in enumerate(names)]
     with timed(f"a graph of {len(names)} names built"):
-        graph = EntityGraph(entities)
+        linker = Linker(EntityGraph(entities))
     values = [name[:-1] if i % 2 else words(dice, 3) for i, name in enumerate(dice.sample(names, VALUES))]
-    linker = Linker(graph)
     with timed(f"{VALUES} values linked, none of them an exact name"):
         linked = sum(bool(linker.link(value)) for value in values)
     sys.stdout.write(f"{linked} of them found an entity\n")

@@ -99,10 +99,9 @@ class Linker:
 
     def __init__(self, graph: EntityGraph, threshold: float = 95, encoder: Encoder | None = None) -> None:
         self.graph = graph
-        self.threshold = threshold
-        self._names: Sequence[str] = list(graph.by_name)
         self._linked: dict[str, frozenset[str]] = {}
-        self._candidates = _Similar(self._names) if encoder is None else _Near(self._names, encoder)
+        names = list(graph.by_name)
+        self._candidates = _Similar(names, threshold) if encoder is None else _Near(names, threshold, encoder)
 
     def link(self, value: str) -> frozenset[str]:
         """The ids of the entities that `value` names; none where no name is alike enough."""
@@ -113,46 +112,75 @@ class Linker:
 
     def _alike(self, key: str) -> frozenset[str]:
         """The entities of the most alike name that does not differ in what matters."""
-        for name in self._candidates.above(key, self.threshold):
+        for name in self._candidates.above(key):
             if not differ(key, name):
                 return self.graph.by_name[name]
         return _NOTHING
 
 
 class _Similar:
-    """Names by rapidfuzz's ratio; only lengths that can reach the threshold are compared."""
+    """Names by rapidfuzz's ratio, which is 100 (1 - d / (m + n)) for texts of m and n characters, d insertions and
+    deletions apart.
 
-    def __init__(self, names: Sequence[str]) -> None:
+    Where d can be k at most, one of the k + 1 pieces of a name stands whole in the other text, at most k places off. So
+    names are kept by their pieces, and only those that share one are compared.
+    """
+
+    def __init__(self, names: Sequence[str], threshold: float) -> None:
         self._process, self._fuzz = need("rapidfuzz.process"), need("rapidfuzz.fuzz")
-        self._by_length: dict[int, list[str]] = {}
+        self._threshold = threshold
+        self._by_length: dict[int, dict[tuple[int, str], list[str]]] = {}  # by length: names by place and piece
         for name in names:
-            self._by_length.setdefault(len(name), []).append(name)
+            pieces = self._by_length.setdefault(len(name), {})
+            for start, end in self._pieces(len(name)):
+                pieces.setdefault((start, name[start:end]), []).append(name)
 
-    def above(self, key: str, threshold: float) -> Collection[str]:
-        """The names at least `threshold` alike, the most alike first."""
-        found: list[tuple[str, float, int]] = []
-        for length, names in self._by_length.items():
-            if 200 * min(length, len(key)) >= threshold * (length + len(key)):
-                found += self._process.extract(key, names, scorer=self._fuzz.ratio, score_cutoff=threshold, limit=None)
+    def above(self, key: str) -> Collection[str]:
+        """The names at least as alike as the threshold, the most alike first."""
+        found = self._process.extract(
+            key, self._sharing(key), scorer=self._fuzz.ratio, score_cutoff=self._threshold, limit=None
+        )
         return [name for name, _, _ in sorted(found, key=lambda hit: (-hit[1], hit[0]))]
+
+    def _sharing(self, key: str) -> list[str]:
+        """The names of a length that can reach the threshold, with a piece that `key` has too."""
+        names: dict[str, None] = {}
+        for length, pieces in self._by_length.items():
+            if 200 * min(length, len(key)) >= self._threshold * (length + len(key)):
+                most = self._most(length)
+                for start, end in self._pieces(length):
+                    for place in range(max(0, start - most), min(start + most, len(key)) + 1):
+                        names.update(dict.fromkeys(pieces.get((start, key[place : place + end - start]), ())))
+        return list(names)
+
+    def _most(self, length: int) -> int:
+        """How many insertions and deletions a name may be away from any text that is alike enough; no fewer than its
+        length where even that does not tell them apart."""
+        return length if self._threshold <= 0 else min(length, int(2 * length * (100 / self._threshold - 1) + 1e-9))
+
+    def _pieces(self, length: int) -> list[tuple[int, int]]:
+        """Where the pieces of a name begin and end. Empty ones, where likeness says little, are shared by all."""
+        count = self._most(length) + 1
+        return [(i * length // count, (i + 1) * length // count) for i in range(count)]
 
 
 class _Near:
     """Names by the cosine of an encoder's vectors, as a percentage."""
 
-    def __init__(self, names: Sequence[str], encoder: Encoder) -> None:
+    def __init__(self, names: Sequence[str], threshold: float, encoder: Encoder) -> None:
         self._numpy = need("numpy")
         self._names = names
+        self._threshold = threshold
         self._encoder = encoder
         self._vectors = self._units(names)
 
-    def above(self, key: str, threshold: float) -> Collection[str]:
-        """The names at least `threshold` alike, the most alike first."""
+    def above(self, key: str) -> Collection[str]:
+        """The names at least as alike as the threshold, the most alike first."""
         if not self._names:
             return []
         likeness = 100 * (self._vectors @ self._units([key])[0])
         order = self._numpy.argsort(-likeness, kind="stable")
-        return [self._names[i] for i in order if likeness[i] >= threshold]
+        return [self._names[i] for i in order if likeness[i] >= self._threshold]
 
     def _units(self, texts: Sequence[str]) -> Any:
         vectors = self._numpy.asarray(self._encoder.encode(texts), dtype=float)

@@ -23,6 +23,7 @@ _OTHER_DASHES = (
 _DASHES = re.compile(f"[-{_OTHER_DASHES}]+")
 _MARKDOWN = re.compile(r"`+|\*\*+|__+")
 _UNTIDY = re.compile(f"[`*_{_OTHER_DASHES}]|--")  # one search spares most texts the substitutions
+_MARK = re.compile("[`*_]")
 _WRAPPED = re.compile(r"([*_])((?:(?!\1).)+)\1")  # a lone * inside a text stays: HLA-B*27
 _COMPONENT = re.compile(
     r"(?:(?:[-+*•·●▪◦‣>#]|\(?\d{1,3}[.):、\]]?)\s*){0,3}[*_]?(query|constraint|inform)[*_]?\s*([-:])(.*)", re.IGNORECASE
@@ -34,6 +35,8 @@ _NO_VALUE = _NONE_WORDS | {"", "?", "[value]"}
 @lru_cache(maxsize=1 << 12)
 def tidy(text: str) -> str:
     """`text` as it is kept and shown: NFKC, one kind of dash, no Markdown marks, single blanks."""
+    if text.isascii() and not _MARK.search(text) and "--" not in text and " ".join(text.split()) == text:
+        return text  # as most texts are; what follows takes four times as long
     while True:
         tidied = " ".join(unicodedata.normalize("NFKC", text).split())
         if _UNTIDY.search(tidied):
@@ -142,7 +145,7 @@ class _Reader:
 
     def read(self, line: int, component: str, rest: str, separators: str) -> None:
         self.line = line
-        if normal(rest) in _NONE_WORDS:
+        if "-" not in rest and normal(rest) in _NONE_WORDS:
             self.said_none |= component == "inform"
             return
         if component == "query":

@@ -156,7 +156,7 @@ def _penalty(links: Sequence[Link], penalty: Penalty) -> Fraction:
         return Fraction(0)
     if penalty is Penalty.BEST:
         links = _best(links)
-    contained = sum(link.relation is Relation.CONTAINMENT for link in links)
+    contained = [link.relation for link in links].count(Relation.CONTAINMENT)
     if penalty is Penalty.COUNT:
         return Fraction(contained)
     return Fraction(contained, len(links)) if links else Fraction(0)

@@ -7,6 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz import fuzz
 
 from refsol.errors import InputError
 from refsol.imapscore.graph import Entity, EntityGraph, Linker, differ
@@ -139,6 +142,21 @@ def test_the_threshold_decides_what_is_alike() -> None:
     assert Linker(graph).link("myocardial infarctions") == {"1"}
     assert Linker(graph, threshold=99).link("myocardial infarctions") == frozenset()
     assert Linker(graph).link("infarction") == frozenset()
+
+
+_letters = st.text(alphabet="bcde", min_size=1, max_size=24)
+
+
+@given(st.lists(_letters, min_size=1, max_size=8, unique=True), st.data(), st.sampled_from([40, 80, 90, 95, 100]))
+@settings(deadline=None)
+def test_no_alike_name_is_overlooked(names: list[str], data: st.DataObject, threshold: int) -> None:
+    name = data.draw(st.sampled_from(names))
+    place, end = (data.draw(st.integers(0, len(name))) for _ in range(2))
+    value = data.draw(st.sampled_from([name[:place] + data.draw(_letters) + name[end:], data.draw(_letters)]))
+    alike = [(-fuzz.ratio(value, other), other) for other in names if fuzz.ratio(value, other) >= threshold]
+    linker = Linker(EntityGraph([Entity(other, (other,)) for other in names]), threshold)
+    allowed = [other for _, other in sorted(alike) if not differ(value, other)]
+    assert linker.link(value) == frozenset([value] if value in names else allowed[:1])
 
 
 @pytest.mark.parametrize(
