@@ -18,7 +18,8 @@ from tests.medagent.medagentbench.faults import CONTEXT_FULL, FAULTS
 from tests.medagent.medagentbench.oracle import text_reply
 from tests.medagent.medagentbench.runs import run_in_child
 
-EPISODES = 5000
+TASKS, TRIALS = 250, 20
+EPISODES = TASKS * TRIALS
 GROWTH_BYTES = 50e6
 """What the run's memory may grow by after its first thousand calls."""
 SETTLED = 1000
@@ -26,8 +27,8 @@ SETTLED = 1000
 
 def carry_out(folder: Path, server: ModelServer) -> multiprocessing.process.BaseProcess:
     """Start the run in a process of its own."""
-    words = ["--version", "v1", "--trials", "50", "--concurrency", "64", "--timeout", "1", "--quiet"]
-    words += ["--model", "m", "--base-url", server.url, "--results-dir", str(folder)]
+    words = f"--limit {TASKS} --trials {TRIALS} --concurrency 64 --timeout 1 --quiet --model m".split()
+    words += ["--base-url", server.url, "--results-dir", str(folder)]
     process = multiprocessing.get_context("spawn").Process(target=run_in_child, args=(words,))
     process.start()
     return process
@@ -35,7 +36,7 @@ def carry_out(folder: Path, server: ModelServer) -> multiprocessing.process.Base
 
 def statuses(folder: Path) -> Counter[str]:
     """How many episodes ended how."""
-    return Counter(row.status for row in last_rows(folder / "v1_r1_m" / "episodes.jsonl", EpisodeRow))
+    return Counter(row.status for row in last_rows(folder / "v2_r1_m" / "episodes.jsonl", EpisodeRow))
 
 
 @pytest.mark.long
@@ -69,7 +70,7 @@ def test_every_episode_is_accounted_for_and_memory_stays_flat(tmp_path: Path) ->
     assert process.exitcode == 0
     whole = statuses(tmp_path)
     assert whole == {"completed": EPISODES - ended["context_limit"], "context_limit": ended["context_limit"]}
-    grades = [json.loads(file.read_text())["overall"] for file in (tmp_path / "v1_r1_m").glob("grade*.json")]
-    assert len(grades) == 50
+    grades = [json.loads(file.read_text())["overall"] for file in (tmp_path / "v2_r1_m").glob("grade*.json")]
+    assert len(grades) == TRIALS
     assert sum(grade["right"] for grade in grades) == whole["completed"]
     assert sum(grade["wrong"] for grade in grades) == whole["context_limit"]
