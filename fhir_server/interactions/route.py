@@ -35,6 +35,8 @@ def answer(hospital: Hospital, request: Request) -> Response:
         response = error_response(exchange, FhirError(400, "The request is nested too deeply"))
     except (sqlite3.DataError, OverflowError) as error:
         response = error_response(exchange, FhirError(400, f"The request cannot be answered: {error}"))
+    except sqlite3.OperationalError as error:
+        response = error_response(exchange, FhirError(503, f"The store cannot be used now: {error}", "transient"))
     if request.method == "HEAD":
         response.body = b""
     return response

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -110,6 +111,13 @@ def test_a_file_that_is_no_store(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path.write_text("this is no database, but long enough to be taken for one" * 50)
     assert main(["--data", str(path), "--port", "0"]) == 1
     assert str(path) in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["--data", str(tmp_path / "x.sqlite"), "--port", port]) == 1
+    assert port in capsys.readouterr().err
 
 
 @pytest.fixture

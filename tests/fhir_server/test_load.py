@@ -1,95 +1,125 @@
-"""Import of NDJSON: what is kept, what is refused, and the same bytes whenever it is done again."""
+"""Import and export of NDJSON: ids, the counter, refused lines, what is there already."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from fhir_server import Request, Server
 from fhir_server.errors import ServerError
 from fhir_server.load import ALONE
-from fhir_server.marks import SeededMarks
+
+JSON = [("Content-Type", "application/fhir+json")]
 
 
-def patient(resource_id: str, **more: Any) -> str:
-    return json.dumps({"resourceType": "Patient", "id": resource_id, **more})
-
-
-def loaded(lines: list[str], seed: str | None = None) -> list[str]:
-    marks = None if seed is None else SeededMarks(seed, datetime(2023, 11, 13, 10, 15, tzinfo=UTC))
+@pytest.fixture
+def server() -> Iterator[Server]:
     with Server.open(None) as server:
-        assert server.load(lines, marks=marks) == len(lines)
-        return list(server.export("Patient"))
+        yield server
 
 
-def test_the_same_marks_give_the_same_bytes() -> None:
-    lines = [patient("a"), patient("b", active=True)]
-    assert loaded(lines, "x") == loaded(lines, "x")
-    assert loaded(lines, "x") != loaded(lines, "y")
-    assert json.loads(loaded(lines, "x")[0])["meta"]["lastUpdated"] == "2023-11-13T10:15:00.000+00:00"
+def patient(patient_id: str, /, **more: object) -> str:
+    return json.dumps({"resourceType": "Patient", "id": patient_id, **more})
 
 
-def test_workers_give_what_one_process_gives() -> None:
-    lines = [patient(f"p{number}", active=number % 2 == 0) for number in range(ALONE + 700)]
-    found = loaded(lines, "x")
-    assert [json.loads(line)["id"] for line in found] == [f"p{number}" for number in range(ALONE + 700)]
-    assert found[:5] + found[-5:] == loaded(lines[:5] + lines[-5:], "x")
+def next_id(server: Server) -> str:
+    answer = server.handle(Request("POST", "/fhir/Patient", JSON, b'{"resourceType":"Patient"}'))
+    return json.loads(answer.text)["id"]
 
 
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        ("2015-02-07T13:28:17.239+02:00", "2015-02-07T11:28:17.239+00:00"),
-        ("2015-02-07T13:28:17.2399999Z", "2015-02-07T13:28:17.239+00:00"),
-        ("2015-02-07T13:28:60Z", "2015-02-07T13:29:00.000+00:00"),
-        ("0301-02-07T13:28:17Z", "0301-02-07T13:28:17.000+00:00"),
-    ],
-)
-def test_time_and_source_are_kept(given: str, kept: str) -> None:
-    meta = json.loads(loaded([patient("a", meta={"lastUpdated": given, "source": "http://x#y"})])[0])["meta"]
-    assert meta == {"versionId": "1", "lastUpdated": kept, "source": "http://x#y"}
+def read(server: Server, target: str) -> dict:
+    return json.loads(server.handle(Request("GET", f"/fhir/{target}")).text)
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (json.dumps({"resourceType": "Patient"}), "a Patient without an id"),
-        (patient("../x"), "an id that FHIR does not allow: ../x"),
-        (patient("x" * 65), "an id that FHIR does not allow"),
-        (patient("①"), "an id that FHIR does not allow"),
-        (patient("a", meta={"lastUpdated": "0001-01-01T00:00:00+14:00"}), "meta.lastUpdated lies outside the years"),
-        (patient("a", meta={"lastUpdated": "2015-02-07"}), "HAPI-1821"),
-        (patient("a", birthDate="yesterday"), "HAPI-1821"),
-        ('{"resourceType":"Nope","id":"a"}', "HAPI-1684"),
-        ("[" * 200_000, "HAPI-1861"),
-        (b"\xff", "not UTF-8"),
-        ("null", "HAPI-1861"),
-    ],
-    ids=lambda value: str(value)[:30],
-)
-def test_a_refused_line_is_named_and_the_others_are_taken(line: str | bytes, reason: str) -> None:
-    with Server.open(None) as server:
-        reasons: dict[int, str] = {}
-        assert server.load([patient("a"), "", line, patient("b")], refused=reasons.__setitem__) == 2
-        assert list(reasons) == [3]
-        assert reason in reasons[3]
-        with pytest.raises(ServerError, match=r"^line 2: "):
-            server.load([patient("c"), line])
+def test_the_counter_stands_above_the_number_of_resources(server: Server) -> None:
+    assert server.load([patient("a"), patient("b")]) == 2
+    assert next_id(server) == "3"
 
 
-def test_an_id_again_is_the_next_version() -> None:
-    with Server.open(None) as server:
-        server.load([patient("a", active=True), patient("a", active=False)])
-        assert server.handle(Request("GET", "/fhir/Patient/a")).header("etag") == 'W/"2"'
-        assert json.loads(server.handle(Request("GET", "/fhir/Patient?active=true")).text)["total"] == 0
+def test_the_counter_stands_above_the_greatest_number(server: Server) -> None:
+    assert server.load([patient("1000"), patient("b"), patient("007")]) == 3
+    assert read(server, "Patient/1000")["id"] == "1000"
+    assert next_id(server) == "1001"
 
 
-def test_the_counter_stands_above_ids_of_digits() -> None:
-    with Server.open(None) as server:
-        server.load([patient("41"), patient("a"), patient("9" * 64)])
-        body = b'{"resourceType":"Patient"}'
-        created = server.handle(Request("POST", "/fhir/Patient", [("Content-Type", "application/json")], body))
-        assert json.loads(created.text)["id"] == "42"
+def test_the_counter_survives_reopening(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with Server.open(path) as server:
+        server.load([patient("41")])
+    with Server.open(path) as server:
+        assert next_id(server) == "42"
+
+
+def test_lines_of_any_kind(server: Server) -> None:
+    lines: list[str | bytes] = [patient("a"), patient("b").encode() + b"\n", "", b"  \n", patient("c") + "\r\n"]
+    assert server.load(lines) == 3
+    assert server.stats() == {"Patient": 3}
+
+
+BAD = [
+    ("{", "HAPI-1861"),
+    ("{}", "HAPI-1838"),
+    ('{"resourceType":"Foo","id":"x"}', "Foo"),
+    ('{"resourceType":"Patient"}', "id"),
+    (b'{"resourceType":"Patient","id":"x","gender":"\xff"}', "UTF-8"),
+    ('{"resourceType":"Patient","id":"x","gender":"banana"}', "banana"),
+]
+
+
+@pytest.mark.parametrize(("line", "reason"), BAD, ids=range(len(BAD)))
+def test_a_bad_line_is_named(server: Server, line: str | bytes, reason: str) -> None:
+    with pytest.raises(ServerError, match="line 2") as error:
+        server.load([patient("a"), line])
+    assert reason in str(error.value)
+    refused: list[tuple[int, str]] = []
+    taken = server.load([patient("c"), line, patient("d")], refused=lambda *found: refused.append(found))
+    assert taken == 2
+    assert [number for number, _ in refused] == [2]
+
+
+def test_what_is_there_becomes_history(server: Server) -> None:
+    server.load([patient("a", gender="male"), patient("b")])
+    server.load([patient("a", gender="female"), patient("a", gender="other")])
+    assert read(server, "Patient/a")["meta"]["versionId"] == "3"
+    assert read(server, "Patient/a/_history")["total"] == 3
+    assert read(server, "Patient?gender=male")["total"] == 0
+    assert [entry["resource"]["id"] for entry in read(server, "Patient")["entry"]] == ["a", "b"]
+
+
+def test_meta_is_kept_where_given(server: Server) -> None:
+    meta = {"versionId": "7", "lastUpdated": "2020-01-02T03:04:05.678+00:00", "source": "#abc", "tag": [{"code": "t"}]}
+    server.load([patient("a", meta=meta)])
+    assert read(server, "Patient/a")["meta"] == meta | {"versionId": "1"}
+    assert read(server, "Patient?_tag=t")["total"] == 1
+    assert read(server, "Patient?_lastUpdated=lt2021")["total"] == 1
+
+
+def test_references_may_point_forward(server: Server) -> None:
+    observation = {"resourceType": "Observation", "id": "o", "subject": {"reference": "Patient/later"}}
+    server.load([json.dumps(observation), patient("later")])
+    assert read(server, "Observation?patient=later")["total"] == 1
+    assert read(server, "Observation?patient._id=later")["total"] == 1
+
+
+def test_workers_give_what_one_process_gives(server: Server) -> None:
+    count = ALONE + 1200
+    lines = [patient(f"p{number}", birthDate=f"{1900 + number % 100}") for number in range(count)]
+    refused: list[int] = []
+    lines[ALONE + 700] = "{"
+    taken = server.load(lines, refused=lambda number, _: refused.append(number))
+    assert (taken, refused) == (count - 1, [ALONE + 701])
+    assert [json.loads(line)["id"] for line in server.export("Patient")][-1] == f"p{count - 1}"
+    assert read(server, "Patient?birthdate=1950&_summary=count")["total"] == len(range(50, count, 100))
+
+
+def test_export_gives_back_what_came(server: Server) -> None:
+    server.load([patient("a", name=[{"family": "Å", "given": ["a\nb"]}]), patient("b", multipleBirthInteger=2)])
+    exported = [json.loads(line) for line in server.export("Patient")]
+    assert [line.count("\n") for line in server.export("Patient")] == [0, 0]
+    assert exported[0]["name"] == [{"family": "Å", "given": ["a\nb"]}]
+    with Server.open(None) as other:
+        assert other.load(server.export("Patient")) == 2
+        assert list(other.export("Patient")) == list(server.export("Patient"))
