@@ -10,7 +10,7 @@ run: install
 	$(BIN)/medagent run --version v2 --round r2 --agent reference
 
 test: .venv/.test-installed
-	$(BIN)/python -m pytest -m "not long"
+	$(BIN)/python -m pytest
 
 test-long: .venv/.test-installed
 	$(BIN)/python -m pytest -m long -n 0

@@ -20,7 +20,7 @@ class UserError(MedagentError):
 
 
 class EpisodeError(MedagentError):
-    """Ends one episode for a reason that is not the agent's; `status` is the episode's status."""
+    """Ends one episode from outside its session; `status` is the episode's status."""
 
     status: EpisodeStatus = "model_error"
 

@@ -119,6 +119,7 @@ class _ToolsPolicy:
             self.spent.add(completion)
             self._messages.append(Message("assistant", completion.text, completion.tool_calls))
             if not completion.tool_calls:
+                self._open = None
                 return Move(completion.text, completion.reasoning)
             self._waiting.extend(completion.tool_calls)
             reasoning = completion.reasoning

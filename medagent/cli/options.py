@@ -25,6 +25,10 @@ Api = Annotated[str, typer.Option("--api", help="chat (chat completions) or resp
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; below 0: the model's own.")]
 MaxTokens = Annotated[int, typer.Option("--max-tokens", min=1, help="The longest reply, in tokens.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=1, help="Seconds one model call may take.")]
+Extra = Annotated[
+    list[str] | None,
+    typer.Option(help="A further field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."),
+]
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="How many run at once.")]
 MaxCost = Annotated[
     float | None,
@@ -49,6 +53,7 @@ def model_settings(
     temperature: float = 0.0,
     max_tokens: int = 2048,
     timeout: float = 300.0,
+    extra: list[str] | None = None,
 ) -> ModelSettings | None:
     """The settings of the named model, None where no model is named. Raises UserError for a value that is off."""
     if name is None:
@@ -63,6 +68,7 @@ def model_settings(
         temperature=None if temperature < 0 else temperature,
         max_tokens=max_tokens,
         timeout_s=timeout,
+        extra=_fields(extra or []),
     )
 
 
@@ -81,3 +87,21 @@ def checked(model: type[M], /, **values: object) -> M:
         first = error.errors(include_url=False)[0]
         option = "--" + ".".join(str(part) for part in first["loc"]).replace("_", "-")
         raise UserError(f"{option}: {first['msg']} (given: {first['input']!r})") from None
+
+
+def _fields(texts: list[str]) -> dict[str, object]:
+    """`name=value` texts as fields: the value as JSON where it is JSON, else as text. Raises UserError."""
+    import json
+
+    from medagent.errors import UserError
+
+    fields: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--extra {text!r}: write it as name=value")
+        try:
+            fields[name] = json.loads(value)
+        except ValueError:
+            fields[name] = value
+    return fields

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli import options
+from medagent.cli import options, server_options
 from medagent.cli.run_imapscore import run_imapscore
 from medagent.cli.run_promptcblue import run_promptcblue
 from medagent.cli.run_simpleqa import run_simpleqa
@@ -34,6 +34,7 @@ def run(
     temperature: options.Temperature = 0.0,
     max_tokens: options.MaxTokens = 2048,
     timeout: options.Timeout = 300.0,
+    extra: options.Extra = None,
     replay: Annotated[Path | None, typer.Option(hidden=True)] = None,
     tasks: Annotated[str | None, typer.Option(help="Only these types, e.g. task1,task5.")] = None,
     ids: Annotated[str | None, typer.Option(help="Only these tasks, e.g. task1_1,task5_7.")] = None,
@@ -41,12 +42,12 @@ def run(
     trials: Annotated[int, typer.Option(min=1, help="Episodes a task; one results file each.")] = 1,
     dataset: Annotated[str, typer.Option(help="synthetic, or official once it is imported.")] = "synthetic",
     tasks_file: Annotated[Path | None, typer.Option(help="Your own task file instead of a data set.")] = None,
-    ehr: Annotated[Path | None, typer.Option(help="FHIR data (NDJSON) for the embedded server.")] = None,
-    fhir: Annotated[str | None, typer.Option(help="A FHIR server's base URL instead of the embedded one.")] = None,
-    fhir_header: Annotated[
-        list[str] | None, typer.Option(help="'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN.")
+    ehr: Annotated[
+        Path | None, typer.Option(help="FHIR data for the embedded server: NDJSON, or a file of medagent ehr import.")
     ] = None,
-    ca_file: Annotated[Path | None, typer.Option(help="Certificates to trust for that server.")] = None,
+    fhir: Annotated[str | None, typer.Option(help="A FHIR server's base URL instead of the embedded one.")] = None,
+    fhir_header: server_options.FhirHeader = None,
+    ca_file: server_options.CaFile = None,
     writes: Annotated[str, typer.Option(help="What happens to a POST: ack (as published) or execute.")] = "ack",
     api_base: Annotated[
         str, typer.Option(help="The FHIR base that the agent is shown.")
@@ -81,7 +82,7 @@ def run(
         agent=agent,
         protocol=protocol,
         model=options.model_settings(
-            model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout
+            model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra
         ),
         replay=replay,
         types=_listed(tasks),
@@ -92,7 +93,7 @@ def run(
         tasks_file=tasks_file,
         ehr=ehr,
         fhir=fhir,
-        fhir_headers=[_header(text) for text in fhir_header or []],
+        fhir_headers=server_options.headers(fhir_header),
         ca_file=ca_file,
         writes=writes,
         api_base=api_base,
@@ -111,12 +112,3 @@ def run(
 
 def _listed(text: str | None) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()] if text else []
-
-
-def _header(text: str) -> tuple[str, str]:
-    from medagent.errors import UserError
-
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise UserError(f"--fhir-header {text!r}: write it as 'Name: value'")
-    return name.strip(), value.strip()

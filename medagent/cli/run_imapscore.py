@@ -24,6 +24,7 @@ def run_imapscore(
     temperature: options.Temperature = 0.9,
     max_tokens: options.MaxTokens = 2048,
     timeout: options.Timeout = 300.0,
+    extra: options.Extra = None,
     concurrency: options.Concurrency = 16,
     max_cost: options.MaxCost = None,
     max_tokens_total: options.MaxTokensTotal = None,
@@ -42,7 +43,7 @@ def run_imapscore(
     from medagent.imapscore.run import run_imapscore as run
 
     settings = options.model_settings(
-        model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout
+        model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra
     )
     if settings is None:
         raise UserError("no model is given: pass --model NAME, and --base-url URL where it is not OpenAI's")

@@ -20,6 +20,7 @@ def run_promptcblue(
     temperature: options.Temperature = 0.0,
     max_tokens: options.MaxTokens = 2048,
     timeout: options.Timeout = 300.0,
+    extra: options.Extra = None,
     strip_thinking: Annotated[bool, typer.Option(help="Cut a leading <think> block from an answer.")] = False,
     concurrency: options.Concurrency = 16,
     max_cost: options.MaxCost = None,
@@ -40,7 +41,7 @@ def run_promptcblue(
     from medagent.promptcblue.run import run_promptcblue as run
 
     settings = options.model_settings(
-        model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout
+        model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra
     )
     if settings is None:
         raise UserError("no model is given: pass --model NAME, and --base-url URL where it is not OpenAI's")

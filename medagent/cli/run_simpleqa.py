@@ -28,6 +28,7 @@ def run_simpleqa(
     temperature: options.Temperature = 0.0,
     max_tokens: options.MaxTokens = 2048,
     timeout: options.Timeout = 300.0,
+    extra: options.Extra = None,
     model_prompt: Annotated[Path | None, typer.Option(help="Your own prompt (TOML).")] = None,
     judge_prompt: JudgePromptFile = None,
     limit: options.Limit = None,
@@ -51,7 +52,7 @@ def run_simpleqa(
     from medagent.simpleqa.run import run_simpleqa as run
 
     settings = options.model_settings(
-        model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout
+        model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra
     )
     if settings is None:
         raise UserError("no model is given: pass --model NAME, and --base-url URL where it is not OpenAI's")

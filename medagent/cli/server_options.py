@@ -17,19 +17,25 @@ FhirHeader = Annotated[
 CaFile = Annotated[Path | None, typer.Option("--ca-file", help="Certificates to trust for that server.")]
 
 
-def fhir_headers(texts: list[str] | None) -> dict[str, str]:
-    """The headers as given, and the token of the environment. Raises UserError for one that is no header."""
+def headers(texts: list[str] | None) -> tuple[tuple[str, str], ...]:
+    """The headers as given. Raises UserError for one that is no header."""
     from medagent.errors import UserError
-    from medagent.medagentbench.config import fhir_token
 
-    token = fhir_token()
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    found = []
     for text in texts or []:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise UserError(f"--fhir-header {text!r}: write it as 'Name: value'")
-        headers[name.strip()] = value.strip()
-    return headers
+        found.append((name.strip(), value.strip()))
+    return tuple(found)
+
+
+def fhir_headers(texts: list[str] | None) -> dict[str, str]:
+    """The headers as given, and the token of the environment. Raises UserError for one that is no header."""
+    from medagent.medagentbench.config import fhir_token
+
+    token = fhir_token()
+    return {**({"Authorization": f"Bearer {token}"} if token else {}), **dict(headers(texts))}
 
 
 def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> HttpEhr:

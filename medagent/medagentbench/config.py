@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
@@ -64,6 +64,22 @@ class RunConfig(Landing, Effort):
     """The scheduler of a Dask cluster to run on."""
     workers: int | None = Field(default=None, ge=1)
     """Worker processes of a local cluster."""
+
+    @model_validator(mode="after")
+    def _idle_options(self) -> RunConfig:
+        """An option that would do nothing beside another one is refused: the user meant something by it."""
+        idle = {
+            "--model has no use with --agent other than text": self.model and self.agent not in (None, "text"),
+            "--protocol tools needs --model": self.protocol == "tools" and self.model is None,
+            "--ehr and --fhir cannot both say where the patients are": self.ehr and self.fhir,
+            "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
+            "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
+            "--fhir-header and --ca-file need --fhir": (self.fhir_headers or self.ca_file) and not self.fhir,
+        }
+        for problem, applies in idle.items():
+            if applies:
+                raise UserError(problem)
+        return self
 
     @property
     def acting(self) -> str:

@@ -23,6 +23,8 @@ def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: boo
     reports = []
     for trial in range(1, plan.config.trials + 1):
         results = results_path(path, trial)
+        if not results.exists():
+            continue  # a limit was reached before this trial began
         report = grade_file(results, plan.items, plan.facts, base=plan.config.api_base)
         write_grade(grade_path(results), report)
         reports.append(report)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from medagent.agents.replay import recorded_messages
 from medagent.ehr.facts import embedded_facts, http_facts
-from medagent.errors import UserError
 from medagent.medagentbench.config import RunConfig, fhir_token
 from medagent.medagentbench.episode import AgentChoice, EhrChoice, EpisodeJob, EpisodeUnit
+from medagent.models.settings import ModelSettings
 from medagent.prompts.protocol import Protocol, load_protocol
 from medagent.results import grading
 from medagent.run.engine import Executor
@@ -45,12 +45,22 @@ def make_plan(config: RunConfig, report: Callable[[str], None]) -> Plan:
     dataset = load_tasks_file(config.tasks_file) if config.tasks_file else load_dataset(config.dataset, config.version)
     tasks = select(dataset, config.types, config.ids, config.limit)
     units = tuple(EpisodeUnit(task, trial) for trial in range(1, config.trials + 1) for task in tasks)
+    if config.chat is not None:
+        asyncio.run(_check_model(config.chat, config.concurrency))
+    messages = recorded_messages(config.replay) if agent == "replay" and config.replay else None
     ehr = _ehr(config, report)
     facts = _facts(config, dataset, ehr)
     rules = Rules(config.api_base, config.max_rounds, config.writes, config.strip_thinking)
-    choice = _agent(config, agent, dataset, facts)
+    choice = _agent(config, agent, dataset, facts, messages)
     job = EpisodeJob(choice, ehr, _protocol(config, dataset), rules, config.concurrency)
     return Plan(config, dataset, units, job, facts, ehr.digest)
+
+
+async def _check_model(settings: ModelSettings, concurrency: int) -> None:
+    """Open the model once: a missing key or script is found before anything is made. Raises UserError."""
+    from medagent.models import open_model
+
+    await open_model(settings, concurrency=concurrency).aclose()
 
 
 def executor(config: RunConfig) -> Executor:
@@ -97,13 +107,8 @@ def _facts(config: RunConfig, dataset: Dataset, ehr: EhrChoice) -> Facts:
     return http_facts(ehr.url, dict(ehr.headers), ehr.ca_file)
 
 
-def _agent(config: RunConfig, kind: str, dataset: Dataset, facts: Facts) -> AgentChoice:
-    if kind == "constant":
-        return AgentChoice(kind, answers=constant_answers(grading.items(dataset), facts))
-    if kind == "replay":
-        from medagent.agents.replay import recorded_messages
-
-        if config.replay is None:
-            raise UserError("--agent replay needs a file to repeat: --agent replay results.json")
-        return AgentChoice(kind, messages=recorded_messages(Path(config.replay)))
-    return AgentChoice(kind, model=config.chat)
+def _agent(
+    config: RunConfig, kind: str, dataset: Dataset, facts: Facts, messages: dict[str, list[str]] | None
+) -> AgentChoice:
+    answers = constant_answers(grading.items(dataset), facts) if kind == "constant" else None
+    return AgentChoice(kind, config.chat, answers, messages)

@@ -1,7 +1,7 @@
 """`medagent run`, from the configuration to the table.
 
 Units are run through the engine into the journal; the results files are derived from the journal, the grades from the
-results files. A run that was stopped early leaves only its journal.
+results files. A run that was interrupted leaves only its journal.
 """
 
 from __future__ import annotations
@@ -50,17 +50,21 @@ def _run(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, quiet: bool, a
         summary = _episodes(plan, journal, quiet)
         if summary.stopped:
             _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} episodes are still owed.")
-            _say(f"The same command with a higher limit continues {path}.")
-            return FAILED
+            _say("With a higher limit, or none, the same command continues.")
         write_results(path, plan.dataset, plan.config.round, journal)
     finish(plan, path, journal, as_json=as_json)
-    return FAILED if any(journal.status(unit.key) in OWED for unit in plan.units) else DONE
+    return FAILED if _owed(plan, journal) else DONE
+
+
+def _owed(plan: Plan, journal: Journal[EpisodeRow]) -> bool:
+    """Whether an episode has failed or was not reached."""
+    statuses = [journal.status(unit.key) for unit in plan.units]
+    return any(status is None or status in OWED for status in statuses)
 
 
 def _finished(plan: Plan, path: Path, journal: Journal[EpisodeRow]) -> bool:
     """Whether nothing is owed and the results files hold every episode of the journal."""
-    statuses = [journal.status(unit.key) for unit in plan.units]
-    if any(status is None or status in OWED for status in statuses):
+    if _owed(plan, journal):
         return False
     files = [results_path(path, trial) for trial in range(1, plan.config.trials + 1)]
     return all(file.exists() and file.stat().st_mtime_ns >= journal.path.stat().st_mtime_ns for file in files)

@@ -15,11 +15,14 @@ def print_trials(outcomes: Mapping[str, Sequence[bool]]) -> None:
     `k` doubles up to the number of trials, so that the table of many trials can still be read.
     """
     whole = rates(outcomes)
-    interval = clustered(outcomes)
-    note = f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}"
-    if whole.trials == 1:
-        print(note)
-        return
+    if whole.trials > 1:
+        _print_rates(outcomes, whole)
+    if len(by_type(outcomes)) > 1:  # one type alone says nothing of how types differ
+        interval = clustered(outcomes)
+        print(f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}")
+
+
+def _print_rates(outcomes: Mapping[str, Sequence[bool]], whole: Rates) -> None:
     depths = [*takewhile(lambda k: k < whole.trials, (2**power for power in count(1))), whole.trials]
     columns = ["task", "tasks", "pass@1", "± SE", *(f"pass@{k}" for k in depths), *(f"pass^{k}" for k in depths)]
     groups = [(name, rates(group)) for name, group in by_type(outcomes).items()]
@@ -28,7 +31,6 @@ def print_trials(outcomes: Mapping[str, Sequence[bool]]) -> None:
         columns,
         [*(_row(*g, depths) for g in groups), [], _row("all", whole, depths)],
     )
-    print(note)
 
 
 def _row(name: str, group: Rates, depths: Sequence[int]) -> list[str]:

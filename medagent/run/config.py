@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.run.engine import Limits
 from medagent.run.folder import Place, Setting
+
+_LABEL = re.compile(r"[\w.-]+")
 
 
 class Effort(BaseModel):
@@ -36,12 +39,19 @@ class Landing(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    round: str = Field(default="r1", pattern=r"^[\w.-]+$")
+    round: str = "r1"
     """A label of the user's, part of the folder's name."""
     results_dir: Path = Path("results")
     """The folder of all runs."""
     overwrite: bool = False
     """Start anew in a folder that holds a run."""
+
+    @field_validator("round")
+    @classmethod
+    def _fits_a_folder_name(cls, value: str) -> str:
+        if not _LABEL.fullmatch(value):
+            raise ValueError("a label holds letters, digits, '.', '_' and '-' only")
+        return value
 
     def run_folder(self, benchmark: str, who: str) -> Path:
         """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`."""

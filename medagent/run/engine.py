@@ -78,6 +78,10 @@ class Limits:
 
     def reached(self, spent: Spent) -> str | None:
         """Which limit `spent` has reached, in words, or None."""
+        if self.cost is not None and spent.calls and spent.cost is None:
+            return (
+                "--max-cost cannot be kept: a model has no price (your own price table can name it, see docs/models.md)"
+            )
         if self.cost is not None and spent.cost is not None and spent.cost >= self.cost:
             return f"--max-cost {self.cost:g} is reached (${spent.cost:.4f} spent)"
         if self.tokens is not None and spent.usage.total >= self.tokens:

@@ -167,8 +167,18 @@ def test_a_limit_leaves_the_rest_owed(tmp_path: Path) -> None:
         ran = run(tmp_path, *args, "--max-tokens-total", 1)
         assert ran.code == 2
         assert "--max-tokens-total 1 is reached" in ran.err
-        assert not (tmp_path / "v1_r1_m" / "results.json").exists()
+        assert 1 <= results(tmp_path, "v1_r1_m")["total_tasks"] < 100
         assert run(tmp_path, *args).code == 0
+        assert results(tmp_path, "v1_r1_m")["total_tasks"] == 100
+
+
+def test_a_cost_limit_without_a_price_stops_the_run(tmp_path: Path) -> None:
+    with ModelServer(reply=text_reply) as server:
+        args = ("--version", "v1", "--model", "m", "--base-url", server.url, "--concurrency", 2)
+        ran = run(tmp_path, *args, "--max-cost", 100)
+        assert ran.code == 2
+        assert "--max-cost cannot be kept: a model has no price" in ran.err
+        assert len(server.calls) < 20
 
 
 def test_the_published_tasks_over_the_rebuilt_patient_data(tmp_path: Path) -> None:
