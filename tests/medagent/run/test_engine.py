@@ -108,8 +108,11 @@ def test_limits_stop_new_units_gracefully(tmp_path: Path, limits: Limits, words:
     assert len(summary.owed) == 50 - summary.done
 
 
-def test_an_unknown_price_never_reaches_a_cost_limit(tmp_path: Path) -> None:
-    assert run(tmp_path / "j.jsonl", Counting(tokens=10), 5, limits=Limits(cost=0.0001)).stopped is None
+def test_a_cost_limit_that_an_unknown_price_makes_void_stops_the_run(tmp_path: Path) -> None:
+    summary = run(tmp_path / "j.jsonl", Counting(tokens=10), 50, limits=Limits(cost=100.0))
+    assert summary.stopped is not None
+    assert "--max-cost cannot be kept: a model has no price" in summary.stopped
+    assert summary.done < 10
 
 
 def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
