@@ -155,9 +155,9 @@ def test_a_cost_limit_stops_new_episodes_and_a_higher_one_continues(
     assert settled(results(tmp_path, "v1_r1_m")) == undisturbed
 
 
-def test_an_unknown_price_is_a_dash_and_never_reaches_a_limit(tmp_path: Path) -> None:
+def test_an_unknown_price_is_a_dash(tmp_path: Path) -> None:
     with ModelServer(reply=text_reply) as server:
-        ran = ask(tmp_path, server, "--max-cost", 0.000001)
+        ran = ask(tmp_path, server)
     assert ran.code == 0
     assert ", –, " in ran.out
 
