@@ -18,8 +18,11 @@ from medagent.run.progress import dollars, duration
 from refsol.medagentbench import GradeReport, grade_file
 
 
-def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: bool) -> None:
-    """Grade each trial's results file, write `grade.json` beside it, and print the whole."""
+def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: bool) -> bool:
+    """Grade each trial's results file, write `grade.json` beside it, and print the whole.
+
+    Returns whether every item was graded.
+    """
     reports = []
     for trial in range(1, plan.config.trials + 1):
         results = results_path(path, trial)
@@ -31,12 +34,13 @@ def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: boo
     outcomes = by_task(reports)
     if as_json:
         print(json.dumps(_document(path, journal, reports, outcomes), indent=2))
-        return
+        return all(report.complete for report in reports)
     print_grade(reports[0])
     if outcomes:
         print_trials(outcomes)
     for line in _closing(path, journal):
         print(line)
+    return all(report.complete for report in reports)
 
 
 def by_task(reports: list[GradeReport]) -> dict[str, list[bool]]:

@@ -52,8 +52,8 @@ def _run(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, quiet: bool, a
             _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} episodes are still owed.")
             _say("With a higher limit, or none, the same command continues.")
         write_results(path, plan.dataset, plan.config.round, journal)
-    finish(plan, path, journal, as_json=as_json)
-    return FAILED if _owed(plan, journal) else DONE
+    graded = finish(plan, path, journal, as_json=as_json)
+    return DONE if graded and not _owed(plan, journal) else FAILED
 
 
 def _owed(plan: Plan, journal: Journal[EpisodeRow]) -> bool:
