@@ -64,6 +64,8 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
                 access_log=False,
                 server_header=False,
                 lifespan="off",
+                proxy_headers=False,
+                ws="none",
             )
             print(f"fhir_server: {server.hospital.base} from {data}", file=sys.stderr, flush=True)
             uvicorn.Server(config).run(sockets=[listener])

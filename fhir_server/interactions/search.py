@@ -19,8 +19,8 @@ from fhir_server.summary import shaped
 MAX_PLANS = 4096
 MAX_REMEMBERED = 100
 """Longer lists of matches are found anew each time."""
-MAX_RENDERED = 5000
-"""Entries kept as they were rendered, a few megabytes."""
+MAX_RENDERED = 20_000
+"""Entries kept as they were rendered, some thirty megabytes."""
 
 
 def search(exchange: Exchange, kind: str) -> Response:
