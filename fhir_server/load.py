@@ -28,9 +28,9 @@ from fhir_server.search.params import Params
 from fhir_server.store import BaseStore, Row
 from fhir_server.store.rows import Tables, table_rows
 
-CHUNK = 500
+CHUNK = 1000
 """Lines that become rows together."""
-ALONE = 10 * CHUNK
+ALONE = 3 * CHUNK
 """So many lines are not worth starting workers for."""
 Refused = Callable[[int, str], None]
 
@@ -74,15 +74,16 @@ def load(
     params, marks = Params(store.params), marks or Marks()
     stamp = Stamp(marks.now(), marks.request_id())
     count = 0
-    for chunk in _chunks(iter(lines), store.next_number, params, stamp):
-        for number, reason in chunk.refused:
-            if refused is None:
-                raise ServerError(f"line {number}: {reason}")
-            refused(number, reason)
-        if chunk.resources:
-            with store.transaction():
-                _write(store, chunk, params)
-            count += len(chunk.resources)
+    with store.unsynced():
+        for chunk in _chunks(iter(lines), store.next_number, params, stamp):
+            for number, reason in chunk.refused:
+                if refused is None:
+                    raise ServerError(f"line {number}: {reason}")
+                refused(number, reason)
+            if chunk.resources:
+                with store.transaction():
+                    _write(store, chunk, params)
+                count += len(chunk.resources)
     return count
 
 

@@ -230,6 +230,15 @@ class BaseStore(Store):
             self._saved = self._next
         self.connection.execute("COMMIT")
 
+    @contextmanager
+    def unsynced(self) -> Iterator[None]:
+        """Leaves it to the system when to write to the disk: for imports, which a power failure may undo."""
+        self.connection.execute("PRAGMA synchronous = OFF")
+        try:
+            yield
+        finally:
+            self.connection.execute("PRAGMA synchronous = NORMAL")
+
     def insert_many(self, resources: list[tuple[Any, ...]], tables: IndexRows) -> bool:
         """Writes new resources with their index rows ; False, and nothing, if one is there already."""
         self.connection.execute("SAVEPOINT many")
