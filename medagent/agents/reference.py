@@ -65,6 +65,19 @@ class _ReferencePolicy:
         return Move(action)
 
 
+def _bundle(reply: str) -> dict[str, Any]:
+    """The Bundle in a reply, whatever words stand around it. Raises ValueError where there is none."""
+    decoder = json.JSONDecoder()
+    for brace in re.finditer(r"\{", reply):
+        try:
+            found = decoder.raw_decode(reply, brace.start())[0]
+        except ValueError:
+            continue
+        if found.get("resourceType") == "Bundle":
+            return dict(found)
+    raise ValueError("the reply holds no Bundle")
+
+
 class Chart:
     """The task's words, and the record read through GETs."""
 
@@ -82,8 +95,7 @@ class Chart:
     def search(self, resource_type: str, query: str) -> Generator[str, str, list[dict[str, Any]]]:
         """The resources a search finds, on one page."""
         reply = yield f"GET {self._base}/{resource_type}?{query}&_count=5000"
-        bundle = json.JSONDecoder().raw_decode(reply, reply.index("{"))[0]
-        return [entry["resource"] for entry in bundle.get("entry", [])]
+        return [entry["resource"] for entry in _bundle(reply).get("entry", [])]
 
     def labs(self, code: str) -> Generator[str, str, list[Lab]]:
         """All results of a test, in the server's order."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from medagent.agents.replay import recorded_messages
 from medagent.ehr.facts import embedded_facts, http_facts
+from medagent.errors import UserError
 from medagent.medagentbench.config import RunConfig, fhir_token
 from medagent.medagentbench.episode import AgentChoice, EhrChoice, EpisodeJob, EpisodeUnit
 from medagent.models.settings import ModelSettings
@@ -85,6 +86,11 @@ def _ehr(config: RunConfig, report: Callable[[str], None]) -> EhrChoice:
         choice = EhrChoice(url=config.fhir, headers=headers, ca_file=config.ca_file)
         asyncio.run(_check(choice))
         return choice
+    if config.ehr is None and not config.tasks_file and config.dataset != "synthetic":
+        raise UserError(
+            f"data set {config.dataset!r} is about patients of its own: name their FHIR server with --fhir, "
+            "or their data (NDJSON) with --ehr"
+        )
     from medagent.ehr.embedded import bundled_file, imported_file
 
     file = imported_file(config.ehr, report) if config.ehr else bundled_file(report)

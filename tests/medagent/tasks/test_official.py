@@ -13,7 +13,8 @@ from medagent.errors import UserError
 from medagent.prompts.protocol import load_protocol
 from medagent.tasks.dataset import load_dataset
 from medagent.tasks.official import FILES, SOURCE, import_official, read_texts
-from tests.shared_data import SHARED, need
+from tests.command import medagent
+from tests.shared_data import DATA, SHARED, need, read_xz
 
 # Made-up words in the published runner's shape; the assert must never run.
 RUNNER = '''
@@ -68,6 +69,25 @@ def test_the_imported_data_set_is_the_published_one(checkout: Path) -> None:
     assert dataset.digest == FILES["test_data_v2.json"]
     assert len(dataset.tasks) == 300
     assert hashlib.sha256((folder / "functions.json").read_bytes()).hexdigest() == FILES["funcs_v1.json"]
+
+
+def test_a_run_sends_the_official_words_and_needs_the_official_patients(checkout: Path, tmp_path: Path) -> None:
+    import_official(checkout)
+    words = ("run", "--dataset", "official", "--agent", "reference", "--results-dir", tmp_path / "results")
+    ran = medagent(*words)
+    assert (ran.code, ran.out) == (1, "")
+    assert "name their FHIR server with --fhir, or their data (NDJSON) with --ehr" in ran.err
+    ehr = tmp_path / "rebuilt.ndjson"
+    ehr.write_text(read_xz(DATA / "medagentbench" / "rebuilt_ehr.ndjson.xz"), encoding="utf-8")
+    ran = medagent(*words, "--ehr", ehr, "--json")
+    assert (ran.code, json.loads(ran.out)["grades"][0]["overall"]["right"]) == (0, 300), ran.err
+    with (tmp_path / "results" / "v2_r1_reference" / "episodes.jsonl").open(encoding="utf-8") as rows:
+        row = next(row for row in map(json.loads, rows) if row["task_id"] == "task7_1")
+    prompt, get, got, _ = (turn["content"] for turn in row["transcript"])
+    assert prompt.startswith("Functions under http://localhost:8080/fhir/: [{")
+    assert get.startswith("GET http://localhost:8080/fhir/Observation?")
+    assert got.startswith('It says {so}:\n{\n  "resourceType": "Bundle"')
+    assert got.endswith("}. Go on.")
 
 
 def test_the_protocol_sends_what_the_runner_sends(checkout: Path) -> None:
