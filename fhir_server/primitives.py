@@ -17,10 +17,12 @@ Reader = Callable[[str], Scalar]
 
 _DATE_TIME = re.compile(
     r"(\d{4})(?:-(0[1-9]|1[0-2])(?:-(0[1-9]|[12]\d|3[01])"
-    r"(?:T(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?)?)?"
+    r"(?:T(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60)(\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?)?)?",
+    re.ASCII,
 )
-_INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 VALID_ID = re.compile(r"[A-Za-z0-9\-.]{1,64}")
 """What a resource may be called."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
@@ -133,7 +135,7 @@ def _expect(text: str, index: int, character: str) -> None:
 
 def _number_in(text: str, start: int, end: int, low: int, high: int) -> int:
     part = text[start:end]
-    if not _INTEGER.fullmatch(part) or not low <= int(part) <= high:
+    if not _DIGITS.fullmatch(part) or not low <= int(part) <= high:
         _bad_date(text)
     return int(part)
 
@@ -178,7 +180,9 @@ def _check_time(text: str) -> None:
         _number_in(text, 17, 19, 0, 60)
         if len(time) > 8:
             _expect(text, 19, ".")
-            _number_in(text, 20, min(zone if zone != -1 else len(text), 23), 0, 999)
+            end = zone if zone != -1 else len(text)
+            if not _DIGITS.fullmatch(text[20:end]):
+                _bad_date(text)
 
 
 def _zone_index(text: str) -> int:

@@ -61,7 +61,8 @@ def _instant(text: str) -> int:
         head, seconds, rest = text[:17].replace("0000-", "0001-", 1), text[17:19], text[19:]
         digits = rest[1 : len(rest) - len(rest[1:].lstrip("0123456789"))] if rest.startswith(".") else ""
         zone = rest[len(digits) + 1 :] if digits else rest
-        moment = datetime.fromisoformat(f"{head}00{zone}")
+        # HAPI does not look at what stands behind a Z.
+        moment = datetime.fromisoformat(f"{head}00{'Z' if zone[:1] == 'Z' else zone}")
         return _milliseconds(moment) + int(seconds) * 1000 + int(f"{digits}000"[:3])
     return _milliseconds(moment)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,28 @@ def test_hapis_table_of_date_searches() -> None:
             wrong.append((date, asked, matches))
     server.close()
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("2020-02-29T23:59:60Z4", 201),  # HAPI looks at nothing behind the Z
+        ("0000-01-01T00:00:00Z", 201),
+        ("0001-01-01T00:00:00+14:00", 201),
+        ("9999-12-31T23:59:59.9999999-12:00", 201),
+        ("2020-02-29T00:00:00.12345x789+14:00", 400),
+        ("2020-+1-01", 400),
+        ("٢٠٢٠", 400),
+        ("2020-02-30", 400),
+    ],
+)
+def test_an_odd_date_is_stored_and_found_or_refused(text: str, status: int) -> None:
+    with Server.open(None) as server:
+        body = json.dumps({"resourceType": "Observation", "id": "a", "effectiveDateTime": text}).encode()
+        answer = server.handle(Request("PUT", "/fhir/Observation/a", [("Content-Type", "application/fhir+json")], body))
+        assert answer.status == status
+        found = json.loads(get(server, "/fhir/Observation?date:missing=false"))
+        assert found["total"] == (status == 201)
 
 
 def put(server: Server, target: str, body: str) -> None:
