@@ -20,7 +20,7 @@ from tests.medagent.medagentbench.runs import run_in_child
 
 TASKS, TRIALS = 250, 20
 EPISODES = TASKS * TRIALS
-GROWTH_BYTES = 50e6
+GROWTH_BYTES = 30e6
 """What the run's memory may grow by after its first thousand calls."""
 SETTLED = 1000
 
