@@ -23,7 +23,7 @@ from medagent.run.local import LocalExecutor
 from medagent.run.progress import Progress
 from refsol.imapscore.imap import Imap
 from refsol.imapscore.ontologies import load_graph
-from refsol.imapscore.records import Item, Recording, read_items, recording_row
+from refsol.imapscore.records import Item, Recording, RecordingRow, read_items, recording_row
 
 DONE, FAILED = 0, 2
 IMAPS = "imaps.jsonl"
@@ -56,6 +56,7 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
                 _say(f"The same command with a higher limit continues {config.folder}.")
                 return FAILED
             _write_imaps(config, items, journal)
+            _say_unscored(len(items), journal)
             _say_failures(summary, journal)
         finally:
             journal.close()
@@ -97,6 +98,16 @@ def _write_imaps(config: ImapscoreConfig, items: Sequence[Item], journal: Journa
     path = config.folder / IMAPS
     write_whole(path, "".join(lines))
     _say(f"wrote {path}; on with: medagent imapscore score {path}")
+
+
+def _say_unscored(items: int, journal: Journal[ItemRow]) -> None:
+    """How many items the model's replies leave without a score, and the first of each kind."""
+    unscored: dict[str, list[RecordingRow]] = {}
+    for row in journal.rows():
+        if row.recording is not None and row.recording.failure is not None:
+            unscored.setdefault(row.recording.failure, []).append(row.recording)
+    for failure, found in unscored.items():
+        _say(f"{len(found)} of {items} items: {failure} (first: item {found[0].id}: {found[0].reason})")
 
 
 def _say_failures(summary: Summary, journal: Journal[ItemRow]) -> None:

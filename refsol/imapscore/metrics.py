@@ -77,8 +77,8 @@ def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[
     columns: dict[str, list[float]] = {metric: [] for metric in metrics}
     human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}
     for one in scored:
-        if set(DIMENSIONS) - set(one.item.human):
-            raise InputError(f"{name}: item {one.item.id} has no human scores for {', '.join(DIMENSIONS)}")
+        if without := [dimension for dimension in DIMENSIONS if dimension not in one.item.human]:
+            raise InputError(f"{name}: item {one.item.id} has no human score for {', '.join(without)}")
         values = _values(one, baselines)
         missing = [metric for metric in metrics if metric not in values]
         status = None if one.result is None else one.result.status

@@ -103,7 +103,7 @@ def read_items(path: Path) -> list[Item]:
     Raises InputError, naming the line, for a row without a `…_prediction` key or with two, a score that is no number,
     and an id that two rows share.
     """
-    items = [_item(path, number, row) for number, row in _rows(path, _ReleasedRow)]
+    items = [_item(path, number, row) for number, row in _rows(path, _ReleasedRow, "an item in the released form")]
     _check_ids(path, [item.id for item in items])
     return items
 
@@ -125,7 +125,7 @@ def _item(path: Path, number: int, row: _ReleasedRow) -> Item:
 
 def read_recordings(path: Path) -> list[Recording]:
     """The recordings of a file. Raises InputError, naming the line, for a row that is no recording, or an id twice."""
-    recordings = [_recording(row) for _, row in _rows(path, RecordingRow)]
+    recordings = [_recording(row) for _, row in _rows(path, RecordingRow, "an item's recorded imaps")]
     _check_ids(path, [recording.id for recording in recordings])
     return recordings
 
@@ -183,12 +183,14 @@ def _check_ids(path: Path, ids: Sequence[str]) -> None:
         seen.add(id_)
 
 
-def _rows(path: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:
-    """The file's lines with their numbers, blank ones skipped."""
+def _rows(path: Path, model: type[_Row], what: str) -> Iterator[tuple[int, _Row]]:
+    """The file's lines with their numbers, blank ones skipped; `what` a line is, for messages."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: cannot be read: not UTF-8 at byte {error.start + 1}") from error
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -196,4 +198,5 @@ def _rows(path: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:
             except ValidationError as error:
                 first = error.errors()[0]
                 place = ".".join(map(str, first["loc"]))
-                raise InputError(f"{path}:{number}: {place + ': ' if place else ''}{first['msg']}") from error
+                fault = f"{place + ': ' if place else ''}{first['msg']}"
+                raise InputError(f"{path}:{number}: {fault}; each line must be {what}") from error

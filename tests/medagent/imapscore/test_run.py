@@ -150,7 +150,9 @@ def distorted(stage: str, text: str, seeds: range = range(1, 100)) -> Oracle:
 
 @pytest.mark.parametrize("stage", ["question", "label", "response", "relations"])
 @pytest.mark.parametrize("text", ["", "I cannot do that.", "```\n```", "<think>{}</think>", "Inform-[term]-[value]"])
-def test_what_cannot_be_read_is_asked_again(tmp_path: Path, stage: str, text: str) -> None:
+def test_what_cannot_be_read_is_asked_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str, text: str
+) -> None:
     data = only(tmp_path, "en-2")
     with ModelServer(reply=distorted(stage, text, range(1, 4))) as server:
         assert run(server, tmp_path, data=data) == 0
@@ -168,6 +170,7 @@ def test_what_cannot_be_read_is_asked_again(tmp_path: Path, stage: str, text: st
     assert (failed.failure, failed.reason) == ("extraction_failed", f"{stage}: 0 of 3 samples could be read")
     (result,) = asyncio.run(score_recordings([failed]))
     assert (result.status, result.value) == (Status.EXTRACTION_FAILED, None)
+    assert f"1 of 1 items: extraction_failed (first: item en-2: {failed.reason})" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["Sure!\n```\n{}\n```\nDone.", "<think>\nInform-x-y\n</think>\n{}", "**{}**"])

@@ -72,11 +72,16 @@ def test_rows_that_are_refused(tmp_path: Path, row: dict[str, Any] | str, messag
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"none\.jsonl: cannot be read: No such file or directory$"):
         read_items(tmp_path / "none.jsonl")
     (tmp_path / "gbk.jsonl").write_bytes("问题".encode("gbk"))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match=r"gbk\.jsonl: cannot be read: not UTF-8 at byte 1$"):
         read_items(tmp_path / "gbk.jsonl")
+
+
+def test_items_are_no_recordings(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r":1: .*Field required; each line must be an item's recorded imaps$"):
+        read_recordings(write(tmp_path / "items.jsonl", ROW))
 
 
 def test_two_rows_of_one_id(tmp_path: Path) -> None:
