@@ -90,7 +90,8 @@ def print_agreement(first: str, second: str, found: Agreement) -> None:
     print(f"agreement {agreed:.4f} ({found.agreed} of the {found.labelled} rows that both labelled)")
     if found.interval is not None:
         low, high = _number(found.interval.low), _number(found.interval.high)
-        print(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high})")
+        undefined = "; not defined: both gave one label throughout" if math.isnan(found.kappa) else ""
+        print(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high}){undefined}")
     for name, keys in ((first, found.only_first), (second, found.only_second)):
         if keys:
             print(f"only in {name}: {_names(keys)}")

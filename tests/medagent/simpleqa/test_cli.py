@@ -90,7 +90,7 @@ def test_agreement_that_is_not_defined_is_null(tmp_path: Path, medagent: Medagen
     _, out, _ = medagent("simpleqa", "agree", folder, folder, "--json")
     assert json.loads(out)["kappa"] is None
     _, out, _ = medagent("simpleqa", "agree", folder, folder)
-    assert "Cohen's kappa – (95 %: – to –)" in out
+    assert "Cohen's kappa – (95 %: – to –); not defined: both gave one label throughout" in out
 
 
 def test_scores_of_opencompass_as_a_table(tmp_path: Path, medagent: Medagent) -> None:
