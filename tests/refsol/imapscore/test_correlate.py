@@ -148,7 +148,7 @@ def test_metrics_at_hand() -> None:
     assert available([scored(1), scored(2)])[-1] == "g-eval"
     with pytest.raises(InputError, match="f: no metric 'imapscore'; at hand: rouge-1, "):
         table("f", [raw], ["imapscore"])
-    with pytest.raises(InputError, match="item 1 has no human score for completeness, specificity$"):
+    with pytest.raises(InputError, match=r"item 1 has no human score for completeness, specificity$"):
         table("f", [scored(1, accuracy=1.0)], ["bleu"])
 
 
