@@ -24,8 +24,9 @@ def command(
 
     from medagent.report.compare import compare
     from medagent.report.tables import percent, print_table
-    from medagent.results.verdicts import read_verdicts
+    from medagent.results.verdicts import check_same_tasks, read_verdicts
 
+    check_same_tasks(a, b)
     verdicts = [
         {item.task_id: item.correct for item in read_verdicts(path).items if item.correct is not None}
         for path in (a, b)

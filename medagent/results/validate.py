@@ -45,6 +45,7 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[Problem]:
     except ValidationError as error:
         file = None
         found = [Problem("error", place, text) for place, text in problems(error)]
+    found += _contradictions(data)
     if file is not None:
         found += _whole_file(file)
     for number, item in _items(data):
@@ -63,22 +64,33 @@ def _known_ids(data: Any, tasks_file: Path | None) -> set[str]:
     return {task.id for task in dataset.tasks}
 
 
+def _entries(data: Any) -> list[Any]:
+    entries = data.get("results") if isinstance(data, dict) else None
+    return entries if isinstance(entries, list) else []
+
+
 def _items(data: Any) -> Iterator[tuple[int, ResultItem]]:
     """The items that fit the schema, also where others, or the file around them, do not."""
-    entries = data.get("results") if isinstance(data, dict) else None
-    for number, entry in enumerate(entries if isinstance(entries, list) else []):
+    for number, entry in enumerate(_entries(data)):
         try:
             yield number, ResultItem.model_validate(entry)
         except ValidationError:
             continue
 
 
-def _whole_file(file: ResultsFile) -> Iterator[Problem]:
-    if file.total_tasks != len(file.results):
-        yield Problem("error", "total_tasks", f"is {file.total_tasks}, but there are {len(file.results)} results")
-    for task_id, count in Counter(item.task_id for item in file.results).items():
+def _contradictions(data: Any) -> Iterator[Problem]:
+    """What the file says otherwise elsewhere, also where parts of it break the schema."""
+    entries = _entries(data)
+    total = data.get("total_tasks") if isinstance(data, dict) else None
+    if isinstance(total, int) and total != len(entries):
+        yield Problem("error", "total_tasks", f"is {total}, but there are {len(entries)} results")
+    ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
+    for task_id, count in Counter(task_id for task_id in ids if isinstance(task_id, str)).items():
         if count > 1:
             yield Problem("error", "results", f"{task_id!a} stands there {count} times; only the first is graded")
+
+
+def _whole_file(file: ResultsFile) -> Iterator[Problem]:
     if file.version not in VERSIONS:
         yield Problem(
             "warning", "version", f"is {file.version!a}, which is no version of the benchmark; grading it needs --tasks"

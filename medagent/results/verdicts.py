@@ -11,7 +11,7 @@ from medagent.errors import UserError
 from medagent.results import grading
 from medagent.results.paths import grade_path, results_file
 from medagent.wire import Text
-from refsol.medagentbench import grade_file
+from refsol.medagentbench import grade_file, read_results
 
 
 class CheckEntry(BaseModel):
@@ -37,6 +37,17 @@ class GradeFile(BaseModel):
 
     rules: str
     items: list[ItemEntry]
+
+
+def check_same_tasks(a: Path, b: Path) -> None:
+    """Raises UserError where two runs are over different task sets: these share their ids, but not their patients."""
+    patients = [{item.task_id: item.eval_MRN for item in read_results(results_file(path)).results} for path in (a, b)]
+    shared = [task for task in patients[0] if task in patients[1]]
+    if differing := [task for task in shared if patients[0][task] != patients[1][task]]:
+        raise UserError(
+            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} tasks have another patient, "
+            f"first {differing[0]!a}"
+        )
 
 
 def read_verdicts(path: Path) -> GradeFile:

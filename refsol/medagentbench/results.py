@@ -57,6 +57,16 @@ class ResultsFile(BaseModel):
     results: list[ResultItem]
 
 
+_WORDS = {
+    "model_type": "is not a JSON object",
+    "list_type": "is not a list",
+    "string_type": "is not a text",
+    "int_type": "is not a whole number",
+    "missing": "is missing",
+}
+"""pydantic's kinds of error, in words of the file's format."""
+
+
 def read_results(path: Path) -> ResultsFile:
     """Read a results file. Raises InputError naming the file and the place of the first thing that is wrong."""
     data = load_json(path)
@@ -85,7 +95,10 @@ def load_json(path: Path) -> Any:
 
 def problems(error: ValidationError) -> list[tuple[str, str]]:
     """Every place (`results[3].post_history[0].content`) that breaks the schema, and how."""
-    return [(_place(one["loc"]), one["msg"]) for one in error.errors(include_url=False, include_input=False)]
+    return [
+        (_place(one["loc"]), _WORDS.get(one["type"], one["msg"]))
+        for one in error.errors(include_url=False, include_input=False)
+    ]
 
 
 def _place(steps: tuple[int | str, ...]) -> str:

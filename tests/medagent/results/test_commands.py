@@ -201,6 +201,15 @@ def test_compare_grades_by_the_base_and_patients_of_the_run(cli: Cli, tmp_path: 
     assert "name it with --ehr" in err
 
 
+def test_runs_over_different_task_sets_are_not_compared(cli: Cli, tmp_path: Path) -> None:
+    for name, spoil in (("a", {}), ("b", {"task2_1": {"eval_MRN": "S0000000"}})):
+        (tmp_path / name).mkdir()
+        results_file(tmp_path / name, spoil)
+    code, out, err = cli("compare", tmp_path / "a", tmp_path / "b")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert "over different task sets: 1 of 100 tasks have another patient, first 'task2_1'" in err
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -256,6 +265,17 @@ def test_the_real_results_file_is_valid_with_warnings(cli: Cli) -> None:
     assert code == 0
     assert out.endswith("0 errors, 21 warnings\n")
     assert "warning: results[189].answer: 'task7_10': the answer is not a list of one number; a grader rejects" in out
+
+
+def test_a_broken_schema_hides_no_other_problem(cli: Cli, tmp_path: Path) -> None:
+    path = results_file(tmp_path, {"task1_1": {"post_count": "0"}, "task1_2": {"task_id": "task1_3"}}, total_tasks=7)
+    assert cli("validate", path)[1].splitlines()[:3] == [
+        "error: results[0].post_count: is not a whole number",
+        "error: total_tasks: is 7, but there are 100 results",
+        "error: results: 'task1_3' stands there 2 times; only the first is graded",
+    ]
+    path.write_text("[]", encoding="utf-8")
+    assert cli("validate", path)[1].startswith("error: the top: is not a JSON object\n")
 
 
 def test_the_validator_names_every_problem_with_its_place(cli: Cli, tmp_path: Path) -> None:

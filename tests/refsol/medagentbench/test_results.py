@@ -62,7 +62,7 @@ def written(tmp_path: Path, content: Any) -> Path:
         ),
         (
             {**FILE, "results": [{k: v for k, v in ITEM.items() if k != "answer"}]},
-            "at results[0].answer: Field required",
+            "at results[0].answer: is missing",
         ),
     ],
 )
