@@ -20,6 +20,7 @@ from refsol.errors import InputError
 from refsol.simpleqa.data import Variant, read_text
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+_MEANINGS = ("question", "gold", "reply")
 _FOLDER = Path(__file__).parent
 _MODEL_FILES: dict[Variant, str] = {
     "husimpleqa": "husimpleqa.toml",
@@ -111,7 +112,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _aliases(table: Mapping[str, Any], path: Path) -> dict[str, str]:
     aliases = table.get("aliases", {})
-    if not isinstance(aliases, dict) or not set(aliases.values()) <= {"question", "gold", "reply"}:
+    if not isinstance(aliases, dict) or any(value not in _MEANINGS for value in aliases.values()):
         raise InputError(f"{path}: [aliases] maps names to question, gold or reply")
     return aliases
 
@@ -132,7 +133,7 @@ def _escaped(value: str) -> str:
 @cache
 def _pieces(text: str, aliases: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The text cut at its placeholders: what stands between them at even places, what each asks for at odd ones."""
-    meanings = {name: name for name in ("question", "gold", "reply")} | dict(aliases)
+    meanings = {name: name for name in _MEANINGS} | dict(aliases)
     pieces = re.split(r"\{(" + "|".join(sorted(map(re.escape, meanings))) + r")\}", text)
     pieces[1::2] = [meanings[name] for name in pieces[1::2]]
     return tuple(pieces)

@@ -84,6 +84,7 @@ def test_a_users_prompt_may_have_other_languages(tmp_path: Path) -> None:
         ('[user]\nen = "{question} {gold}"', "has {gold}, which the model must not see"),
         ('[user]\nen = "{question} {g}"\n[aliases]\ng = "gold"', "has {gold}, which the model must not see"),
         ('[user]\nen = "{question}"\n[aliases]\nq = "query"', "maps names to question, gold or reply"),
+        ('[user]\nen = "{question}"\n[aliases]\nq = ["gold"]', "maps names to question, gold or reply"),
     ],
 )
 def test_bad_model_prompts_are_refused(tmp_path: Path, text: str, message: str) -> None:
