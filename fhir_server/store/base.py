@@ -232,7 +232,13 @@ class BaseStore(Store):
 
     @contextmanager
     def unsynced(self) -> Iterator[None]:
-        """Leaves it to the system when to write to the disk: for imports, which a power failure may undo."""
+        """Leaves it to the system when to write to the disk: for imports, which a power failure may undo.
+
+        Inside a transaction nothing is written to the disk before its end, so there is nothing to leave.
+        """
+        if self._depth:
+            yield
+            return
         self.connection.execute("PRAGMA synchronous = OFF")
         try:
             yield
