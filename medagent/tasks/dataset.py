@@ -19,6 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from medagent.errors import UserError
 from medagent.paths import data_dir
+from refsol.medagentbench.results import problems
 
 DATASETS = ("synthetic", "official")
 VERSIONS = ("v1", "v2")
@@ -119,9 +120,8 @@ def _read(path: Path, name: str, version: str) -> Dataset:
 def _first_problem(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return f"is not a JSON task file: {error}"
-    first = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"at {place or 'the top'}: {first['msg']}"
+    place, text = problems(error)[0]
+    return f"at {place}: {text}"
 
 
 def select(dataset: Dataset, types: Sequence[str], ids: Sequence[str], limit: int | None) -> tuple[Task, ...]:

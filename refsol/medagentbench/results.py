@@ -60,6 +60,7 @@ class ResultsFile(BaseModel):
 _WORDS = {
     "model_type": "is not a JSON object",
     "list_type": "is not a list",
+    "tuple_type": "is not a list",
     "string_type": "is not a text",
     "int_type": "is not a whole number",
     "missing": "is missing",
