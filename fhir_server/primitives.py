@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final, NoReturn
 
 from fhir_server import definitions
@@ -75,7 +76,8 @@ def _decimal(text: str) -> Scalar:
             else "Character array is missing \"exponent\" mark 'e' or 'E'."
         )
     try:
-        return number(text.lstrip("+"))
+        # A text may have what a JSON number must not: a plus, zeros before it, a point at either end.
+        return number(text.lstrip("+") if "e" in text.lower() else format(Decimal(text), "f"))
     except JsonTextError as error:
         raise PrimitiveError(error.message) from error
 

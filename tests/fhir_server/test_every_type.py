@@ -67,6 +67,18 @@ def test_no_request_is_a_500_for_five_minutes(server: Server) -> None:
         more()
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [("0000", "0"), ("007.50", "7.50"), (".5", "0.5"), ("5.", "5"), ("+4.10", "4.10"), ("-0", "0"), ("-00.1e2", "-10")],
+)
+def test_a_number_sent_as_text_is_stored_as_a_number(server: Server, text: str, kept: str) -> None:
+    with server.overlay(text, datetime(2023, 11, 13, tzinfo=UTC)) as overlay:
+        body = json.dumps({"resourceType": "Observation", "valueQuantity": {"value": text}}).encode()
+        created = overlay.handle(Request("POST", "/fhir/Observation", [JSON_TYPE], body))
+        assert f'"value": {kept}\n' in created.text
+        assert json.loads(created.text)["valueQuantity"]["value"] == float(kept)
+
+
 @settings(RELAXED, max_examples=200)
 @given(seed=SEEDS)
 def test_what_is_stored_is_stored_again_without_change(server: Server, seed: int) -> None:
@@ -77,6 +89,7 @@ def test_what_is_stored_is_stored_again_without_change(server: Server, seed: int
             body = json.dumps({**chance.resource(kind), "id": "c"}).encode()
             created = overlay.handle(Request("PUT", f"/fhir/{kind}/c", [JSON_TYPE], body))
             held(Request("PUT", kind, (), body), created)
-            if created.status == 201:
+            # HAPI writes an extension without a URL with `null`, which it does not read back.
+            if created.status == 201 and '"url": null' not in created.text:
                 again = overlay.handle(Request("PUT", f"/fhir/{kind}/c", [JSON_TYPE], created.body))
                 assert (again.status, again.header("etag")) == (200, 'W/"1"'), (kind, created.text, again.text)
