@@ -19,7 +19,7 @@ from fhir_server.search.filters import filtered
 from fhir_server.search.moments import dates, updated
 from fhir_server.search.params import Params
 from fhir_server.search.parse import Criterion, Query, split, unescape
-from fhir_server.search.sort import sort_keys
+from fhir_server.search.sort import sorted_sql
 
 MAX_CONDITIONS = 200
 """More conditions than this are refused: SQLite's parser has its limits, and no one asks so much."""
@@ -62,10 +62,9 @@ def plan(query: Query, params: Params) -> Plan:
     where = lead.where.replace("@pid", "lead.pid") + "".join(f" AND {item.filter('lead.pid')}" for item in rest)
     filter_args = tuple(arg for item in rest for arg in item.args)
     if query.sort:
-        keys, key_args = sort_keys(query.resource_type, query.sort, params)
-        tie = "pid DESC" if query.sort[-1][1] else "pid"
-        sql = f"SELECT DISTINCT pid FROM {lead.table} AS lead WHERE {where}"
-        return Plan(f"SELECT pid FROM ({sql}) AS found ORDER BY {keys}{tie}", (*lead.args, *filter_args, *key_args))
+        matches = f"SELECT DISTINCT pid FROM {lead.table} AS lead WHERE {where}"
+        sql, key_args = sorted_sql(query.resource_type, matches, query.sort, params)
+        return Plan(sql, (*lead.args, *filter_args, *key_args))
     if not lead.order and not lead.lead:
         # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
         once = "" if lead.table == "resources" else " GROUP BY pid"

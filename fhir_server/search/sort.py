@@ -20,37 +20,49 @@ KEYS = {
 """The index table and the expression that a kind sorts by."""
 
 
-def sort_keys(resource_type: str, sort: Sequence[tuple[str, bool]], params: Params) -> tuple[str, tuple[object, ...]]:
-    """The keys as the start of an ORDER BY list over rows named `found`, and their arguments."""
-    parts: list[str] = []
-    args: list[object] = []
+def sorted_sql(
+    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], params: Params
+) -> tuple[str, tuple[object, ...]]:
+    """The SQL that sorts matches (SQL for their `pid`), and the arguments it has besides those of the matches.
+
+    The values of all keys are gathered and grouped by resource, which takes one pass over each key's rows: joins would
+    scan the keys again for each match where SQLite has no statistics. What has no value comes last, equals in order of
+    insertion.
+    """
+    sources: list[tuple[str, tuple[object, ...]]] = []
+    order: list[str] = []
     for name, descending in sort:
-        expression, more = _key(resource_type, name, descending, params)
-        if expression:
-            parts.append(f"{expression} {'DESC' if descending else 'ASC'} NULLS LAST, ")
-            args += more
-    return "".join(parts), tuple(args)
+        source = _source(resource_type, name, params)
+        if source is not None:
+            best, direction = ("max", "DESC") if descending else ("min", "ASC")
+            order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
+            sources.append(source)
+    order.append("pid DESC" if sort[-1][1] else "pid")
+    empty = [f"NULL AS k{position}" for position in range(len(sources))]
+    rows = [", ".join(["SELECT pid", *empty]) + " FROM found"]
+    for position, (sql, _) in enumerate(sources):
+        columns = ["k" if other == position else "NULL" for other in range(len(sources))]
+        rows.append(", ".join(["SELECT pid", *columns]) + f" FROM ({sql}) WHERE pid IN (SELECT pid FROM found)")
+    sql = (
+        f"WITH found AS MATERIALIZED ({matches}) SELECT pid FROM ({' UNION ALL '.join(rows)})"
+        f" GROUP BY pid ORDER BY {', '.join(order)}"
+    )
+    return sql, tuple(arg for _, args in sources for arg in args)
 
 
-def _key(resource_type: str, name: str, descending: bool, params: Params) -> tuple[str, tuple[object, ...]]:
+def _source(resource_type: str, name: str, params: Params) -> tuple[str, tuple[object, ...]] | None:
+    """SQL for the values `k` of resources by `pid`, or None for what cannot be sorted by."""
     if name in ("_lastUpdated", "_id"):
-        column = "updated" if name == "_lastUpdated" else "id"
-        return f"(SELECT {column} FROM resources WHERE resources.pid = found.pid)", ()
+        return f"SELECT pid, {'updated' if name == '_lastUpdated' else 'id'} AS k FROM resources", ()
     head, dot, chain = name.partition(".")
     base, _, target = head.partition(":")
     parameter = parameters(resource_type).get(base)
     if parameter is None or parameter.kind not in KEYS:
-        return "", ()
+        return None
     if dot:
         return _chained(resource_type, base, target, chain, params)
     table, value = KEYS[parameter.kind]
-    best = "max" if descending else "min"
-    number = params.number(resource_type, base)
-    if table in ("tokens", "strings", "uris", "links"):
-        # These tables are clustered by value: one pass over the parameter serves all matches.
-        sql = f"(SELECT k FROM (SELECT pid, {best}({value}) AS k FROM {table} WHERE param = ? GROUP BY pid) AS keys"
-        return f"{sql} WHERE keys.pid = found.pid)", (number,)
-    return f"(SELECT {best}({value}) FROM {table} WHERE param = ? AND {table}.pid = found.pid)", (number,)
+    return f"SELECT pid, {value} AS k FROM {table} WHERE param = ?", (params.number(resource_type, base),)
 
 
 def _chained(resource_type: str, base: str, target: str, chain: str, params: Params) -> tuple[str, tuple[object, ...]]:
@@ -67,9 +79,8 @@ def _chained(resource_type: str, base: str, target: str, chain: str, params: Par
         raise FhirError(400, f"HAPI-2289: Unknown chained sort parameter '{chain}' of resource type '{targets[0]}'")
     table, value = KEYS[inner.kind]
     sql = (
-        f"(SELECT min({value}) FROM links JOIN resources AS aim ON aim.type = ? AND links.target = aim.type || '/' ||"
-        f" aim.id JOIN {table} AS keys ON keys.param = ? AND keys.pid = aim.pid"
-        " WHERE links.param = ? AND links.pid = found.pid)"
+        f"SELECT links.pid AS pid, keys.k AS k FROM (SELECT pid, {value} AS k FROM {table} WHERE param = ?) AS keys"
+        " JOIN resources AS aim ON aim.pid = keys.pid"
+        " JOIN links ON links.param = ? AND links.target = aim.type || '/' || aim.id"
     )
-    numbers = params.number(targets[0], chain), params.number(resource_type, base)
-    return sql.replace("min(system", "min(keys.system"), (targets[0], *numbers)
+    return sql, (params.number(targets[0], chain), params.number(resource_type, base))

@@ -41,8 +41,10 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_pid ON {prefix}versions (pid, version)",
     ]
     for name in INDEXES:
-        columns = ", ".join(COLUMNS[name])
-        statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({columns})) WITHOUT ROWID")
+        # Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no type.
+        columns = ", ".join(f"{one} INTEGER" if one in ("param", "pid") else one for one in COLUMNS[name])
+        key = ", ".join(COLUMNS[name])
+        statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID")
     return ";".join(statements)
 
 
