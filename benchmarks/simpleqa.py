@@ -29,9 +29,9 @@ JUDGED = ['{\n    "evaluation": "CORRECT"\n}', '{"evaluation": "INCORRECT"}', "N
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     yield
-    print(f"{what}: {time.perf_counter() - start:.2f} s")
+    print(f"{what}: {time.perf_counter() - start:.2f} s ({time.process_time() - cpu:.2f} s of CPU)")
 
 
 def opencompass(folder: Path) -> None:
