@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -53,9 +54,14 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Data, caches and settings of the user's are neither read nor written: each worker has a home of its own."""
+    """Data, caches and settings of the user's are neither read nor written: the tests have a home of their own.
+
+    The workers of one session share it, so that the hospital is built once or twice and not once a worker.
+    """
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "home"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEDAGENT_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("MEDAGENT_HOME", str(home))
         for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MEDAGENT_FHIR_TOKEN", "MEDAGENT_PRICES"):
             patch.delenv(name, raising=False)
         yield
