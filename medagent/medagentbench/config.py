@@ -134,12 +134,16 @@ class RunConfig(Landing, Effort):
         }
 
     def places(self) -> dict[str, Place]:
-        """Options that say where things are: no part of the settings, but of a command that is to be copied."""
+        """Options that are no settings but part of a command that is to be copied: places, and the selection."""
         return {
             "tasks-file": str(self.tasks_file) if self.tasks_file else None,
             "ehr": str(self.ehr) if self.ehr else None,
             "fhir": self.fhir,
             "replay": str(self.replay) if self.replay else None,
+            "tasks": ",".join(self.types) or None,
+            "ids": ",".join(self.ids) or None,
+            "limit": self.limit,
+            "trials": self.trials if self.trials > 1 else None,
             **self.run_places(self.model),
         }
 

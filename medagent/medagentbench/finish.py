@@ -38,7 +38,7 @@ def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: boo
     print_grade(reports[0])
     if outcomes:
         print_trials(outcomes)
-    for line in _closing(path, journal):
+    for line in _closing(path, plan.command, journal):
         print(line)
     return all(report.complete for report in reports)
 
@@ -75,7 +75,7 @@ def _figures(found: Rates) -> dict[str, Any]:
     return {"pass@k": found.at, "pass^k": found.hat, "standard_error": found.error}
 
 
-def _closing(path: Path, journal: Journal[EpisodeRow]) -> list[str]:
+def _closing(path: Path, command: str, journal: Journal[EpisodeRow]) -> list[str]:
     failures: Counter[tuple[str, str]] = Counter()
     endings: Counter[str] = Counter()
     thinking = malformed = 0
@@ -92,7 +92,7 @@ def _closing(path: Path, journal: Journal[EpisodeRow]) -> list[str]:
     if failures:
         lines.append(f"Failed, owed and not graded: {failures.total()}")
         lines += [f"  {count} × {status}: {error}" for (status, error), count in failures.most_common(5)]
-        lines.append("The same command again runs what is owed.")
+        lines.append(f"Continue: {command}")
     if thinking:
         lines.append(f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it.")
     if malformed:

@@ -34,8 +34,7 @@ def run_medagentbench(config: RunConfig, *, quiet: bool = False, as_json: bool =
     """
     plan = make_plan(config, report=_say)
     path = config.folder(plan.dataset)
-    settings = config.settings(plan.dataset, plan.job.protocol, plan.ehr_digest)
-    with RunFolder(path, "medagent run", settings, places=config.places(), overwrite=config.overwrite) as folder:
+    with RunFolder(path, "medagent run", plan.settings, places=config.places(), overwrite=config.overwrite) as folder:
         journal = Journal(folder.journal_path, EpisodeRow)
         try:
             return _run(plan, path, journal, quiet=quiet, as_json=as_json)
@@ -50,7 +49,7 @@ def _run(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, quiet: bool, a
         summary = _episodes(plan, journal, quiet)
         if summary.stopped:
             _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} episodes are still owed.")
-            _say("With a higher limit, or none, the same command continues.")
+            _say(f"Continue with a higher limit, or none: {plan.command}")
         write_results(path, plan.dataset, plan.config.round, journal)
     graded = finish(plan, path, journal, as_json=as_json)
     return DONE if graded and not _owed(plan, journal) else FAILED
@@ -93,7 +92,7 @@ def _episodes(plan: Plan, journal: Journal[EpisodeRow], quiet: bool) -> Summary:
     except StopRunError as error:
         raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
     except KeyboardInterrupt:
-        _say("Interrupted. Finished episodes are kept; the same command continues.")
+        _say(f"Interrupted. Finished episodes are kept. Continue: {plan.command}")
         raise
     for note in progress.notes:
         _say(note)

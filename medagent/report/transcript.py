@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SHOWN_LINES = 24
+# What an agent said must not reach a terminal as commands: control characters and half surrogates are shown as escapes.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def show_run(folder: Path) -> None:
@@ -93,8 +96,7 @@ def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:
 
 
 def _print(console: Console, text: str, style: str) -> None:
-    safe = text.encode("utf-8", "backslashreplace").decode()
-    lines = safe.split("\n")
+    lines = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text).split("\n")
     if console.is_terminal and len(lines) > _SHOWN_LINES:
         more = len(lines) - _SHOWN_LINES
         lines = [*lines[:_SHOWN_LINES], f"… {more} more lines (a pipe shows all: … | less)"]

@@ -91,7 +91,7 @@ def test_ndjson_is_served_with_a_token_and_without_reference_check(tmp_path: Pat
     [
         (["--host", "0.0.0.0"], "--token"),
         (["--data", "absent.ndjson"], "absent.ndjson: cannot be read"),
-        (["--data", "text.sqlite"], "HAPI"),
+        (["--data", "text.sqlite"], "is not JSON"),
     ],
 )
 def test_what_cannot_be_served_is_said(

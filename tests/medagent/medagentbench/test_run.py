@@ -102,6 +102,8 @@ def test_failed_episodes_are_no_wrong_answers_and_are_run_again(tmp_path: Path) 
         ran = run(tmp_path, *args)
         assert ran.code == 2
         assert "model_error" in ran.out
+        assert "Continue: medagent run --version v1 --round r1" in ran.out
+        assert "--tasks task7" in ran.out
         item = results(tmp_path, "v1_r1_m")["results"][1]
         assert (item["task_id"], item["answer"]) == ("task7_2", None)
         grade = json.loads((tmp_path / "v1_r1_m" / "grade.json").read_text())
@@ -263,6 +265,14 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     ran = run(tmp_path / "file", "--agent", "nop")
     assert ran.code == 1
     assert "cannot be written" in ran.err
+
+
+def test_what_an_agent_said_reaches_no_terminal_as_a_command(tmp_path: Path) -> None:
+    with ModelServer(reply="\x1b[2J\x07\ud800") as server:
+        run(tmp_path, "--model", "m", "--base-url", server.url, "--limit", 1)
+    shown = medagent("show", tmp_path / "v2_r1_m", "task1_1")
+    assert "\\x1b[2J\\x07" in shown.out
+    assert "\x1b" not in shown.out
 
 
 def test_show_and_compare(tmp_path: Path) -> None:
