@@ -128,6 +128,7 @@ REFUSED = [
     ('{"a": ' + "1" * 5000 + "}", "exceeds the maximum allowed (1000"),
     ('{"a": ' + "[" * 100_000, "exceeds the maximum allowed (250"),
     ('{"a":' * 300 + "1" + "}" * 300, "Document nesting depth (251)"),
+    ('{"a": "}}}}\\"}}", "b":' * 300 + "1" + "}" * 300, "Document nesting depth (251)"),
     ('{"a": "\\u0000"}', "Illegal character: NUL"),
     ('{"a": "\0"}', "Illegal unquoted character ((CTRL-CHAR, code 0))"),
     ('{"a": "\\ud800"}', "Illegal character: a surrogate that is not one of a pair"),
