@@ -7,8 +7,9 @@ opens to, once a process.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -130,12 +131,25 @@ async def run_units(
             await finished(row)
         progress.add(row, journal.spent)
 
-    with progress:
+    with _few_collections(), progress:
         progress.begin(len(units), len(units) - len(owed))
         if owed:
             await executor.run(job, wanted(), done, progress)
     left = [unit.key for unit in units if not _is_done(journal, unit)]
     return Summary(len(units), len(units) - len(left), left, stopped)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Cycles are sought less often: episodes make few, and seeking them takes a quarter of a run's CPU."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _is_done(journal: Journal[R], unit: Unit) -> bool:

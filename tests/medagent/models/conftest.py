@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import respx
 
 KEY = "sk-a-secret-that-must-not-show"
 
@@ -15,3 +17,10 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("OPENAI_BASE_URL", "MEDAGENT_PRICES", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def respx_mock() -> Iterator[respx.MockRouter]:
+    """A router between every httpx client and its transport, whichever that is."""
+    with respx.mock(using="httpx") as router:
+        yield router

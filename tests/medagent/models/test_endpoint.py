@@ -232,6 +232,35 @@ def test_a_local_endpoint_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert server.calls[0].path == "/v1/chat/completions"
 
 
+def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer("by proxy") as proxy, ModelServer("straight") as server:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        assert ask(settings("http://models.example/v1")).text == "by proxy"
+        assert ask(settings(server.url)).text == "straight"
+    assert [call.path for call in proxy.calls] == ["http://models.example/v1/chat/completions"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (None, "Connect call failed"),
+        (stall(), "no answer in 0.5 s"),
+        (half_closed(), "payload is not completed"),
+        (truncated_json(), "the reply is not JSON"),
+    ],
+)
+def test_what_an_endpoint_did_wrong_is_said(fault: Fault | None, words: str) -> None:
+    with ModelServer(faults=lambda _: fault) as server:
+        url = server.url
+        if fault is not None:
+            with pytest.raises(ModelError, match=words):
+                ask(settings(url, timeout_s=0.5, max_retries=0))
+    if fault is None:
+        with pytest.raises(ModelError, match=words):
+            ask(settings(url, max_retries=0))
+
+
 def test_neither_key_nor_base_url(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(UserError, match="OPENAI_API_KEY"):
