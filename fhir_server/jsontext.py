@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import lru_cache
 from json.encoder import encode_basestring
+from json.scanner import make_scanner
 from typing import Any, Final, NoReturn, TypeAlias
 
 from fhir_server.errors import FhirError
@@ -91,6 +92,8 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _decoder = json.JSONDecoder(parse_float=number, parse_constant=_refuse_constant)
+scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: ignore[arg-type]  # an old stub
+"""The JSON value that begins at a place of a text, and where it ends. Raises ValueError or StopIteration."""
 
 
 def _may_nest_deeply(text: str) -> bool:
@@ -176,6 +179,17 @@ def render(value: Json, pretty: bool = True) -> str:
     text = _pretty(value, "\n") if pretty else _compact(value)
     # Jackson writes the hex digits of a control character large; the escapes are taken in pairs, so none is mistaken.
     return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
+
+
+def member(key: str, value: Json) -> str:
+    """One member of a resource, as a line (or several) of the resource's text."""
+    text = _key(key) + _pretty(value, "\n  ")
+    return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
+
+
+def assemble(members: Iterable[str]) -> str:
+    """The text of a resource from its members' lines."""
+    return "{\n  " + ",\n  ".join(members) + "\n}"
 
 
 def _upper_hex(match: re.Match[str]) -> str:

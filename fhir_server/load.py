@@ -6,27 +6,26 @@ number of its resource, so the workers need not talk to each other and the resul
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
 import sys
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self
 
 from fhir_server.errors import FhirError, ServerError
-from fhir_server.jsontext import Json, decode, parse, render
-from fhir_server.marks import Marks, instant
-from fhir_server.normalise import normalise
-from fhir_server.primitives import VALID_ID
-from fhir_server.search.dates import span
+from fhir_server.jsontext import decode, render
+from fhir_server.marks import Marks
+from fhir_server.pieces import Pieces, Stamp
 from fhir_server.search.index import index
 from fhir_server.search.params import Params
 from fhir_server.store import BaseStore, Row
-from fhir_server.store.rows import Tables, table_rows
+from fhir_server.store.rows import table_rows
 
 CHUNK = 1000
 """Lines that become rows together."""
@@ -35,20 +34,12 @@ ALONE = 3 * CHUNK
 Refused = Callable[[int, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """What a resource gets that says neither when it was written nor by which request."""
-
-    updated: int
-    request_id: str
-
-
 @dataclass(slots=True)
 class Chunk:
-    """The rows of some lines: a column order as in `schema`."""
+    """The rows of some lines; the columns are those of `schema`, those of the index tables value after value."""
 
     resources: list[tuple[int, str, str, int, int, str]] = field(default_factory=list)
-    tables: Tables = field(default_factory=dict)
+    tables: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
     refused: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -71,42 +62,41 @@ def load(
     Raises:
         ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
     """
-    params, marks = Params(store.params), marks or Marks()
-    stamp = Stamp(marks.now(), marks.request_id())
+    marks = marks or Marks()
+    pieces = Pieces(Params(store.params), Stamp(marks.now(), marks.request_id()))
     count = 0
     with store.unsynced():
-        for chunk in _chunks(iter(lines), store.next_number, params, stamp):
+        for chunk in _chunks(iter(lines), store.next_number, pieces):
             for number, reason in chunk.refused:
                 if refused is None:
                     raise ServerError(f"line {number}: {reason}")
                 refused(number, reason)
             if chunk.resources:
                 with store.transaction():
-                    _write(store, chunk, params)
+                    _write(store, chunk, pieces.params)
                 count += len(chunk.resources)
     return count
 
 
-def _chunks(lines: Iterator[str | bytes], first: int, params: Params, stamp: Stamp) -> Iterator[Chunk]:
-    """The lines as chunks, in their order; workers are started for what comes after the first few."""
+def _chunks(lines: Iterator[str | bytes], first: int, pieces: Pieces) -> Iterator[Chunk]:
+    """The lines as chunks, in their order; what comes after the first few is left to workers, started meanwhile."""
     done = 0
-    while done < ALONE:
-        part = list(islice(lines, CHUNK))
-        if not part:
-            return
-        yield rows_of(part, first + done, done, params, stamp)
-        done += len(part)
+    idle: list[Worker] = []
+    busy: deque[Worker] = deque()
     with ExitStack() as stack:
-        workers = [stack.enter_context(Worker(params, stamp)) for _ in range(min(os.cpu_count() or 1, 8))]
-        busy: deque[Worker] = deque()
         while part := list(islice(lines, CHUNK)):
-            worker = workers.pop() if workers else busy.popleft()
-            result = worker.result() if worker.waiting else None
-            worker.start(part, first + done, done)
-            busy.append(worker)
+            if done == CHUNK:
+                idle = [stack.enter_context(Worker(pieces)) for _ in range(min(os.cpu_count() or 1, 8))]
+            if done < ALONE:
+                yield rows_of(part, first + done, done, pieces)
+            else:
+                worker = idle.pop() if idle else busy.popleft()
+                result = worker.result() if worker.waiting else None
+                worker.start(part, first + done, done)
+                busy.append(worker)
+                if result is not None:
+                    yield result
             done += len(part)
-            if result is not None:
-                yield result
         for worker in busy:
             yield worker.result()
 
@@ -117,15 +107,18 @@ class Worker:
     A process of its own rather than a pool of `multiprocessing`, which imports the caller's main module again.
     """
 
-    def __init__(self, params: Params, stamp: Stamp) -> None:
+    def __init__(self, pieces: Pieces) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fhir_server.load"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
+        self._settings: tuple[Params, Stamp] | None = (pieces.params, pieces.stamp)
         self.waiting = False
-        self._send((params, stamp))
 
     def start(self, lines: list[str | bytes], first: int, before: int) -> None:
-        """Gives it lines to work on."""
+        """Gives it lines to work on; before the first ones, settings."""
+        if self._settings is not None:
+            self._send(self._settings)
+            self._settings = None
         self._send((lines, first, before))
         self.waiting = True
 
@@ -154,24 +147,31 @@ class Worker:
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
     """The life of a worker: settings first, then lines in and rows out."""
-    params, stamp = pickle.load(source)
+    gc.disable()  # rows hold no cycles
+    pieces = Pieces(*pickle.load(source))
     while True:
         try:
             lines, first, before = pickle.load(source)
         except EOFError:
             return
-        pickle.dump(rows_of(lines, first, before, params, stamp), target, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(rows_of(lines, first, before, pieces), target, pickle.HIGHEST_PROTOCOL)
         target.flush()
 
 
-def rows_of(lines: list[str | bytes], first: int, before: int, params: Params, stamp: Stamp) -> Chunk:
+def rows_of(lines: list[str | bytes], first: int, before: int, pieces: Pieces) -> Chunk:
     """The rows of some lines; `first` is the number of the first one's resource, `before` counts earlier lines."""
     chunk = Chunk()
     for offset, line in enumerate(lines):
         try:
             text = line.decode("utf-8") if isinstance(line, bytes) else line
             if text and not text.isspace():
-                _add(chunk, text, first + offset, params, stamp)
+                resource = pieces.prepare(text)
+                pid = first + offset
+                chunk.resources.append((pid, resource.kind, resource.id, 1, resource.updated, resource.text))
+                for table, parts in resource.rows:
+                    values = chunk.tables[table]
+                    for left, right in parts:
+                        values += (*left, pid, *right)
         except FhirError as error:
             chunk.refused.append((before + offset + 1, error.diagnostics))
         except UnicodeDecodeError:
@@ -179,35 +179,6 @@ def rows_of(lines: list[str | bytes], first: int, before: int, params: Params, s
         except OverflowError:
             chunk.refused.append((before + offset + 1, "meta.lastUpdated lies outside the years 1 to 9999"))
     return chunk
-
-
-def _add(chunk: Chunk, text: str, pid: int, params: Params, stamp: Stamp) -> None:
-    resource = normalise(parse(text), expected_type=None)
-    kind, resource_id = resource["resourceType"], resource.get("id")
-    if not resource_id:
-        raise FhirError(400, f"a {kind} without an id")
-    if not VALID_ID.fullmatch(resource_id):
-        raise FhirError(400, f"a {kind} with an id that FHIR does not allow: {resource_id}")
-    updated = _stamped(resource, stamp)
-    found = index(resource)
-    chunk.resources.append((pid, kind, resource_id, 1, updated, render(resource)))
-    for table, rows in table_rows(kind, found, params, pid).items():
-        chunk.tables.setdefault(table, []).extend(rows)
-
-
-def _stamped(resource: Json, stamp: Stamp) -> int:
-    """Sets version, time and source, in R4's order; gives the time in milliseconds."""
-    given = resource.get("meta") or {}
-    updated = span(given["lastUpdated"]).low if "lastUpdated" in given else stamp.updated
-    meta = {key: value for key, value in given.items() if key in ("id", "extension")}
-    meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": given.get("source", f"#{stamp.request_id}")}
-    meta |= {key: value for key, value in given.items() if key not in meta}
-    body = {key: value for key, value in resource.items() if key not in ("resourceType", "id", "meta")}
-    head = {"resourceType": resource["resourceType"], "id": resource["id"], "meta": meta}
-    resource.clear()
-    resource.update(head)
-    resource.update(body)
-    return updated
 
 
 def _write(store: BaseStore, chunk: Chunk, params: Params) -> None:

@@ -7,7 +7,7 @@ refuses (a bad code, date, number or boolean) is refused in its words. Behaviour
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -53,7 +53,7 @@ def _resource(body: Resource) -> Resource:
     return {"resourceType": type_name, **_shape(type_name).clean(body)}
 
 
-class _Field:
+class Field:
     """What one JSON key of a type stands for: its place, whether it is a list, and how its value is cleaned.
 
     `clean` takes whatever the key holds, `clean_one` one item of it; where `is_text`, any one text will do as it is.
@@ -77,11 +77,11 @@ class Shape:
     __slots__ = ("fields",)
 
     def __init__(self, type_name: str, owner: str) -> None:
-        self.fields: dict[str, _Field] = {}
+        self.fields: dict[str, Field] = {}
         for place, element in enumerate(_ordered(type_name)):
             for declared in element.types:
                 key = element.key(declared)
-                self.fields[key] = _Field(key, place, element, declared, owner)
+                self.fields[key] = Field(key, place, element, declared, owner)
 
     def clean(self, source: Json) -> Resource:
         """The cleaned members of an object; those left empty are not in it."""
@@ -135,11 +135,11 @@ class Shape:
             result |= {name: item for name, item in ((key, value), (name, alternate)) if item is not None}
 
 
-def _alternates_of_one(field: _Field, value: Json, given: Json) -> tuple[Json, Json]:
+def _alternates_of_one(field: Field, value: Json, given: Json) -> tuple[Json, Json]:
     return field.clean(value), _alternate(given[0] if isinstance(given, list) and given else given)
 
 
-def _alternates_of_list(field: _Field, value: Json, given: Json) -> tuple[Json, Json]:
+def _alternates_of_list(field: Field, value: Json, given: Json) -> tuple[Json, Json]:
     """Both lists of a repeating primitive, held in step with nulls; extensions beyond the values are lost."""
     if value is None:
         value, given = [None], [given]
@@ -158,6 +158,11 @@ def _alternates_of_list(field: _Field, value: Json, given: Json) -> tuple[Json, 
 
 def _alternate(given: Json) -> Json:
     return _shape("Element").clean(given) or None if isinstance(given, dict) else None
+
+
+def fields(resource_type: str) -> Mapping[str, Field]:
+    """The fields of a resource type by JSON key."""
+    return _shape(resource_type).fields
 
 
 @cache

@@ -7,6 +7,7 @@ at the keys a resource has, and parameters that share a chain share the walk.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -24,17 +25,11 @@ _TRUTH = re.compile(r"(\S+)\.exists\(\) and \1 != false")
 def index(resource: Json) -> IndexRows:
     """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
     rows = IndexRows()
-    entries = _entries(resource["resourceType"])
+    resource_type = resource["resourceType"]
     for key, value in resource.items():
-        for walk, emits in entries.get(key, ()):
-            values = walk(value)
-            if values:
-                for emit in emits:
-                    emit(rows, values)
-    for name, keys in _truths(resource["resourceType"]):
-        truth = any(resource.get(key) not in (None, False) for key in keys)
-        rows.tokens.append((name, "", "true" if truth else "false"))
-    if resource["resourceType"] == "CodeSystem":  # its own codes are of the system it defines
+        add_member(rows, resource_type, key, value)
+    add_truths(rows, resource_type, resource)
+    if resource_type == "CodeSystem":  # its own codes are of the system it defines
         system = resource.get("url", "")
         rows.tokens = [(name, system, code) if name == "code" else (name, of, code) for name, of, code in rows.tokens]
     for name in ("tokens", "strings", "dates", "quantities"):
@@ -44,6 +39,22 @@ def index(resource: Json) -> IndexRows:
     if len(rows.references) > 1:
         rows.references = sorted(set(rows.references))
     return rows
+
+
+def add_member(rows: IndexRows, resource_type: str, key: str, value: Json) -> None:
+    """Add the rows that one member of a resource gives."""
+    for walk, emits in _entries(resource_type).get(key, ()):
+        values = walk(value)
+        if values:
+            for emit in emits:
+                emit(rows, values)
+
+
+def add_truths(rows: IndexRows, resource_type: str, members: Mapping[str, Json]) -> None:
+    """Add the rows that tell whether members are there: they are true or false for every resource."""
+    for name, keys in truths(resource_type):
+        truth = any(members.get(key) not in (None, False) for key in keys)
+        rows.tokens.append((name, "", "true" if truth else "false"))
 
 
 @cache
@@ -62,7 +73,7 @@ def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Emit]]]]:
 
 
 @cache
-def _truths(resource_type: str) -> list[tuple[str, list[str]]]:
+def truths(resource_type: str) -> list[tuple[str, list[str]]]:
     """Parameters of the form `x.exists() and x != false`, which are true or false for every resource, with x's keys."""
     found = []
     for parameter in parameters(resource_type).values():

