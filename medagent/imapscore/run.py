@@ -7,15 +7,13 @@ command has run it again.
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 
-from medagent.errors import StopRunError
 from medagent.imapscore.config import ImapscoreConfig
 from medagent.imapscore.job import ExtractionJob, ItemRow, ItemUnit
 from medagent.imapscore.prompts import load_prompts
-from medagent.run.engine import Summary, run_units
+from medagent.run.engine import Summary, carry_out, run_units
 from medagent.run.files import write_whole
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
@@ -41,6 +39,7 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
     for warning in graph.warnings if graph else ():
         _say(f"warning: {warning}")
     job = ExtractionJob(config.model, prompts, config.cache, config.min_votes, graph, config.g_eval, config.concurrency)
+    units, executor = [ItemUnit(item) for item in items], LocalExecutor(config.concurrency)
     with RunFolder(
         config.folder,
         "medagent run imapscore",
@@ -50,31 +49,19 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
     ) as folder:
         journal = Journal(folder.journal_path, ItemRow)
         try:
-            summary = _extract(config, job, [ItemUnit(item) for item in items], journal, quiet=quiet)
+            summary = carry_out(
+                run_units(job, units, journal, executor, Progress(quiet=quiet), config.limits), folder.command
+            )
             if summary.stopped:
                 _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} items are still owed.")
-                _say(f"The same command with a higher limit continues {config.folder}.")
+                _say(f"Continue with a higher limit, or none: {folder.command}")
                 return FAILED
             _write_imaps(config, items, journal)
             _say_unscored(len(items), journal)
-            _say_failures(summary, journal)
+            _say_failures(summary, journal, folder.command)
         finally:
             journal.close()
     return FAILED if summary.owed else DONE
-
-
-def _extract(
-    config: ImapscoreConfig, job: ExtractionJob, units: Sequence[ItemUnit], journal: Journal[ItemRow], *, quiet: bool
-) -> Summary:
-    limits = config.limits
-    executor = LocalExecutor(config.concurrency)
-    try:
-        return asyncio.run(run_units(job, units, journal, executor, Progress(quiet=quiet), limits))
-    except StopRunError as error:
-        raise StopRunError(f"{error} (the run stopped; what was extracted is kept)") from None
-    except KeyboardInterrupt:
-        _say("Interrupted. Extracted items are kept; the same command continues.")
-        raise
 
 
 def _write_imaps(config: ImapscoreConfig, items: Sequence[Item], journal: Journal[ItemRow]) -> None:
@@ -110,7 +97,7 @@ def _say_unscored(items: int, journal: Journal[ItemRow]) -> None:
         _say(f"{len(found)} of {items} items: {failure} (first: item {found[0].id}: {found[0].reason})")
 
 
-def _say_failures(summary: Summary, journal: Journal[ItemRow]) -> None:
+def _say_failures(summary: Summary, journal: Journal[ItemRow], command: str) -> None:
     if not summary.owed:
         return
     owed = set(summary.owed)
@@ -119,7 +106,7 @@ def _say_failures(summary: Summary, journal: Journal[ItemRow]) -> None:
         _say(f"item {row.unit}: {row.error or row.status}")
     if len(failed) > _NAMED_FAILURES:
         _say(f"and {len(failed) - _NAMED_FAILURES} more, see {journal.path}")
-    _say(f"{len(failed)} of {summary.total} items failed and are owed; the same command tries them again.")
+    _say(f"{len(failed)} of {summary.total} items failed and are owed. Continue: {command}")
 
 
 def _say(text: str) -> None:

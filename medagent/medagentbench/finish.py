@@ -13,16 +13,18 @@ from medagent.report.grade_table import grade_document, print_grade, write_grade
 from medagent.report.trials import Rates, by_type, clustered, rates
 from medagent.report.trials_table import print_trials
 from medagent.results.paths import grade_path, results_path
+from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
 from medagent.run.progress import dollars, duration
 from refsol.medagentbench import GradeReport, grade_file
 
 
-def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: bool) -> bool:
+def finish(plan: Plan, folder: RunFolder, journal: Journal[EpisodeRow], *, as_json: bool) -> bool:
     """Grade each trial's results file, write `grade.json` beside it, and print the whole.
 
     Returns whether every item was graded.
     """
+    path = folder.path
     reports = []
     for trial in range(1, plan.config.trials + 1):
         results = results_path(path, trial)
@@ -38,7 +40,7 @@ def finish(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, as_json: boo
     print_grade(reports[0])
     if outcomes:
         print_trials(outcomes)
-    for line in _closing(path, plan.command, journal):
+    for line in _closing(path, folder.command, journal):
         print(line)
     return all(report.complete for report in reports)
 

@@ -16,7 +16,7 @@ from medagent.models.settings import ModelSettings
 from medagent.prompts.protocol import Protocol, load_protocol
 from medagent.results import grading
 from medagent.run.engine import Executor
-from medagent.run.folder import Setting, command_line
+from medagent.run.folder import Setting
 from medagent.run.local import LocalExecutor
 from medagent.session import Rules
 from medagent.tasks.dataset import Dataset, load_dataset, load_tasks_file, select
@@ -39,11 +39,6 @@ class Plan:
     def settings(self) -> dict[str, Setting]:
         """What decides the episodes."""
         return self.config.settings(self.dataset, self.job.protocol, self.ehr_digest)
-
-    @property
-    def command(self) -> str:
-        """The command that continues this run."""
-        return command_line("medagent run", {**self.settings, **self.config.places()})
 
     @property
     def items(self) -> list[dict[str, Any]]:

@@ -10,14 +10,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from medagent.errors import StopRunError
 from medagent.medagentbench.config import RunConfig
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.medagentbench.finish import finish
 from medagent.medagentbench.plan import Plan, executor, make_plan
 from medagent.results.paths import results_path
 from medagent.results.write import result_item, write_results
-from medagent.run.engine import Summary, run_units
+from medagent.run.engine import Summary, carry_out, run_units
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
 from medagent.run.progress import Progress
@@ -37,21 +36,22 @@ def run_medagentbench(config: RunConfig, *, quiet: bool = False, as_json: bool =
     with RunFolder(path, "medagent run", plan.settings, places=config.places(), overwrite=config.overwrite) as folder:
         journal = Journal(folder.journal_path, EpisodeRow)
         try:
-            return _run(plan, path, journal, quiet=quiet, as_json=as_json)
+            return _run(plan, folder, journal, quiet=quiet, as_json=as_json)
         finally:
             journal.close()
 
 
-def _run(plan: Plan, path: Path, journal: Journal[EpisodeRow], *, quiet: bool, as_json: bool) -> int:
+def _run(plan: Plan, folder: RunFolder, journal: Journal[EpisodeRow], *, quiet: bool, as_json: bool) -> int:
+    path = folder.path
     if _finished(plan, path, journal):
         _say(f"{path} is finished and stays as it is. Another run: another --round. Start anew: --overwrite.")
     else:
-        summary = _episodes(plan, journal, quiet)
+        summary = _episodes(plan, journal, folder.command, quiet)
         if summary.stopped:
             _say(f"{summary.stopped}; {len(summary.owed)} of {summary.total} episodes are still owed.")
-            _say(f"Continue with a higher limit, or none: {plan.command}")
+            _say(f"Continue with a higher limit, or none: {folder.command}")
         write_results(path, plan.dataset, plan.config.round, journal)
-    graded = finish(plan, path, journal, as_json=as_json)
+    graded = finish(plan, folder, journal, as_json=as_json)
     return DONE if graded and not _owed(plan, journal) else FAILED
 
 
@@ -69,7 +69,7 @@ def _finished(plan: Plan, path: Path, journal: Journal[EpisodeRow]) -> bool:
     return all(file.exists() and file.stat().st_mtime_ns >= journal.path.stat().st_mtime_ns for file in files)
 
 
-def _episodes(plan: Plan, journal: Journal[EpisodeRow], quiet: bool) -> Summary:
+def _episodes(plan: Plan, journal: Journal[EpisodeRow], command: str, quiet: bool) -> Summary:
     """Run what is owed, grading each episode as it ends for the eye of whoever watches."""
     right: dict[str, bool | None] = {}
     tasks = {task.id: task for task in plan.dataset.tasks}
@@ -87,13 +87,7 @@ def _episodes(plan: Plan, journal: Journal[EpisodeRow], quiet: bool) -> Summary:
     progress = Progress(quiet=quiet, group=_task_type, right=lambda row: right.pop(row.unit, None))
     limits = plan.config.limits
     running = run_units(plan.job, plan.units, journal, executor(plan.config), progress, limits, grade)
-    try:
-        summary = asyncio.run(running)
-    except StopRunError as error:
-        raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
-    except KeyboardInterrupt:
-        _say(f"Interrupted. Finished episodes are kept. Continue: {plan.command}")
-        raise
+    summary = carry_out(running, command)
     for note in progress.notes:
         _say(note)
     return summary

@@ -110,6 +110,8 @@ class OpenAIModel:
         self._price = find_price(settings.name)
         self._refusals = Refusals()
         self._refused_in_a_row = 0
+        self._stopped: StopRunError | None = None
+        """What stops the run: calls that waited for a place are not sent any more."""
 
     @property
     def stats(self) -> EndpointStats:
@@ -139,6 +141,8 @@ class OpenAIModel:
 
     async def _attempt(self, replica: openai.AsyncOpenAI, request: Request) -> Completion:
         while True:
+            if self._stopped is not None:
+                raise self._stopped
             body = self._dialect.body(request, self.settings, self._refusals)
             try:
                 # As bytes, since the package copies a body deeply; httpx's own limit is one of silence only.
@@ -151,7 +155,10 @@ class OpenAIModel:
             except openai.APIStatusError as error:
                 if error.status_code == 400 and self._learn(body, _words(error)):
                     continue
-                raise self._refused(error) from None
+                failure = self._refused(error)
+                if isinstance(failure, StopRunError):
+                    self._stopped = failure
+                raise failure from None
             self._refused_in_a_row = 0
             return self._dialect.read(_json_object(response))
 

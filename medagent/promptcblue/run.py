@@ -7,17 +7,15 @@ not a wrong answer.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from medagent.errors import StopRunError
 from medagent.promptcblue.config import PromptcblueConfig
 from medagent.promptcblue.data import DataFile, check_gold, line_unit, read_data
-from medagent.promptcblue.predict import LineRow, LineUnit, PredictionJob
-from medagent.run.engine import Summary, run_units
+from medagent.promptcblue.predict import LineRow, PredictionJob
+from medagent.run.engine import Summary, carry_out, run_units
 from medagent.run.files import write_whole
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
@@ -50,7 +48,7 @@ def run_promptcblue(config: PromptcblueConfig, *, quiet: bool = False) -> int:
     ) as folder:
         journal = Journal(folder.journal_path, LineRow)
         try:
-            complete = _predict(config, data, journal, quiet=quiet)
+            complete = _predict(config, data, journal, folder.command, quiet=quiet)
         finally:
             journal.close()
         if complete and config.gold is not None:
@@ -58,7 +56,9 @@ def run_promptcblue(config: PromptcblueConfig, *, quiet: bool = False) -> int:
     return DONE if complete else OWED
 
 
-def _predict(config: PromptcblueConfig, data: DataFile, journal: Journal[LineRow], *, quiet: bool) -> bool:
+def _predict(
+    config: PromptcblueConfig, data: DataFile, journal: Journal[LineRow], command: str, *, quiet: bool
+) -> bool:
     """Answer the lines that are owed and write the predictions; whether all are answered."""
     folder, units = config.folder, data.units()
     if all(journal.status(unit.key) == "completed" for unit in units):
@@ -68,27 +68,18 @@ def _predict(config: PromptcblueConfig, data: DataFile, journal: Journal[LineRow
     else:
         for name in (PREDICTIONS, PARTIAL, RESULTS, SCORES):
             (folder / name).unlink(missing_ok=True)
-        summary = _run(config, units, journal, quiet=quiet)
+        job = PredictionJob(config.model, config.concurrency)
+        progress = Progress(quiet=quiet, group=lambda row: row.unit.partition("#")[0])
+        executor = LocalExecutor(config.concurrency)
+        summary = carry_out(run_units(job, units, journal, executor, progress, config.limits), command)
         if summary.owed:
             _write_predictions(folder / PARTIAL, config, data, journal)
             _say_owed(summary, folder, journal)
+            _say(f"Continue: {command}")
             return False
     _write_predictions(folder / PREDICTIONS, config, data, journal)
     _say(f"wrote {folder / PREDICTIONS}")
     return True
-
-
-def _run(config: PromptcblueConfig, units: list[LineUnit], journal: Journal[LineRow], *, quiet: bool) -> Summary:
-    job = PredictionJob(config.model, config.concurrency)
-    progress = Progress(quiet=quiet, group=lambda row: row.unit.partition("#")[0])
-    limits = config.limits
-    try:
-        return asyncio.run(run_units(job, units, journal, LocalExecutor(config.concurrency), progress, limits))
-    except StopRunError as error:
-        raise StopRunError(f"{error} (the run stopped; what was answered is kept)") from None
-    except KeyboardInterrupt:
-        _say("Interrupted. Answered lines are kept; the same command continues.")
-        raise
 
 
 def _write_predictions(path: Path, config: PromptcblueConfig, data: DataFile, journal: Journal[LineRow]) -> None:
@@ -115,7 +106,6 @@ def _say_owed(summary: Summary, folder: Path, journal: Journal[LineRow]) -> None
     _say(
         f"{len(owed)} of {summary.total} lines are owed, so nothing is parsed or scored; the others: {folder / PARTIAL}"
     )
-    _say("The same command continues.")
 
 
 def _score(folder: Path, data: DataFile, gold: Path) -> None:

@@ -7,12 +7,15 @@ opens to, once a process.
 
 from __future__ import annotations
 
+import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from medagent.errors import StopRunError
 from medagent.models.limiter import EndpointStats
 from medagent.run.journal import Journal
 from medagent.run.progress import Progress
@@ -137,6 +140,20 @@ async def run_units(
             await executor.run(job, wanted(), done, progress)
     left = [unit.key for unit in units if not _is_done(journal, unit)]
     return Summary(len(units), len(units) - len(left), left, stopped)
+
+
+def carry_out(running: Coroutine[Any, Any, Summary], command: str) -> Summary:
+    """Wait for `run_units`; `command` continues the run, which whoever interrupts it is told.
+
+    Raises StopRunError and UserError as `run_units`, and KeyboardInterrupt.
+    """
+    try:
+        return asyncio.run(running)
+    except StopRunError as error:
+        raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
+    except KeyboardInterrupt:
+        print(f"Interrupted. What was finished is kept. Continue: {command}", file=sys.stderr, flush=True)
+        raise
 
 
 @contextmanager

@@ -66,6 +66,11 @@ class RunFolder:
         os.close(self._lock)
 
     @property
+    def command(self) -> str:
+        """The command that continues the run."""
+        return command_line(self._command, {**self._settings, **self._places})
+
+    @property
     def journal_path(self) -> Path:
         """Where the journal lies."""
         return self.path / "episodes.jsonl"

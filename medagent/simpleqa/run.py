@@ -44,7 +44,7 @@ def run_simpleqa(config: SimpleqaConfig, effort: Effort) -> int:
     settings = config.settings(prompt, items)
     with RunFolder(
         config.folder, "medagent run simpleqa", settings, places=config.places(), overwrite=config.overwrite
-    ):
+    ) as folder:
         files = RunFiles(config.folder)
         kept = selected | {question.unit for question in files.questions()}
         questions = [question for question in _questions(items, names, prompt.templates) if question.unit in kept]
@@ -57,7 +57,7 @@ def run_simpleqa(config: SimpleqaConfig, effort: Effort) -> int:
         ]
         warnings = [*shared_ids(questions), *self_judged(config.model.name, [judge.name for judge in config.judges])]
         _say(*(f"warning: {warning}" for warning in warnings))
-        with Stages(files, effort) as stages:
+        with Stages(files, effort, folder.command) as stages:
             stages.ask(config.model, calls)
             stages.judge(judging)
             if stages.idle:
@@ -80,7 +80,7 @@ def judge_again(path: Path, judging: Judging, effort: Effort, only: Sequence[str
             files.add_judging(judging)
         warnings = self_judged(str(files.settings().get("model")), [judge.name for judge in judging.judges])
         _say(*(f"warning: {warning}" for warning in warnings))
-        with Stages(files, effort) as stages:
+        with Stages(files, effort, "the same command") as stages:
             stages.judge(judging)
             if stages.idle:
                 _say("Every verdict was kept already; no call was made.")
@@ -137,7 +137,7 @@ def _finish(files: RunFiles, stages: Stages, effort: Effort) -> int:
     if stages.stopped:
         _say(
             f"{stages.stopped}; {len(stages.owed)} calls are still owed.",
-            f"The same command with a higher limit continues {files.path}.",
+            f"Continue with a higher limit, or none: {stages.command}",
         )
         return OWED
     judged = files.judged_set()
@@ -154,7 +154,7 @@ def _finish(files: RunFiles, stages: Stages, effort: Effort) -> int:
         print(f"Failed and not graded: {len(failures)}")
         print("\n".join(f"  {line}" for line in failures[:5]))
     if stages.owed:
-        print("The same command again makes the calls that are owed.")
+        print(f"Continue: {stages.command}")
     print("\n".join(stages.spending()))
     print(f"Files: {files.path}/ (results.json, episodes.jsonl, judgements.jsonl, questions.jsonl, run.json)")
     return OWED if stages.owed else DONE

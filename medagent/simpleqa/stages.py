@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from medagent.errors import StopRunError
 from medagent.models.settings import ModelSettings
-from medagent.run.engine import Limits, run_units
+from medagent.run.engine import Limits, carry_out, run_units
 from medagent.run.journal import Journal
 from medagent.run.local import LocalExecutor
 from medagent.run.progress import Progress, dollars
@@ -39,7 +37,9 @@ class _RunLimits(Limits):
 class Stages:
     """The journals of a locked run folder; a context manager. `stopped` says which limit ended a stage early."""
 
-    def __init__(self, files: RunFiles, effort: Effort) -> None:
+    def __init__(self, files: RunFiles, effort: Effort, command: str) -> None:
+        self.command = command
+        """What continues the run."""
         self.answers = Journal(files.answers_path, CallRow)
         self.judgements = Journal(files.judgements_path, CallRow)
         self.stopped: str | None = None
@@ -105,13 +105,7 @@ class Stages:
         job = CallJob(tuple(models), self._effort.concurrency)
         limits = _RunLimits(self._effort.max_cost, self._effort.max_tokens_total, other)
         executor = LocalExecutor(self._effort.concurrency)
-        try:
-            summary = asyncio.run(run_units(job, calls, journal, executor, progress, limits))
-        except StopRunError as error:
-            raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
-        except KeyboardInterrupt:
-            print("Interrupted. Finished calls are kept; the same command continues.", file=sys.stderr)
-            raise
+        summary = carry_out(run_units(job, calls, journal, executor, progress, limits), self.command)
         self.stopped = summary.stopped
         self.owed += summary.owed
 

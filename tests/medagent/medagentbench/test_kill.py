@@ -91,7 +91,7 @@ def test_ctrl_c_keeps_what_is_finished_and_records_what_was_under_way(tmp_path: 
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
     assert process.returncode == 130
-    assert "Finished episodes are kept. Continue: medagent run --version v1" in err
+    assert "What was finished is kept. Continue: medagent run --version v1" in err
     assert "Traceback" not in err
     assert {task for task, row in episodes(path).items() if row["status"] == "cancelled"} == stalled
     assert len(rows(path)) == 10

@@ -211,7 +211,7 @@ def test_a_refused_key_stops_the_run(tmp_path: Path) -> None:
     run = Run(tmp_path, LINES[:5])
     with (
         ModelServer(answer, faults=lambda _: status(401, message="bad key")) as server,
-        pytest.raises(StopRunError, match=r"bad key.*\(the run stopped; what was answered is kept\)"),
+        pytest.raises(StopRunError, match=r"bad key.*\(the run stopped; what was finished is kept\)"),
     ):
         run(server)
     assert run.files == set()
