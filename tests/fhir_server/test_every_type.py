@@ -48,7 +48,7 @@ def drive(server: Server, seed: int) -> None:
         assert overlay.handle(Request("GET", "/fhir/Patient/a")).status in (200, 410)
 
 
-@settings(RELAXED, max_examples=100)
+@settings(RELAXED, max_examples=1800)
 @given(seed=SEEDS)
 def test_no_request_is_a_500(server: Server, seed: int) -> None:
     drive(server, seed)
