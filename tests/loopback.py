@@ -12,7 +12,8 @@ either; a function runs on the server's thread and must not block. It is asked f
 `faults` says what goes wrong: a list with one entry a call, in the order the calls arrive (None, and all calls after
 the list's end, are answered properly), or a function of the `Call` that returns a `Fault` or None. The faults are
 `status(429, retry_after=…)`, `refusal(…)`, `stall(…)`, `drip(…)`, `half_closed()`, `truncated_json()`,
-`empty_choices()` and `wrong_content_type()`. `latency` delays every good answer. `calls` records what arrived.
+`empty_choices()` and `wrong_content_type()`. A good answer is sent `latency` seconds after its request arrived.
+`calls` records what arrived.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ STALL_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request, numbered from 0 in the order of arrival; `at` is `time.monotonic()` when it was complete."""
+    """One request, numbered from 0 in the order of arrival; `at` is `time.monotonic()` when it had arrived."""
 
     number: int
     path: str
@@ -154,13 +155,13 @@ class ModelServer:
 
     async def answer(self, path: str, headers: dict[str, str], content: bytes, connection: _Connection) -> None:
         """Answer one request, or do to it what the faults say."""
-        call = Call(len(self.calls), path, headers, json.loads(content or b"{}"), time.monotonic())
+        call = Call(len(self.calls), path, headers, json.loads(content or b"{}"), connection.arrived)
         self.calls.append(call)
         fault = self._fault(call)
         body = fault.body if fault and fault.body is not None else self._body(call)
         if fault is None:
             if self._latency:
-                await asyncio.sleep(self._latency)
+                await asyncio.sleep(call.at + self._latency - time.monotonic())
             connection.send(200, {}, body)
             return
         if fault.wait_s:
@@ -258,6 +259,7 @@ class _Connection(asyncio.Protocol):
         self._content += body
 
     def on_message_complete(self) -> None:
+        self.arrived = time.monotonic()
         task = asyncio.ensure_future(self._answer(self._path, self._headers, bytes(self._content), self))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal
@@ -73,14 +72,16 @@ class Extractor:
         return await _imap(ballot, side, prompt, terms, "inform")
 
     async def _ratings(self, ballot: Ballot, item: Item, recording: Recording) -> dict[str, float]:
-        """The mean rating of the texts, and of their serialised imaps; one that cannot be had is left out."""
+        """The mean rating of the texts, and of their serialised imaps; one that cannot be had is warned of."""
         imaps = (serialise(recording.label), serialise(recording.response))
         ratings: dict[str, float] = {}
         for name, (label, response) in {G_EVAL: (item.label, item.response), G_EVAL + ON_IMAPS: imaps}.items():
             prompt = fill(self.prompts.g_eval, question=item.question, label=label, response=response)
-            with suppress(UnusableError):
+            try:
                 votes: list[float] = await ballot.votes(name, prompt, _rating)
                 ratings[name] = fmean(votes)
+            except UnusableError as error:
+                ballot.warn(str(error))
         return ratings
 
 
@@ -93,8 +94,8 @@ async def _imap(ballot: Ballot, stage: str, prompt: str, terms: Sequence[str], c
     return imap
 
 
-def _read_imap(reply: str, terms: Sequence[str], component: Component) -> Reading[Imap] | None:
-    """What belongs to the stage of a reply's imap, or None where the reply has nothing of it."""
+def _read_imap(reply: str, terms: Sequence[str], component: Component) -> Reading[Imap]:
+    """What belongs to the stage of a reply's imap; nothing to use where the reply has nothing of it."""
     parsed = parse(reply, terms)
     if component == "query":
         imap = Imap(parsed.imap.query, parsed.imap.constraint)
@@ -102,9 +103,9 @@ def _read_imap(reply: str, terms: Sequence[str], component: Component) -> Readin
     else:
         imap = Imap(inform=parsed.imap.inform, explicit_none=parsed.imap.explicit_none)
         readable = bool(imap.inform) or imap.explicit_none
-    return Reading(imap, parsed.warnings) if readable else None
+    return Reading(imap if readable else None, parsed.warnings)
 
 
-def _rating(reply: str) -> Reading[float] | None:
+def _rating(reply: str) -> Reading[float]:
     found = _RATING.search(reply)
-    return Reading(float(found[0])) if found else None
+    return Reading(float(found[0]) if found else None)

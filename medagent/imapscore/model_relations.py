@@ -80,8 +80,8 @@ def _number(pairs: Sequence[ValuePair], template: str) -> _Numbered:
     return _Numbered("\n\n".join(blocks), numbered, labels, responses)
 
 
-def _read(reply: str, numbered: _Numbered) -> Reading[Relations] | None:
-    """The relations of a reply, or None where no line of it relates two values of one term."""
+def _read(reply: str, numbered: _Numbered) -> Reading[Relations]:
+    """The relations of a reply; nothing to use where no line of it relates two values of one term."""
     found: dict[ValuePair, Relation] = {}
     warnings = []
     readable = False
@@ -101,7 +101,7 @@ def _read(reply: str, numbered: _Numbered) -> Reading[Relations] | None:
             pair = numbered.pairs.get((label, response))
             if pair is not None and found.setdefault(pair, relation) is not relation:
                 warnings.append(f"a second relation of one pair: {text}")
-    return Reading(found, warnings) if readable else None
+    return Reading(found if readable else None, warnings)
 
 
 def _line(text: str) -> tuple[int, int, Relation] | None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from medagent.imapscore.config import ImapscoreConfig
+from medagent.imapscore.extract import G_EVAL
 from medagent.imapscore.job import ExtractionJob, ItemRow, ItemUnit
 from medagent.imapscore.prompts import load_prompts
 from medagent.run.engine import Summary, carry_out, run_units
@@ -88,13 +89,18 @@ def _write_imaps(config: ImapscoreConfig, items: Sequence[Item], journal: Journa
 
 
 def _say_unscored(items: int, journal: Journal[ItemRow]) -> None:
-    """How many items the model's replies leave without a score, and the first of each kind."""
+    """How many items the model's replies leave without a score or a rating, and the first of each kind."""
     unscored: dict[str, list[RecordingRow]] = {}
+    unrated: list[tuple[str, str]] = []
     for row in journal.rows():
         if row.recording is not None and row.recording.failure is not None:
             unscored.setdefault(row.recording.failure, []).append(row.recording)
+        elif row.recording is not None:
+            unrated += [(row.unit, text) for text in row.recording.warnings if text.startswith(G_EVAL)][:1]
     for failure, found in unscored.items():
         _say(f"{len(found)} of {items} items: {failure} (first: item {found[0].id}: {found[0].reason})")
+    if unrated:
+        _say(f"{len(unrated)} of {items} items lack a rating (first: item {': '.join(unrated[0])})")
 
 
 def _say_failures(summary: Summary, journal: Journal[ItemRow], command: str) -> None:

@@ -23,9 +23,9 @@ class UnusableError(MedagentError):
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """What was read from one reply, and what had to be guessed or left out."""
+    """What was read from one reply, None where nothing can be used, and what had to be guessed or left out."""
 
-    value: T
+    value: T | None
     warnings: Sequence[str] = ()
 
 
@@ -36,22 +36,29 @@ class Ballot:
     sampler: Sampler
     min_votes: int
     spent: Spent
-    _warnings: dict[str, list[str]] = field(default_factory=dict)
+    _warnings: set[str] = field(default_factory=set)
 
-    async def votes(self, stage: str, prompt: str, read: Callable[[str], Reading[T] | None]) -> list[T]:
-        """The readable samples. Raises UnusableError where none is, or fewer than could ever agree."""
-        readings = await self.sampler.samples(prompt, read, self.spent)
-        self._warnings[stage] = [warning for reading in readings for warning in reading.warnings]
-        if len(readings) < self.min_votes:
-            failure: Literal["no_agreement", "extraction_failed"] = "no_agreement" if readings else "extraction_failed"
-            raise UnusableError(failure, f"{stage}: {len(readings)} of {SAMPLES} samples could be read")
-        return [reading.value for reading in readings]
+    async def votes(self, stage: str, prompt: str, read: Callable[[str], Reading[T]]) -> list[T]:
+        """The readable samples. Raises UnusableError where none is, or fewer than could ever agree. What `read` warns
+        of is kept, of replies too that it cannot use.
+        """
+
+        def value(reply: str) -> T | None:
+            reading = read(reply)
+            self._warnings.update(f"{stage}: {warning}" for warning in reading.warnings)
+            return reading.value
+
+        samples = await self.sampler.samples(prompt, value, self.spent)
+        if len(samples) < self.min_votes:
+            failure: Literal["no_agreement", "extraction_failed"] = "no_agreement" if samples else "extraction_failed"
+            raise UnusableError(failure, f"{stage}: {len(samples)} of {SAMPLES} samples could be read")
+        return samples
+
+    def warn(self, warning: str) -> None:
+        """Keep a warning that names its stage."""
+        self._warnings.add(warning)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings of all stages, each once, in an order that does not depend on which reply came first."""
-        return tuple(
-            dict.fromkeys(
-                f"{stage}: {warning}" for stage in sorted(self._warnings) for warning in self._warnings[stage]
-            )
-        )
+        return tuple(sorted(self._warnings))

@@ -66,7 +66,8 @@ class Executor(Protocol):
     async def run(
         self, job: Job[U, R], units: Iterator[U], done: Callable[[R], Awaitable[None]], progress: Progress
     ) -> None:
-        """Carry out all units, taking the next one only when there is room; `done` is awaited for each row.
+        """Carry out all units, taking the next one only when there is room and the last one's row was given to `done`,
+        which counts what it spent at once; what `done` returns is awaited until the row is durable.
 
         When cancelled, or when a unit raises, what is in flight is cancelled and its rows are still handed to `done`.
         """
@@ -128,11 +129,14 @@ async def run_units(
                 return
             yield unit
 
-    async def done(row: R) -> None:
-        await journal.append(row)
+    async def durable(appended: Awaitable[None], row: R) -> None:
+        await appended
         if finished is not None:
             await finished(row)
         progress.add(row, journal.spent)
+
+    def done(row: R) -> Awaitable[None]:
+        return durable(journal.append(row), row)
 
     with _few_collections(), progress:
         progress.begin(len(units), len(units) - len(owed))

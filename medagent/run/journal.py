@@ -1,8 +1,9 @@
 """The journal: append-only JSON lines, one row a finished unit, durable before the unit counts as done.
 
-Rows that finish together share one fsync (group commit), made in a thread so that the event loop goes on. Nothing is
-kept in memory but each unit's last status and the sums, so a run of any length costs the same. A last line that a crash
-tore off is cut away when the journal is opened: its unit is owed again.
+A row is written at once, so that no kill of the process loses it. Rows that finish together share one fsync (group
+commit), made in a thread so that the event loop goes on. Nothing is kept in memory but each unit's last status and the
+sums, so a run of any length costs the same. A last line that a crash tore off is cut away when the journal is opened:
+its unit is owed again.
 """
 
 from __future__ import annotations
@@ -32,18 +33,19 @@ class Journal(Generic[R]):
     def __init__(self, path: Path, row_type: type[R]) -> None:
         self.path = path
         self._row_type = row_type
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
-        self._writer: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[R, asyncio.Future[None]]] = []
+        self._syncing: asyncio.Task[None] | None = None
         try:
             path.open("ab").close()  # a look leaves the file's time as it is
             _cut_torn_line(path)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.spent = Spent()
-        """What all rows spent, repeated units included: it was paid."""
+        """What all rows spent, those not yet on disk and repeated units included: it was paid."""
         self._status: dict[str, str] = {}
         for row in _lines(path, row_type):
-            self._note(row)
+            self._status[row.unit] = row.status
+            self.spent.merge(row.spent)
         self._file = path.open("ab", buffering=0)
 
     def close(self) -> None:
@@ -54,48 +56,47 @@ class Journal(Generic[R]):
         """The last status of a unit, None if it has no row."""
         return self._status.get(unit)
 
-    async def append(self, row: R) -> None:
-        """Write a row; returns when it is on disk. Raises UserError when it cannot be written (disk full)."""
-        line = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode() + b"\n"
+    def append(self, row: R) -> asyncio.Future[None]:
+        """Write a row; the future is done when it is on disk. Both raise UserError where that fails (disk full)."""
+        self._write(json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode() + b"\n")
+        self.spent.merge(row.spent)
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((line, durable))
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write_waiting())
-        await asyncio.shield(durable)
-        self._note(row)
+        self._waiting.append((row, durable))
+        if self._syncing is None or self._syncing.done():
+            self._syncing = asyncio.create_task(self._sync_waiting())
+        return durable
 
     def rows(self) -> Iterator[R]:
         """The last row of every unit, read from the file, in the order of those rows."""
         return last_rows(self.path, self._row_type)
 
-    def _note(self, row: R) -> None:
-        self._status[row.unit] = row.status
-        self.spent.merge(row.spent)
+    def _write(self, line: bytes) -> None:
+        start = self._file.tell()
+        try:
+            while line:
+                line = line[self._file.write(line) :]
+        except OSError as error:
+            # The beginning of a row is no row: take it back.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file.fileno(), start)
+            raise self._refused(error) from None
 
-    async def _write_waiting(self) -> None:
+    async def _sync_waiting(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting, []
             try:
-                await asyncio.to_thread(self._write, b"".join(line for line, _ in batch))
+                await asyncio.to_thread(os.fsync, self._file.fileno())
             except OSError as error:
                 for _, durable in batch:
-                    durable.set_exception(UserError(f"{self.path}: cannot be written: {error.strerror}"))
+                    durable.set_exception(self._refused(error))
             else:
-                for _, durable in batch:
+                for row, durable in batch:
+                    self._status[row.unit] = row.status
                     if not durable.done():
                         durable.set_result(None)
 
-    def _write(self, data: bytes) -> None:
-        start = self._file.tell()
-        try:
-            while data:
-                data = data[self._file.write(data) :]
-            os.fsync(self._file.fileno())
-        except OSError:
-            # What went out of a batch that failed (disk full) is no row: take it back.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file.fileno(), start)
-            raise
+    def _refused(self, error: OSError) -> UserError:
+        return UserError(f"{self.path}: cannot be written: {error.strerror}")
 
 
 def last_rows(path: Path, row_type: type[R]) -> Iterator[R]:

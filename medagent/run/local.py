@@ -23,14 +23,21 @@ class LocalExecutor:
     async def run(
         self, job: Job[U, R], units: Iterator[U], done: Callable[[R], Awaitable[None]], progress: Progress
     ) -> None:
-        """See `Executor.run`. Each of `concurrency` lanes takes the next unit when its last one is durable."""
+        """See `Executor.run`. Each of `concurrency` lanes saves a row while its next unit is under way: at most one row
+        a lane waits for the disk.
+        """
 
         async def lane(worker: Worker[U, R]) -> None:
-            for unit in units:
-                row = await worker.run(unit)
-                await _kept(done(row))
-                if row.status == "cancelled":
-                    return
+            saving = asyncio.ensure_future(asyncio.sleep(0))
+            try:
+                for unit in units:
+                    row = await worker.run(unit)
+                    saved, saving = saving, asyncio.ensure_future(done(row))
+                    await _kept(saved)
+                    if row.status == "cancelled":
+                        return
+            finally:
+                await _kept(saving)
 
         async with job.open() as worker:
             progress.watch(worker.stats)
@@ -43,11 +50,10 @@ class LocalExecutor:
                 await asyncio.gather(*lanes, return_exceptions=True)
 
 
-async def _kept(saving: Awaitable[None]) -> None:
+async def _kept(saving: asyncio.Future[None]) -> None:
     """Wait for a row to be saved, also when the run is being cancelled around it."""
-    task = asyncio.ensure_future(saving)
     try:
-        await asyncio.shield(task)
+        await asyncio.shield(saving)
     except asyncio.CancelledError:
-        await task
+        await saving
         raise

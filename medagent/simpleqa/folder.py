@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from medagent.errors import UserError
 from medagent.run.files import write_whole
-from medagent.simpleqa.judging import Judging, Question, Verdicts, judged_rows
+from medagent.simpleqa.judging import Judging, Question, Verdicts, deciding_panels, judged_rows
 from refsol.simpleqa.score import JudgedSet
 
 T = TypeVar("T")
@@ -90,12 +90,13 @@ class RunFiles:
         if judge is not None and judge not in self.judges():
             raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self.judges())}")
         questions = self.questions()
-        rows = judged_rows(questions, self.answers(), judgings, self.verdicts(), judge)
+        panels = deciding_panels(questions, judgings, judge)
+        rows = judged_rows(questions, self.answers(), panels, self.verdicts(), judge)
         return JudgedSet(
             model=str(settings.get("model")),
             dataset=str(settings.get("variant")),
             rows=tuple(rows),
-            json_labels=any(judging.prompt.labels == "json" for judging in judgings),
+            json_labels=any(panel.json_labels for panel in panels.values()),
             warnings=tuple(shared_ids(questions)),
         )
 

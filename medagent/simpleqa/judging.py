@@ -55,6 +55,7 @@ class Panel:
         self._judges = {judge.name: judge.model_dump_json(include=_IDENTITY) for judge in judging.judges}
         self._prompt = judging.prompt
         self.only = None if judging.only is None else frozenset(judging.only)
+        self.json_labels = judging.prompt.labels == "json"
 
     def covers(self, unit: str, judge: str | None = None) -> bool:
         """Whether the judging is about a unit, and has the judge, if one is named."""
@@ -73,17 +74,23 @@ class Verdicts:
     """The judges' replies by the keys of their calls; a call made again replaces the reply."""
 
     def __init__(self, replies: Iterable[tuple[str, str | None]]) -> None:
-        self._replies: dict[str, str] = {}
+        self._replies: dict[str, str | None] = {}
         self._attempts: dict[str, int] = {}
         for unit, reply in replies:
             self.note(unit, reply)
 
     def note(self, unit: str, reply: str | None) -> None:
         """Take a row of the journal of judgements; one without a reply is a failed call."""
-        if reply is not None:
-            key = unit.partition("#")[0]
+        key = unit.partition("#")[0]
+        if reply is None:
+            self._replies.setdefault(key, None)
+        else:
             self._replies[key] = reply
             self._attempts[key] = self._attempts.get(key, 0) + 1
+
+    def made(self, call: Call) -> bool:
+        """Whether the call was made at all."""
+        return call.key in self._replies
 
     def get(self, call: Call) -> str | None:
         """The reply to a call, None where it has none."""
@@ -95,25 +102,38 @@ class Verdicts:
         return Call(f"{call.key}#{attempts + 1}", call.model, call.message) if attempts else call
 
 
+def deciding_panels(
+    questions: Iterable[Question], judgings: Iterable[Judging], judge: str | None = None
+) -> dict[str, Panel]:
+    """By unit, the last panel that covers it, or the last one that has the judge; a unit without one is left out."""
+    panels = [Panel(judging) for judging in judgings][::-1]
+    decided = {}
+    for question in questions:
+        panel = next((panel for panel in panels if panel.covers(question.unit, judge)), None)
+        if panel is not None:
+            decided[question.unit] = panel
+    return decided
+
+
 def judged_rows(
     questions: Iterable[Question],
     answers: Mapping[str, str],
-    judgings: Iterable[Judging],
+    panels: Mapping[str, Panel],
     verdicts: Verdicts,
     judge: str | None = None,
 ) -> Iterator[Row]:
-    """The rows to score: every question, with the replies of the last panel that covers it, or of one judge."""
-    panels = [Panel(judging) for judging in judgings][::-1]
+    """The rows to score: every question, with the replies of its panel, or of one judge. Where a judge was not asked
+    yet, the row is not judged.
+    """
     for question in questions:
-        prediction = answers.get(question.unit)
-        panel = next((panel for panel in panels if panel.covers(question.unit, judge)), None)
-        calls = panel.calls(question, prediction, judge) if panel and prediction is not None else ()
+        prediction, panel = answers.get(question.unit), panels.get(question.unit)
+        calls = list(panel.calls(question, prediction, judge)) if panel and prediction is not None else []
         yield Row(
             id=question.name,
             language=question.language,
             group=question.group,
             prediction=prediction,
-            judged={call.model: verdicts.get(call) for call in calls},
+            judged={call.model: verdicts.get(call) for call in calls} if all(map(verdicts.made, calls)) else {},
         )
 
 

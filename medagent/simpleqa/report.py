@@ -9,9 +9,9 @@ from typing import Any
 
 from medagent.report.tables import print_table
 from refsol.simpleqa.agree import UNREAD, Agreement, Key
-from refsol.simpleqa.export import TREATMENTS
+from refsol.simpleqa.export import NAMELESS, TREATMENTS
 from refsol.simpleqa.metrics import Calibration, Tally, share
-from refsol.simpleqa.score import JudgedSet, Section
+from refsol.simpleqa.score import VOTES, JudgedSet, Section, votes_of
 from refsol.simpleqa.verdict import LABELS, Rule
 from refsol.stats import wilson
 
@@ -24,17 +24,22 @@ def print_json(value: Any) -> None:
 
 
 def print_scores(judged: JudgedSet, sections: Sequence[Section], rule: Rule) -> None:
-    """Print a judged set: figures by group, the three denominators, the calibration."""
+    """Print a judged set: figures by group, the three denominators, the calibration, each judge's votes in a panel."""
     for section in sections:
         print(f"{judged.model} on {judged.dataset}: {section.name}, judged by {', '.join(judged.judges)}, rules {rule}")
         _print_figures(section)
         if rule == "robust":
             _print_denominators(section.total)
         _print_calibration(section.calibration)
+    if len(judged.judges) > 1:
+        votes = votes_of(judged, rule)
+        rows = [[judge, *(str(votes[judge][vote]) for vote in VOTES)] for judge in judged.judges]
+        print_table("", ["votes of", *(vote.replace("_", " ") for vote in VOTES)], rows)
 
 
 def _print_figures(section: Section) -> None:
-    outside = [name for name in ("unscored", "left_out", "judge_errors", "unanswered") if getattr(section.total, name)]
+    aside = ("unscored", "left_out", "judge_errors", "unanswered", "not_judged")
+    outside = [name for name in aside if getattr(section.total, name)]
     columns = ["group", "correct", "incorrect", "not attempted", "correct given attempted", "F", "N"]
 
     def cells(name: str, tally: Tally) -> list[str]:
@@ -42,7 +47,7 @@ def _print_figures(section: Section) -> None:
         figures = [_share(tally.correct, tally.attempted), f"{tally.f_score:.4f}", str(tally.count)]
         return [name, *shares, *figures, *(str(getattr(tally, field)) for field in outside)]
 
-    groups = [cells(name or "(none)", tally) for name, tally in section.groups.items()]
+    groups = [cells(name or NAMELESS, tally) for name, tally in section.groups.items()]
     print_table("", [*columns, *(name.replace("_", " ") for name in outside)], [cells("total", section.total), *groups])
 
 

@@ -119,7 +119,8 @@ def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
         unparsed = {
             (row.id, row.language)
             for row in files.judged_set().rows
-            if any(reply is None or label_of(reply, "robust") is None for reply in row.judged.values())
+            if not row.judged
+            or any(reply is None or label_of(reply, "robust") is None for reply in row.judged.values())
         }
     return (
         question.unit

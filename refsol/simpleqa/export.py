@@ -11,11 +11,13 @@ from typing import Any, get_args
 
 from refsol.simpleqa.agree import Agreement, Key
 from refsol.simpleqa.metrics import Tally, Treatment, share
-from refsol.simpleqa.score import JudgedSet, Section, in_order, label_of, outcome_of
+from refsol.simpleqa.score import VOTES, JudgedSet, Section, in_order, label_of, outcome_of, votes_of
 from refsol.simpleqa.verdict import Rule
 from refsol.stats import wilson
 
 _COLUMNS = ("correct", "incorrect", "not_attempted", "correct given attempted", "F-Score", "count")
+NAMELESS = "(none)"
+"""What tables call the group of rows that have none."""
 TREATMENTS: tuple[Treatment, ...] = get_args(Treatment)
 
 
@@ -24,6 +26,7 @@ def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings
     return {
         "model": judged.model,
         "judges": list(judged.judges),
+        "votes": {judge: {vote: votes[vote] for vote in VOTES} for judge, votes in votes_of(judged, rule).items()},
         "dataset": judged.dataset,
         "rules": rule,
         "warnings": list(warnings),
@@ -40,7 +43,7 @@ def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings
 
 
 def rows_as_json(judged: JudgedSet, rule: Rule) -> list[dict[str, Any]]:
-    """Every row with what it counted as, and each judge's label (null: none could be read, or the call failed)."""
+    """Every row with what it counted as, each judge's label (null: none), and the judges whose call failed."""
     return [
         {
             "id": row.id,
@@ -48,6 +51,7 @@ def rows_as_json(judged: JudgedSet, rule: Rule) -> list[dict[str, Any]]:
             "group": row.group,
             "outcome": outcome_of(row, rule),
             "labels": {name: None if reply is None else label_of(reply, rule) for name, reply in row.judged.items()},
+            "failed_judges": [name for name, reply in row.judged.items() if reply is None],
         }
         for row in judged.rows
     ]
@@ -89,7 +93,7 @@ def as_csv(scored: Iterable[tuple[JudgedSet, Sequence[Section]]]) -> str:
     groups = in_order(name for _, section in lines for name in section.groups)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", *(f"{name} {column}" for name in ("total", *groups) for column in _COLUMNS)])
+    writer.writerow(["model", *(f"{name or NAMELESS} {column}" for name in ("total", *groups) for column in _COLUMNS)])
     for model, section in lines:
         tallies = [section.total, *(section.groups.get(name, Tally()) for name in groups)]
         writer.writerow([model, *(cell for tally in tallies for cell in _cells(tally))])

@@ -22,8 +22,9 @@ BINS = 10
 class Tally:
     """How many rows came to what.
 
-    `unscored` rows were judged and have no label: they count in the denominator. The last three do not: `left_out` by
-    the rule `husimpleqa`, `judge_errors` and `unanswered` because a call failed, which is never a grade.
+    `unscored` rows were judged and have no label: they count in the denominator. The last four do not: `left_out` by
+    the rule `husimpleqa`, `judge_errors` and `unanswered` because a call failed, which is never a grade, and
+    `not_judged` because no judge was asked.
     """
 
     correct: int = 0
@@ -33,6 +34,7 @@ class Tally:
     left_out: int = 0
     judge_errors: int = 0
     unanswered: int = 0
+    not_judged: int = 0
 
     @property
     def count(self) -> int:

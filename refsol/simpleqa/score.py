@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from refsol.simpleqa.metrics import Calibration, Tally, calibrate, confidence_of
 from refsol.simpleqa.verdict import CORRECT, INCORRECT, LABELS, LETTERS, Label, Rule, read_verdict
 
-Outcome = Literal["correct", "incorrect", "not_attempted", "unscored", "left_out", "judge_errors", "unanswered"]
+Outcome = Literal[
+    "correct", "incorrect", "not_attempted", "unscored", "left_out", "judge_errors", "unanswered", "not_judged"
+]
+Vote = Literal["correct", "incorrect", "not_attempted", "no label", "failed call"]
+VOTES: tuple[Vote, ...] = get_args(Vote)
 
 # HuSimpleQA's eight, in the order of its published table; other groups follow in alphabetical order.
 DIMENSIONS = (
@@ -31,7 +35,8 @@ class Row:
     """One answered and judged question.
 
     `group` is empty where the row has none. `prediction` is the model's reply, None where its call failed. `judged`
-    holds every judge's reply by the judge's name, None where that judge's call failed.
+    holds every judge's reply by the judge's name, None where that judge's call failed; it is empty where not all of
+    them were asked yet.
     """
 
     id: str
@@ -84,6 +89,8 @@ def outcome_of(row: Row, rule: Rule) -> Outcome:
     """What the row counts as. A panel's label needs more than half of all its judges, failed calls included."""
     if row.prediction is None:
         return "unanswered"
+    if not row.judged:
+        return "not_judged"
     replies = [reply for reply in row.judged.values() if reply is not None]
     if not replies:
         return "judge_errors"
@@ -94,6 +101,15 @@ def outcome_of(row: Row, rule: Rule) -> Outcome:
         if 2 * votes.count(label) > len(row.judged):
             return label
     return "unscored"
+
+
+def votes_of(judged: JudgedSet, rule: Rule) -> dict[str, Counter[Vote]]:
+    """What each judge of a panel said, and how often its calls failed, by its name."""
+    votes: dict[str, Counter[Vote]] = {judge: Counter() for judge in judged.judges}
+    for row in judged.rows:
+        for judge, reply in row.judged.items():
+            votes[judge]["failed call" if reply is None else label_of(reply, rule) or "no label"] += 1
+    return votes
 
 
 def score(rows: Iterable[Row], rule: Rule = "robust") -> list[Section]:

@@ -264,11 +264,11 @@ def test_relations_in_other_words(tmp_path: Path) -> None:
     (one,) = recorded(tmp_path).values()
     assert one.relations == RECORDINGS["en-2"].relations
     assert one.warnings == (
+        'relations: a second relation of one pair: {"a": "1", "b": 3, "relation": "exact"}',
         'relations: an unknown number: {"a": 1, "b": 99, "relation": "e"}',
-        'relations: not a value of A and one of B of the same term: {"a": 1, "b": 2, "relation": "e"}',
         'relations: not a relation: {"a": "x"}',
         "relations: not a relation: {1: 2}",
-        'relations: a second relation of one pair: {"a": "1", "b": 3, "relation": "exact"}',
+        'relations: not a value of A and one of B of the same term: {"a": 1, "b": 2, "relation": "e"}',
     )
 
 
@@ -287,6 +287,14 @@ def test_warnings_of_the_parser_are_kept(tmp_path: Path) -> None:
         run(server, tmp_path, data=only(tmp_path, "en-2"))
     (one,) = recorded(tmp_path).values()
     assert one.warnings == ("question: line 1: Query without `-?`: 'treatment' is taken as the term",)
+
+
+def test_warnings_of_replies_that_cannot_be_used_are_kept(tmp_path: Path) -> None:
+    with ModelServer(reply=distorted("relations", '{"a": 77, "b": 2, "relation": "e"}')) as server:
+        run(server, tmp_path, data=only(tmp_path, "en-2"))
+    (one,) = recorded(tmp_path).values()
+    assert one.failure == "extraction_failed"
+    assert one.warnings == ('relations: an unknown number: {"a": 77, "b": 2, "relation": "e"}',)
 
 
 def test_half_a_surrogate_pair_does_no_harm(tmp_path: Path) -> None:
@@ -316,7 +324,7 @@ def test_what_a_graph_left_out_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"warning: {graph}: A is_a B, which is not in the graph: left out" in capsys.readouterr().err
 
 
-def test_g_eval_is_recorded_beside_the_imaps(tmp_path: Path) -> None:
+def test_g_eval_is_recorded_beside_the_imaps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, data=only(tmp_path, "en-2"), g_eval=True)
         assert stages(server)["g-eval"] == 6
@@ -327,6 +335,9 @@ def test_g_eval_is_recorded_beside_the_imaps(tmp_path: Path) -> None:
         run(server, tmp_path / "unread", data=only(tmp_path, "en-2"), g_eval=True)
     (one,) = recorded(tmp_path / "unread").values()
     assert (one.failure, one.scores) == (None, {})
+    lost = "g-eval: 0 of 3 samples could be read"
+    assert one.warnings == ("g-eval+imap: 0 of 3 samples could be read", lost)
+    assert "1 of 1 items lack a rating (first: item en-2: g-eval" in capsys.readouterr().err
 
 
 def test_items_that_the_endpoint_failed_are_owed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

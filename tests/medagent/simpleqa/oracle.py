@@ -9,9 +9,11 @@ from typing import Any
 
 from medagent.models.settings import ModelSettings
 from medagent.simpleqa.config import Effort, SimpleqaConfig
+from medagent.simpleqa.judging import Judging
 from medagent.simpleqa.load import BUNDLED
-from medagent.simpleqa.run import run_simpleqa
+from medagent.simpleqa.run import judge_again, run_simpleqa
 from refsol.simpleqa.data import read_items
+from refsol.simpleqa.prompts import judge_prompt
 from tests.loopback import Call, ModelServer
 
 ITEMS = read_items(BUNDLED)
@@ -88,6 +90,18 @@ def messages(calls: list[Call]) -> Counter[tuple[str, str]]:
 def results(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     return found
+
+
+def judge(
+    server: ModelServer, folder: Path, *names: str, only: tuple[str, ...] = (), prompt: Path | None = None
+) -> int:
+    judging = Judging(judges=[settings(server, name) for name in names], prompt=judge_prompt(prompt))
+    return judge_again(run_folder(folder), judging, QUIET, only)
+
+
+def total(folder: Path, section: int = -1) -> dict[str, int]:
+    found: dict[str, int] = results(run_folder(folder))["sections"][section]["total"]["rows"]
+    return {name: count for name, count in found.items() if count}
 
 
 def write_items(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -169,6 +169,11 @@ def test_csv_names_the_language_where_there_are_several() -> None:
     assert [row["model"] for row in table] == ["some/model [en]", "some/model [hu]", "some/model [all]"]
 
 
+def test_csv_names_the_group_that_has_no_name() -> None:
+    judged = _set([_row("A", group=""), _row("B", group="figure")])
+    assert "(none) count" in as_csv([(judged, score(judged.rows))]).partition("\n")[0]
+
+
 def test_json_holds_every_count() -> None:
     judged = _set([_row("A"), _row("?"), _row(None)])
     found = json.loads(json.dumps(as_json(judged, score(judged.rows), "robust", ["careful"])))
