@@ -3,10 +3,7 @@
 One attempt is one HTTP request; what its answer means is decided in `_refused`: repeat it (`EndpointFailure`), end the
 episode (`ModelError`, `ContextLimitError`) or stop the run (`StopRunError`). The package's own retries are off, so
 that `retry.py` is the only place that repeats and counts. The one HTTP client is an injected `httpx` client, whichever
-library the installed `openai` prefers: there is one connection pool for all replicas, and tests can mock it. Its
-transport is aiohttp's: httpcore's pool looks at every connection it holds whenever a request begins or ends (12 ms of
-CPU a call at 64 connections), and its many turns of the event loop a call keep concurrent episodes waiting for each
-other.
+library the installed `openai` prefers: there is one connection pool for all replicas, and tests can mock it.
 """
 
 from __future__ import annotations
@@ -19,12 +16,9 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
 import httpx
 import openai
-from httpx_aiohttp import AiohttpTransport
 
 from medagent.errors import ContextLimitError, ModelError, StopRunError, UserError
 from medagent.models.base import Completion, Message, Tool
@@ -33,11 +27,9 @@ from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.prices import find_price
 from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries, retry_after
 from medagent.models.settings import ModelSettings
+from medagent.models.transport import http_client
 
 OPENAI_URL = "https://api.openai.com/v1"
-CONNECT_TIMEOUT_S = 20.0
-KEEP_ALIVE_S = 4.0
-"""How long an idle connection is used again: less than the 5 s after which vLLM's server closes it."""
 MOST_REFUSALS_IN_A_ROW = 10
 RETRIED = {408, 409, 425, 429}
 STOPPING = {401, 402, 403, 404}
@@ -52,33 +44,6 @@ UNSUPPORTED = re.compile(
     r"support|deprecat|instead|may only|only .*default|unknown|unrecognized|not (allowed|permitted)", re.IGNORECASE
 )
 KEY_LIKE = re.compile(r"\b(sk-|Bearer\s+)[\w\-.*]+", re.IGNORECASE)
-
-
-def http_client(base_urls: Sequence[str], timeout_s: float) -> httpx.AsyncClient:
-    """The one HTTP client of a model, with the environment's proxies to these base URLs.
-
-    The limiter bounds its connections; redirects are refused, as they take a key.
-    """
-    tls = httpx.create_ssl_context()
-
-    def session() -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_S)
-        return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-
-    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
-    return httpx.AsyncClient(
-        timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-        transport=AiohttpTransport(verify=tls, client=session),
-        mounts={url: AiohttpTransport(verify=tls, client=session, proxy=proxy) for url, proxy in proxies.items()},
-        follow_redirects=False,
-    )
-
-
-def _proxy(url: httpx.URL) -> httpx.Proxy | None:
-    """The environment's proxy for a URL; aiohttp itself would look it up anew, in a thread, at every request."""
-    proxies = {} if proxy_bypass(url.host) else getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
-    return httpx.Proxy(proxy) if proxy else None
 
 
 def openai_client(base_url: str, api_key: str, http: httpx.AsyncClient) -> openai.AsyncOpenAI:

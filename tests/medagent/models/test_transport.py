@@ -1,0 +1,147 @@
+"""What the HTTP client makes of servers and proxies that misbehave: raw bytes on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from medagent.errors import ModelError, UserError
+from medagent.models.base import Message
+from medagent.models.openai import OpenAIModel
+from tests.loopback import ModelServer, chat_json
+from tests.medagent.models.asking import ask, settings, with_model
+
+
+def http(text: str, head: bytes = b"HTTP/1.1 200 OK", extra: bytes = b"") -> bytes:
+    body = json.dumps(chat_json(text, {})).encode()
+    return head + b"\r\nContent-Length: %d\r\n" % len(body) + extra + b"\r\n" + body
+
+
+class RawServer(socketserver.ThreadingTCPServer):
+    """Sends for each request the pieces that `answers` gives for its number and body; closes after what is no answer.
+
+    A piece is sent a moment after the one before it.
+    """
+
+    daemon_threads = False
+    block_on_close = True
+
+    def __init__(self, answers: Callable[[int, bytes], list[bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), _Talk)
+        self.answers = answers
+        self.number = -1
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
+
+    def __enter__(self) -> RawServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+
+class _Talk(socketserver.StreamRequestHandler):
+    server: RawServer
+
+    def handle(self) -> None:
+        while self.rfile.readline():
+            length = 0
+            while (line := self.rfile.readline().strip()) != b"":
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.partition(b":")[2])
+            body = self.rfile.read(length)
+            self.server.number += 1
+            pieces = self.server.answers(self.server.number, body)
+            for piece in pieces:
+                self.wfile.write(piece)
+                time.sleep(0.02)
+            if not pieces[-1].endswith(b"}"):
+                return
+
+
+def talk(answers: Callable[[int, bytes], list[bytes]], questions: int = 1, **changes: Any) -> list[str]:
+    """The replies to so many questions, asked one after the other."""
+
+    async def use(model: OpenAIModel) -> list[str]:
+        asked = [f"question {number}" for number in range(questions)]
+        replies = []
+        for text in asked:
+            replies.append((await model.complete([Message("user", text)])).text)
+            await asyncio.sleep(0.05)  # what was sent too much has arrived
+        return replies
+
+    with RawServer(answers) as server:
+        replies, _ = with_model(settings(server.url, **changes), use)
+    assert isinstance(replies, list)
+    return replies
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/9.9.9 what\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n{}\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: minus\r\n\r\n{}",
+        "HTTP/1.1 429 请求过多\r\nContent-Length: 2\r\n\r\n{}".encode("gbk"),
+        b"",
+    ],
+)
+def test_an_answer_that_is_no_http_is_asked_for_again(garbage: bytes) -> None:
+    assert talk(lambda number, _: [garbage if number == 0 else http("good")], max_retries=1) == ["good"]
+
+
+def test_the_key_does_not_show_in_what_is_said_of_a_bad_answer() -> None:
+    with pytest.raises(ModelError) as failed:
+        talk(lambda number, _: [b"SSH-2.0-OpenSSH_9.6\r\n"], max_retries=0)
+    assert "authorization" not in str(failed.value).lower()
+    assert "the answer is not HTTP" in str(failed.value)
+
+
+def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one() -> None:
+    def twice(number: int, body: bytes) -> list[bytes]:
+        answer = http(json.loads(body)["messages"][-1]["content"])
+        return [answer, answer]
+
+    assert talk(twice, questions=4) == [f"question {number}" for number in range(4)]
+
+
+def test_long_headers_are_read() -> None:
+    assert talk(lambda *_: [http("good", extra=b"X-Long: " + b"a" * 20_000 + b"\r\n")], max_retries=0) == ["good"]
+
+
+def test_credentials_in_the_base_url_are_sent_and_not_shown() -> None:
+    with ModelServer("good") as server:
+        address = server.url.replace("http://", "http://user:secretpw@")
+        assert ask(settings(address)).text == "good"
+        assert server.calls[0].headers["authorization"] == "Basic dXNlcjpzZWNyZXRwdw=="
+    with pytest.raises(ModelError) as failed:
+        ask(settings(address, max_retries=0))
+    assert "secretpw" not in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "message"),
+    [
+        ("socks5://127.0.0.1:9", "is socks5://, and only http proxies work"),
+        ("ftp://127.0.0.1:9", "cannot be used"),
+        ("http://user:%E4%BD%A0@127.0.0.1:9", "cannot be used"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_one_clear_line(
+    monkeypatch: pytest.MonkeyPatch, proxy: str, message: str
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(UserError, match=message):
+        ask(settings("http://models.example/v1"))
