@@ -105,6 +105,7 @@ class OpenAIModel:
         await self._http.aclose()
 
     async def _attempt(self, replica: openai.AsyncOpenAI, request: Request) -> Completion:
+        url = str(replica.base_url).rstrip("/") + self._dialect.path  # a relative one is merged, which costs more
         while True:
             if self._stopped is not None:
                 raise self._stopped
@@ -112,7 +113,7 @@ class OpenAIModel:
             try:
                 # As bytes, since the package copies a body deeply; httpx's own limit is one of silence only.
                 async with asyncio.timeout(self.settings.timeout_s):
-                    response = await replica.post(self._dialect.path, content=_encoded(body), cast_to=httpx.Response)
+                    response = await replica.post(url, content=_encoded(body), cast_to=httpx.Response)
             except TimeoutError:
                 raise EndpointFailure(f"{replica.base_url}: no answer in {self.settings.timeout_s:g} s") from None
             except openai.APIConnectionError as error:  # a time-out of the connection included

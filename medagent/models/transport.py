@@ -1,23 +1,23 @@
-"""The HTTP client of a model: httpx over aiohttp's transport.
+"""The HTTP client of a model: httpx whose transport is aiohttp.
 
 httpcore's pool looks at every connection it holds whenever a request begins or ends (12 ms of CPU a call at 64
 connections), and its many turns of the event loop a call keep concurrent episodes waiting for each other. What aiohttp
-does otherwise than httpcore is mended here: whatever it raises leaves as an httpx error, a connection on which bytes
+does otherwise than httpcore is seen to here: whatever it raises leaves as an httpx error, a connection on which bytes
 came while nothing was asked is not used again (they would be taken for the next answer), credentials in a URL are
 httpx's alone, and long headers are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import httpx
 from aiohttp.http_exceptions import HttpProcessingError
-from httpx_aiohttp import AiohttpTransport
+from multidict import CIMultiDict
+from yarl import URL
 
 from medagent.errors import UserError
 
@@ -33,22 +33,23 @@ def http_client(base_urls: Sequence[str], timeout_s: float) -> httpx.AsyncClient
     The limiter bounds its connections; redirects are refused, as they take a key. Raises UserError for a proxy that
     cannot be used.
     """
-    tls = httpx.create_ssl_context()
+    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
+    schemes = {httpx.URL(url).scheme for url in base_urls} | {proxy.url.scheme for proxy in proxies.values()}
+    tls = httpx.create_ssl_context() if "https" in schemes else True  # reading the certificates takes 25 ms
 
     def session() -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_S),
             cookie_jar=aiohttp.DummyCookieJar(),
-            response_class=_Response,
+            auto_decompress=False,
             max_line_size=LONGEST_HEADER,
             max_field_size=LONGEST_HEADER,
         )
 
-    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
-    return httpx.AsyncClient(
+    return _Client(
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
-        transport=_Transport(verify=tls, client=session),
-        mounts={url: _Transport(verify=tls, client=session, proxy=proxy) for url, proxy in proxies.items()},
+        transport=_Transport(session),
+        mounts={url: _Transport(session, proxy) for url, proxy in proxies.items()},
         follow_redirects=False,
     )
 
@@ -79,44 +80,73 @@ class _Connector(aiohttp.TCPConnector):
             connection.close()
 
 
-class _Response(aiohttp.ClientResponse):
-    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        """Read the head; a reason in another charset than UTF-8 would fail later."""
-        await super().start(connection)
-        self.reason = (self.reason or "").encode(errors="replace").decode()
-        return self
+class _Client(httpx.AsyncClient):
+    """A client for what a model's calls are: bytes to send, a whole answer to read, headers complete. Cookies,
+    redirects, schemes of authentication and the merging of URLs and headers would cost as much again.
+    """
 
+    def build_request(self, method: str, url: httpx.URL | str, **options: Any) -> httpx.Request:
+        """See `httpx.AsyncClient.build_request`."""
+        content, headers, timeout = options.get("content"), options.get("headers"), options.get("timeout")
+        if content is None or options.get("params") or not isinstance(timeout, httpx.Timeout):
+            return super().build_request(method, url, **options)
+        return httpx.Request(method, url, headers=headers, content=content, extensions={"timeout": timeout.as_dict()})
 
-class _Transport(AiohttpTransport):
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises httpx.TransportError."""
-        if request.url.userinfo:  # httpx made a header of it; aiohttp would make a second one
-            request.url = request.url.copy_with(username=None, password=None)
-        with _errors_of_httpx():
-            response = await super().handle_async_request(request)
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Body(response.stream)
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """See `httpx.AsyncClient.send`."""
+        if request.url.userinfo:
+            return await super().send(request, **options)
+        response = await self._transport_for_url(request.url).handle_async_request(request)
+        response.request = request
+        await response.aread()
         return response
 
 
-class _Body(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream) -> None:
-        self._stream = stream
+class _Transport(httpx.AsyncBaseTransport):
+    """aiohttp's client as a transport: the answer is whole when it is handed over."""
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _errors_of_httpx():
-            async for chunk in self._stream:
-                yield chunk
+    def __init__(self, open_session: Callable[[], aiohttp.ClientSession], proxy: httpx.Proxy | None = None) -> None:
+        self._open_session = open_session
+        self._session: aiohttp.ClientSession | None = None
+        self._proxy: dict[str, Any] = {}
+        if proxy is not None:
+            login = aiohttp.BasicAuth(*proxy.auth) if proxy.auth else None
+            self._proxy = {"proxy": str(proxy.url), "proxy_auth": login}
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request. Raises httpx.TransportError."""
+        if self._session is None:
+            self._session = self._open_session()
+        # Credentials in the URL are in a header already.
+        url = request.url.copy_with(username=None, password=None) if request.url.userinfo else request.url
+        timeout = request.extensions["timeout"]
+        try:
+            async with self._session.request(
+                request.method,
+                URL(str(url), encoded=True),
+                headers=CIMultiDict(request.headers.multi_items()),
+                data=request.content,
+                timeout=aiohttp.ClientTimeout(sock_connect=timeout["connect"], sock_read=timeout["read"]),
+                allow_redirects=False,
+                **self._proxy,
+            ) as answer:
+                content = await answer.read()
+        except aiohttp.ServerTimeoutError as error:
+            raise httpx.ReadTimeout(str(error), request=request) from error
+        except (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            raise httpx.ConnectError(str(error), request=request) from error
+        except (aiohttp.ClientError, HttpProcessingError) as error:
+            said = getattr(error, "message", error)  # the whole text would repeat the request's headers, and so the key
+            raise httpx.RemoteProtocolError(f"the answer is not HTTP: {said}", request=request) from error
+        return httpx.Response(
+            answer.status,
+            headers=answer.raw_headers,
+            content=content,
+            request=request,
+            extensions={"reason_phrase": (answer.reason or "").encode(errors="replace")},
+        )
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
-
-
-@contextmanager
-def _errors_of_httpx() -> Iterator[None]:
-    """What the transport does not translate: answers that are no HTTP."""
-    try:
-        yield
-    except (aiohttp.ClientError, HttpProcessingError) as error:
-        said = getattr(error, "message", error)  # the whole text would repeat the request's headers, and so the key
-        raise httpx.RemoteProtocolError(f"the answer is not HTTP: {said}") from error
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
