@@ -1,8 +1,27 @@
-"""Types for text that comes from outside."""
+"""Types for text that comes from outside, and addresses that carry a password."""
 
 from __future__ import annotations
+
+import re
+from urllib.parse import unquote
 
 from pydantic import InstanceOf
 
 # pydantic's own `str` refuses lone surrogates, which models do produce; what a model said is kept as it is.
 Text = InstanceOf[str]
+
+_CREDENTIALS = re.compile(r"//([^/@\s]+)@")
+
+
+def without_password(text: str) -> str:
+    """A text as it may be shown and kept: credentials in the URLs of it become `***`."""
+    return _CREDENTIALS.sub("//***@", text)
+
+
+def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
+    """A URL without its credentials, and these: user and password."""
+    found = _CREDENTIALS.search(url)
+    if found is None:
+        return url, None
+    user, _, password = found[1].partition(":")
+    return url.replace(found[0], "//", 1), (unquote(user), unquote(password))

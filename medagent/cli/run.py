@@ -85,8 +85,8 @@ def run(
             model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra
         ),
         replay=replay,
-        types=_listed(tasks),
-        ids=_listed(ids),
+        types=_listed("--tasks", tasks),
+        ids=_listed("--ids", ids),
         limit=limit,
         trials=trials,
         dataset=dataset,
@@ -110,5 +110,12 @@ def run(
     raise typer.Exit(run_medagentbench(config, quiet=quiet, as_json=as_json))
 
 
-def _listed(text: str | None) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()] if text else []
+def _listed(option: str, text: str | None) -> list[str]:
+    from medagent.errors import UserError
+
+    if text is None:
+        return []
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise UserError(f"{option} is empty: it selects nothing; leave it out for all")
+    return parts

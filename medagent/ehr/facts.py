@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medagent.wire import split_credentials
 from refsol.medagentbench import Ehr as Facts
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def http_facts(url: str, headers: Mapping[str, str], ca_file: Path | None) -> Fa
     """A FHIR server over HTTP."""
     from refsol.medagentbench import HttpEhr
 
-    return HttpEhr(url, headers=dict(headers), verify=str(ca_file) if ca_file else True)
+    address, credentials = split_credentials(url)
+    return HttpEhr(address, headers=dict(headers), auth=credentials, verify=str(ca_file) if ca_file else True)
 
 
 def in_process(server: Server) -> httpx.BaseTransport:

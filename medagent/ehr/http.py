@@ -1,8 +1,8 @@
 """Any FHIR R4 server over HTTP: HAPI, the benchmark's own image, this project's server on a port.
 
-A server that is busy or away (429, 502–504, refused connections, time-outs) is asked again a few times; everything else
-it says, 4xx and 500 included, is its answer. Its own base in a body is replaced by the shown one, nothing else is
-touched. Redirects are never followed.
+A server that is busy or away (429, 502–504, refused connections, time-outs) is asked again a few times; a POST only
+where it cannot have been carried out, lest an order be placed twice. Everything else it says, 4xx and 500 included, is
+its answer. Its own base in a body is replaced by the shown one, nothing else is touched. Redirects are never followed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from typing import TYPE_CHECKING
 
 from medagent.ehr.base import EhrSession, Reply
 from medagent.errors import FhirError, UserError
+from medagent.wire import split_credentials
 
 if TYPE_CHECKING:
     import httpx
 
 BUSY = frozenset({429, 502, 503, 504})
+NOT_CARRIED_OUT = frozenset({429, 503})
+"""After these a POST may be sent again; after a gateway's 502 or 504 nobody knows what became of it."""
 ATTEMPTS = 4
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 30.0
@@ -47,7 +50,7 @@ class HttpEhr:
 
         import httpx
 
-        self.url = url.rstrip("/")
+        self.url, credentials = split_credentials(url.rstrip("/"))
         self._shown = shown.rstrip("/")
         self._own_base = re.compile(re.escape(self.url) + r'(?=[/?#"])')
         try:
@@ -56,6 +59,7 @@ class HttpEhr:
             raise UserError(f"{ca_file}: is not a usable CA file: {error}") from None
         self._client = httpx.AsyncClient(
             headers={"Accept": "application/fhir+json", **(headers or {})},
+            auth=credentials,
             verify=verify,
             timeout=httpx.Timeout(60.0, connect=10.0),
             limits=httpx.Limits(max_connections=64),
@@ -85,7 +89,9 @@ class HttpEhr:
             raise UserError(f"FHIR server {self.url} answers {response.status_code} to /metadata")
 
     async def send(self, method: str, target: str, body: bytes | None) -> Reply:
-        """One request with its retries. Raises FhirError when they are used up, TooLargeError for a huge body."""
+        """One request with its retries. Raises FhirError when they are used up, and where a POST may or may not have
+        been carried out; TooLargeError for a huge body.
+        """
         import httpx
 
         url, wait = self.url + target, FIRST_WAIT
@@ -95,12 +101,14 @@ class HttpEhr:
                 async with self._client.stream(method, url, content=body, headers=headers) as response:
                     if response.status_code not in BUSY:
                         return self._reply(response, await _read(response))
-                    problem = f"status {response.status_code}"
+                    problem, again = f"status {response.status_code}", response.status_code in NOT_CARRIED_OUT
                     wait = max(wait, _retry_after(response))
             except httpx.InvalidURL as error:
                 return Reply(400, "", str(error))
             except httpx.HTTPError as error:
-                problem = _reason(error)
+                problem, again = _reason(error), isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            if method != "GET" and not again:
+                raise FhirError(f"{method} {url}: {problem}: it may or may not have been carried out")
             if attempt < ATTEMPTS:
                 await asyncio.sleep(min(wait, LONGEST_WAIT))
                 wait *= 2

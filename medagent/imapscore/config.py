@@ -9,7 +9,7 @@ from pydantic import Field
 from medagent.imapscore.prompts import Prompts
 from medagent.models.settings import ModelSettings
 from medagent.run.config import Effort, Landing, file_digest, model_settings
-from medagent.run.folder import Place, Setting
+from medagent.run.folder import Setting
 
 
 class ImapscoreConfig(Landing, Effort):
@@ -48,7 +48,7 @@ class ImapscoreConfig(Landing, Effort):
             "prompts-digest": prompts.digest,
         }
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Setting]:
         """Options that say where things are, for a command that is to be copied."""
         return {
             "data": str(self.data),

@@ -12,9 +12,10 @@ from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.prompts.protocol import Protocol
 from medagent.run.config import Effort, Landing, file_digest, model_settings
-from medagent.run.folder import Place, Setting
+from medagent.run.folder import Setting
 from medagent.session import DEFAULT_API_BASE, MAX_ROUNDS, Writes
 from medagent.tasks.dataset import Dataset
+from medagent.wire import without_password
 
 AGENTS = ("text", "reference", "nop", "constant", "replay")
 
@@ -112,8 +113,10 @@ class RunConfig(Landing, Effort):
         """Where this run lands: `results/{version}_{round}_{agent-or-model}`."""
         return self.run_folder(dataset.version, self.label)
 
-    def settings(self, dataset: Dataset, protocol: Protocol, ehr_digest: str) -> dict[str, Setting]:
-        """What decides the episodes, keyed by option name, or by a name in `digest` for what no option states."""
+    def settings(self, dataset: Dataset, protocol: Protocol, ehr_digest: str | None) -> dict[str, Setting]:
+        """What decides the episodes, keyed by option name, or by a name in `digest` for what no option states. Of a
+        FHIR server's patients nothing is known but its address.
+        """
         model = self.chat
         own = self.tasks_file is not None
         return {
@@ -122,6 +125,7 @@ class RunConfig(Landing, Effort):
             "dataset": None if own or self.dataset == "synthetic" else self.dataset,
             "tasks-digest": dataset.digest,
             "ehr-digest": ehr_digest,
+            "fhir": without_password(self.fhir) if self.fhir else None,
             "prompts-digest": protocol.digest,
             "agent": None if model else self.acting,
             "replay-digest": file_digest(self.replay) if self.replay else None,
@@ -133,17 +137,19 @@ class RunConfig(Landing, Effort):
             "strip-thinking": self.strip_thinking,
         }
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Setting]:
         """Options that are no settings but part of a command that is to be copied: places, and the selection."""
         return {
             "tasks-file": str(self.tasks_file) if self.tasks_file else None,
             "ehr": str(self.ehr) if self.ehr else None,
-            "fhir": self.fhir,
+            "ca-file": str(self.ca_file) if self.ca_file else None,
             "replay": str(self.replay) if self.replay else None,
             "tasks": ",".join(self.types) or None,
             "ids": ",".join(self.ids) or None,
             "limit": self.limit,
             "trials": self.trials if self.trials > 1 else None,
+            "cluster": self.cluster,
+            "workers": self.workers,
             **self.run_places(self.model),
         }
 

@@ -65,10 +65,10 @@ class AgentChoice:
 
 @dataclass(frozen=True, slots=True)
 class EhrChoice:
-    """The embedded server's file, or an external server's address. `digest` names the data for the run's settings."""
+    """The embedded server's file, or an external server's address. `digest` names the file's data in the settings."""
 
     file: Path | None = None
-    digest: str = "external"
+    digest: str | None = None
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
     ca_file: Path | None = None

@@ -33,7 +33,7 @@ class Plan:
     units: tuple[EpisodeUnit, ...]
     job: EpisodeJob
     facts: Facts
-    ehr_digest: str
+    ehr_digest: str | None
 
     @property
     def settings(self) -> dict[str, Setting]:

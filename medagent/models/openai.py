@@ -28,6 +28,7 @@ from medagent.models.prices import find_price
 from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries, retry_after
 from medagent.models.settings import ModelSettings
 from medagent.models.transport import http_client
+from medagent.wire import without_password
 
 OPENAI_URL = "https://api.openai.com/v1"
 MOST_REFUSALS_IN_A_ROW = 10
@@ -168,7 +169,7 @@ class OpenAIModel:
         """One line of at most 500 characters without anything that looks like a key."""
         if self._key:
             text = text.replace(self._key, "***")
-        text = KEY_LIKE.sub("***", re.sub(r"//[^/@\s]+@", "//***@", text))
+        text = KEY_LIKE.sub("***", without_password(text))
         return " ".join(text.split())[:500]
 
 

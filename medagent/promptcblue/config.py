@@ -6,7 +6,7 @@ from pathlib import Path
 
 from medagent.models.settings import ModelSettings
 from medagent.run.config import Effort, Landing, model_settings
-from medagent.run.folder import Place, Setting
+from medagent.run.folder import Setting
 
 
 class PromptcblueConfig(Landing, Effort):
@@ -35,7 +35,7 @@ class PromptcblueConfig(Landing, Effort):
             "strip-thinking": self.strip_thinking,
         }
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Setting]:
         """Options that say where things are, for a command that is to be copied."""
         return {
             "data": str(self.data),

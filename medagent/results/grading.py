@@ -11,9 +11,6 @@ from medagent.errors import UserError
 from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
 from refsol.medagentbench import DEFAULT_BASE, Ehr, KeyEhr, NdjsonEhr, read_results
 
-# How the engine names a FHIR server, which is taken to hold a data set's own patients.
-_EXTERNAL = "external"
-
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
     """The task file that is named; else the data set that is named or that `run.json` names (`synthetic` where
@@ -36,9 +33,11 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
 
 
 def check_patients(results: Path) -> None:
-    """For a run whose facts nobody names: raises UserError where `run.json` says that it had patients of its own."""
+    """For a run whose facts nobody names: raises UserError where `run.json` says that it had patients of its own. A
+    FHIR server is taken to hold the data set's.
+    """
     patients = _settings(results.with_name("run.json")).get("ehr-digest")
-    if patients not in (None, _EXTERNAL, hospital.DIGEST):
+    if patients not in (None, hospital.DIGEST):
         raise UserError(
             f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"
         )

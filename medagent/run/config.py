@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.run.engine import Limits
-from medagent.run.folder import Place, Setting
+from medagent.run.folder import Setting
+from medagent.wire import without_password
 
 _LABEL = re.compile(r"[\w.-]+")
 
@@ -57,24 +59,35 @@ class Landing(BaseModel):
         """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`."""
         return self.results_dir / f"{benchmark}_{self.round}_{who.replace('/', '--')}"
 
-    def run_places(self, model: ModelSettings | None) -> dict[str, Place]:
+    def run_places(self, model: ModelSettings | None) -> dict[str, Setting]:
         """The shared options that may change between two tries but belong in a command to copy."""
         return {
-            "base-url": model.base_urls if model else None,
+            "base-url": [without_password(url) for url in model.base_urls] if model else None,
             "results-dir": None if self.results_dir == Path("results") else str(self.results_dir),
         }
 
 
 def model_settings(model: ModelSettings | None) -> dict[str, Setting]:
     """What of a model's settings decides its replies, keyed by option name; all None for an agent without a model."""
-    extra = str(sorted(model.extra.items())) if model and model.extra else None
+    if model is None:
+        return dict.fromkeys(("model", "api", "temperature", "max-tokens", "extra"))
     return {
-        "model": model.name if model else None,
-        "api": model.api if model else None,
-        "temperature": model.temperature if model else None,
-        "max-tokens": model.max_tokens if model else None,
-        "extra-digest": hashlib.sha256(extra.encode()).hexdigest() if extra else None,
+        "model": model.name,
+        "api": model.api,
+        "temperature": -1 if model.temperature is None else model.temperature,
+        "max-tokens": model.max_tokens,
+        "extra": [f"{name}={_as_text(value)}" for name, value in sorted(model.extra.items())] or None,
     }
+
+
+def _as_text(value: object) -> str:
+    """A field's value as `--extra` takes it: a text that is no JSON as it is, all else as JSON."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value, ensure_ascii=False)
 
 
 def file_digest(path: Path) -> str:

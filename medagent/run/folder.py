@@ -11,16 +11,18 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from medagent.errors import UserError
 from medagent.run.files import write_whole
 
-Setting = str | int | float | bool | None
-Place = Setting | Sequence[str]
-"""An option's value in a command to copy; a sequence is an option that is repeated."""
+Setting = str | int | float | bool | list[str] | None
+"""An option's value; a list is an option that is repeated."""
+
+_ADDRESSES = ("base-url", "judge-base-url")
+"""Places that no file names: an endpoint may be nobody else's business."""
 
 
 class RunFolder:
@@ -37,7 +39,7 @@ class RunFolder:
         command: str,
         settings: Mapping[str, Setting],
         *,
-        places: Mapping[str, Place] | None = None,
+        places: Mapping[str, Setting] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path = path
@@ -90,12 +92,22 @@ class RunFolder:
                 )
             write_whole(
                 path,
-                json.dumps({"command": self._command, "settings": self._settings, "versions": versions()}, indent=2)
+                json.dumps(
+                    {
+                        "command": self._command,
+                        "settings": self._settings,
+                        "places": {key: value for key, value in self._places.items() if key not in _ADDRESSES},
+                        "versions": versions(),
+                    },
+                    indent=2,
+                )
                 + "\n",
             )
             return
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))["settings"]
+            run = json.loads(path.read_text(encoding="utf-8"))
+            before, addresses = run["settings"], {key: self._places.get(key) for key in _ADDRESSES}
+            command = command_line(self._command, {**before, **run.get("places", {}), **addresses})
             differing = sorted(k for k in {*before, *self._settings} if before.get(k) != self._settings.get(k))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None
@@ -103,19 +115,17 @@ class RunFolder:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
                 f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
-                f"{command_line(self._command, {**before, **self._places})}; or choose another --round; "
-                "or start anew with --overwrite"
+                f"{command}; or choose another --round; or start anew with --overwrite"
             )
 
 
-def command_line(command: str, settings: Mapping[str, Place]) -> str:
+def command_line(command: str, settings: Mapping[str, Setting]) -> str:
     """The command that has these settings; facts that are no option (digests) are left out."""
     words = command.split()
     for key, value in settings.items():
         if value is None or value is False or key.endswith("digest"):
             continue
-        values = [value] if isinstance(value, str) or not isinstance(value, Sequence) else value
-        for one in values:
+        for one in value if isinstance(value, list) else [value]:
             words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
     return shlex.join(words)
 
@@ -128,7 +138,7 @@ def versions() -> dict[str, str]:
 
 
 def _show(value: Setting) -> str:
-    text = "(none)" if value is None else str(value)
+    text = "(none)" if value is None else " ".join(value) if isinstance(value, list) else str(value)
     return text if len(text) <= 20 else text[:12] + "…"
 
 

@@ -14,7 +14,8 @@ from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.run import config as run
 from medagent.run.config import Landing, model_settings
-from medagent.run.folder import Place, Setting
+from medagent.run.folder import Setting
+from medagent.wire import without_password
 from refsol.simpleqa.data import Item, Variant
 from refsol.simpleqa.prompts import ModelPrompt
 
@@ -69,13 +70,14 @@ class SimpleqaConfig(Landing):
             "model-prompt-digest": _digest({name: template.text for name, template in prompt.templates.items()}),
         }
 
-    def places(self) -> dict[str, Place]:
+    def places(self) -> dict[str, Setting]:
         """Options that are no settings, but part of a command that is to be copied."""
         return {
             "data": str(self.data),
             "lang": ",".join(self.languages) or None,
+            "limit": self.limit,
             "judge": [judge.name for judge in self.judges],
-            "judge-base-url": self.judges[0].base_urls,
+            "judge-base-url": [without_password(url) for url in self.judges[0].base_urls],
             "model-prompt": str(self.model_prompt) if self.model_prompt else None,
             "judge-prompt": str(self.judge_prompt) if self.judge_prompt else None,
             **self.run_places(self.model),

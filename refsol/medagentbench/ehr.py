@@ -77,27 +77,28 @@ class NdjsonEhr:
         if not self._loaded:
             self._loaded = True
             try:
-                for resource in _lines(self.path):
-                    self._add(resource)
+                kinds = {self._add(resource) for resource in _lines(self.path)}
+                if not kinds & {"Patient", "Observation"}:
+                    raise FactsError(f"{self.path}: holds no FHIR Patient or Observation")
             except FactsError as error:
                 self._problem = error
         if self._problem is not None:
             raise self._problem
 
-    def _add(self, resource: dict[str, Any]) -> None:
-        if resource.get("resourceType") == "Patient":
+    def _add(self, resource: dict[str, Any]) -> str:
+        kind = str(resource.get("resourceType"))
+        if kind == "Patient":
             for identifier in _objects(resource.get("identifier")):
                 if isinstance(mrn := identifier.get("value"), str):
                     self._patients.setdefault(mrn, _patient(resource))
-        elif resource.get("resourceType") == "Observation":
+        elif kind == "Observation":
             reference = _object(resource.get("subject")).get("reference")
-            kind, _, mrn = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
-            if not kind.endswith("/Patient"):
-                return
+            target, _, mrn = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
             codes = {coding.get("code") for coding in _objects(_object(resource.get("code")).get("coding"))}
-            for code in codes:
+            for code in codes if target.endswith("/Patient") else ():
                 if isinstance(code, str):
                     self._readings.setdefault((mrn, code), []).append(_reading(resource))
+        return kind
 
 
 class HttpEhr:
@@ -113,6 +114,7 @@ class HttpEhr:
         transport: httpx.BaseTransport | None = None,
         *,
         headers: dict[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
         verify: str | bool = True,
         timeout: float = 60.0,
     ) -> None:
@@ -122,7 +124,7 @@ class HttpEhr:
 
         context = ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
         self.base_url = base_url.rstrip("/") + "/"
-        self._client = httpx.Client(transport=transport, headers=headers, verify=context, timeout=timeout)
+        self._client = httpx.Client(transport=transport, headers=headers, auth=auth, verify=context, timeout=timeout)
         weakref.finalize(self, self._client.close)
         self._pages: dict[tuple[str, str], list[dict[str, Any]]] = {}
         self._away: FactsError | None = None

@@ -66,6 +66,32 @@ def test_a_server_that_is_busy_or_away_is_asked_again_then_given_up(trouble: Any
         get()
 
 
+def post(target: str = "/Observation", url: str = SERVER) -> Reply:
+    async def run() -> Reply:
+        async with HttpEhr(url, SHOWN) as ehr, ehr.session("s") as session:
+            return await session.post(target, "{}")
+
+    return asyncio.run(run())
+
+
+@respx.mock
+@pytest.mark.parametrize("trouble", [502, 504, httpx.ReadTimeout("slow"), httpx.ReadError("cut")])
+def test_a_post_that_may_have_been_carried_out_is_not_sent_again(trouble: Any) -> None:
+    answer = httpx.Response(trouble) if isinstance(trouble, int) else trouble
+    route = respx.post(f"{SERVER}/Observation").mock(side_effect=[answer] * 10)
+    with pytest.raises(FhirError, match="it may or may not have been carried out"):
+        post()
+    assert route.call_count == 1
+
+
+@respx.mock
+@pytest.mark.parametrize("trouble", [429, 503, httpx.ConnectError("refused"), httpx.ConnectTimeout("slow")])
+def test_a_post_that_was_not_carried_out_is_sent_again(trouble: Any) -> None:
+    answer = httpx.Response(trouble) if isinstance(trouble, int) else trouble
+    respx.post(f"{SERVER}/Observation").mock(side_effect=[answer, answer, httpx.Response(201, text="{}")])
+    assert post().status == 201
+
+
 @respx.mock
 def test_redirects_are_not_followed() -> None:
     respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(302, headers={"Location": "http://evil.example/"}))
@@ -128,6 +154,20 @@ def test_the_same_results_over_http_and_nothing_is_written_there(tmp_path: Path,
     a, b = documents(tmp_path / "http", tmp_path / "embedded")
     assert a == b
     assert hospital.stats() == before
+
+
+def test_another_server_is_another_run_and_passwords_stay_out_of_files(tmp_path: Path, hospital: Server) -> None:
+    with serving(create_app(hospital)) as one, serving(create_app(hospital)) as other:
+        args = ("--agent", "reference", "--ids", "task7_1")
+        ran = run(tmp_path, *args, "--fhir", one.replace("//", "//user:secretpw@") + "/fhir")
+        assert ran.code == 0, ran.err
+        assert ran.out.split("overall")[1].split()[2:4] == ["100.0", "%"]
+        refused = run(tmp_path, *args, "--fhir", f"{other}/fhir")
+        assert (refused.code, "fhir http://***@" in refused.err) == (1, True)
+    with pytest.raises(FhirError) as away:
+        post(url=one.replace("//", "//user:secretpw@"))
+    for text in (*(file.read_text() for file in (tmp_path / "v1_r1_reference").iterdir()), str(away.value)):
+        assert "secretpw" not in text
 
 
 def test_executed_writes_arrive(tmp_path: Path, hospital: Server) -> None:

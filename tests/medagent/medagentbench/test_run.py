@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,32 @@ def test_further_fields_reach_the_endpoint_and_are_settings(tmp_path: Path) -> N
         assert run(tmp_path, *args, "--extra", "top_p=0.5", "--extra", "reasoning_effort=low").code == 0
         assert server.calls[0].body["top_p"] == 0.5
         assert server.calls[0].body["reasoning_effort"] == "low"
-        assert "extra-digest" in run(tmp_path, *args).err
+        assert "extra reasoning_ef… → (none)" in run(tmp_path, *args).err
+
+
+def test_the_commands_to_copy_work(tmp_path: Path) -> None:
+    """The command that continues a run, and the old settings as a command, are run as they are printed."""
+    with ModelServer(reply=text_reply) as server:
+        odd = ("--extra", 'stop=["a b"]', "--extra", "note=it's", "--temperature", -1, "--strip-thinking")
+        args = ("--model", "m", "--base-url", server.url, "--limit", 4, "--concurrency", 1, "--trials", 2, *odd)
+        stopped = run(tmp_path, *args, "--max-tokens-total", 1)
+        assert stopped.code == 2
+        _, _, command = stopped.err.partition("Continue with a higher limit, or none: ")
+        continued = medagent(*shlex.split(command.splitlines()[0])[1:])
+        assert continued.code == 0, continued.err
+        assert len({call.body["messages"][0]["content"] for call in server.calls}) == 4
+        assert all(call.body["note"] == "it's" and "temperature" not in call.body for call in server.calls)
+        refused = run(tmp_path, "--model", "m", "--base-url", server.url)
+        assert refused.code == 1
+        old = refused.err.partition("Continue it with the old ones: ")[2].partition("; or choose another")[0]
+        again = medagent(*shlex.split(old)[1:])
+        assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+
+
+@pytest.mark.parametrize("option", ["--ids", "--tasks"])
+def test_an_empty_selection_is_no_selection_of_all(tmp_path: Path, option: str) -> None:
+    ran = run(tmp_path, "--agent", "nop", option, ", ")
+    assert (ran.code, ran.err) == (1, f"medagent: {option} is empty: it selects nothing; leave it out for all\n")
 
 
 def test_trials_leave_a_results_file_each_and_their_rates(tmp_path: Path) -> None:

@@ -24,18 +24,21 @@ def test_the_same_settings_open_it_again(tmp_path: Path) -> None:
 
 
 def test_other_settings_are_refused_with_the_keys_and_the_ways_out(tmp_path: Path) -> None:
-    with RunFolder(tmp_path, "medagent run", SETTINGS):
+    with RunFolder(tmp_path, "medagent run", SETTINGS, places={"ehr": "old.ndjson", "base-url": ["http://old"]}):
         pass
+    assert "http://old" not in (tmp_path / "run.json").read_text()
     with pytest.raises(UserError) as caught:
         RunFolder(
             tmp_path,
             "medagent run",
             {**SETTINGS, "model": "other", "writes": "execute"},
-            places={"fhir": "http://h/fhir"},
+            places={"ehr": "new.ndjson", "base-url": ["http://new"]},
         )
     message = str(caught.value)
     assert "model m → other, writes ack → execute" in message
-    assert "medagent run --version v2 --round r2 --model m --writes ack --fhir http://h/fhir" in message
+    assert (
+        "medagent run --version v2 --round r2 --model m --writes ack --ehr old.ndjson --base-url http://new;" in message
+    )
     assert "another --round" in message
     assert "--overwrite" in message
 
