@@ -20,9 +20,16 @@ class UserError(MedagentError):
 
 
 class EpisodeError(MedagentError):
-    """Ends one episode from outside its session; `status` is the episode's status."""
+    """Ends one episode from outside its session; `status` is the episode's status. `retries` and `waited` are the
+    attempts that repeated a failed one, and the seconds between them.
+    """
 
     status: EpisodeStatus = "model_error"
+
+    def __init__(self, reason: str, *, retries: int = 0, waited: float = 0.0) -> None:
+        super().__init__(reason)
+        self.retries = retries
+        self.waited = waited
 
 
 class ModelError(EpisodeError):

@@ -83,6 +83,7 @@ class ExtractionWorker:
             row.recording = recording_row(await self.extractor.record(unit.item, row.spent))
         except EpisodeError as failure:
             row.status, row.error = failure.status, str(failure)
+            row.spent.add_failure(failure)
         except asyncio.CancelledError:
             row.status = "cancelled"
         row.timestamp, row.seconds = wall_clock(), round(time.monotonic() - clock, 3)

@@ -159,6 +159,7 @@ class EpisodeWorker:
                 malformed = await _play(session, policy, observation)
         except EpisodeError as failure:
             outcome.status, error = failure.status, str(failure)
+            policy.spent.add_failure(failure)
         except asyncio.CancelledError:
             outcome.status = "cancelled"
         return EpisodeRow(

@@ -99,7 +99,7 @@ def _closing(path: Path, command: str, journal: Journal[EpisodeRow]) -> list[str
         lines.append(f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it.")
     if malformed:
         lines.append(f"{malformed} tool calls were malformed.")
-    if journal.spent.calls:
+    if journal.spent.calls or journal.spent.retries:
         spent = journal.spent
         lines.append(
             f"{spent.calls:,} model calls, {spent.prompt:,} + {spent.completion:,} tokens, {dollars(spent.cost)}, "

@@ -86,9 +86,10 @@ async def call_with_retries(
             spent += latency
             wait = policy.wait(failed, failure)
             if failed > policy.retries:
-                raise ModelError(f"{failure} ({failed} attempts)") from None
+                raise ModelError(f"{failure} ({failed} attempts)", retries=failed - 1, waited=waited) from None
             if spent + wait > policy.seconds:
-                raise ModelError(f"{failure} (gave up after {failed} attempts and {spent:.0f} s)") from None
+                reason = f"{failure} (gave up after {failed} attempts and {spent:.0f} s)"
+                raise ModelError(reason, retries=failed - 1, waited=waited) from None
             limiter.stats.retries += 1
             limiter.stats.waits += 1
             limiter.stats.waited_s += wait

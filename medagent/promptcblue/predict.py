@@ -73,6 +73,7 @@ class PredictionWorker:
             completion = await self.model.complete([Message("user", unit.prompt)], session=unit.key)
         except EpisodeError as failure:
             row.status, row.error = "model_error", str(failure)
+            row.spent.add_failure(failure)
         except asyncio.CancelledError:
             row.status = "cancelled"
         else:

@@ -40,8 +40,10 @@ def grade_document(report: GradeReport) -> dict[str, Any]:
 
 
 def write_grade(path: Path, report: GradeReport) -> None:
-    """Write the document whole. Raises UserError where it cannot be written."""
-    write_whole(path, json.dumps(grade_document(report), indent=1) + "\n")
+    """Write the document whole; a file that holds it already is left alone. Raises UserError where it cannot be."""
+    text = json.dumps(grade_document(report), indent=1) + "\n"
+    if not path.exists() or path.read_bytes() != text.encode():
+        write_whole(path, text)
 
 
 def print_grade(report: GradeReport) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _SHOWN_LINES = 24
+_DECODER = json.JSONDecoder()
 # What an agent said must not reach a terminal as commands: control characters and half surrogates are shown as escapes.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -96,11 +98,46 @@ def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:
 
 
 def _print(console: Console, text: str, style: str) -> None:
-    lines = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text).split("\n")
-    if console.is_terminal and len(lines) > _SHOWN_LINES:
-        more = len(lines) - _SHOWN_LINES
-        lines = [*lines[:_SHOWN_LINES], f"… {more} more lines (a pipe shows all: … | less)"]
-    console.print("\n".join(lines), style=style or None, markup=False)
+    """A message: plain and whole in a pipe; in a terminal JSON is laid out and coloured, and what is long is folded."""
+    from rich.highlighter import JSONHighlighter
+    from rich.text import Text
+
+    if not console.is_terminal:
+        console.print(_visible(text), style=style or None, markup=False)
+        return
+    for part, is_json in _parts(text):
+        lines = _visible(part).split("\n")
+        shown = Text("\n".join(lines[:_SHOWN_LINES]), style)
+        if is_json:
+            JSONHighlighter().highlight(shown)
+        console.print(shown)
+        if len(lines) > _SHOWN_LINES:
+            console.print(f"… {len(lines) - _SHOWN_LINES} more lines (a pipe shows all: … | less)", style="dim")
+
+
+def _visible(text: str) -> str:
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """A message's JSON values that fill whole lines, laid out, and the lines between them; whether each is JSON."""
+    start = position = 0
+    while position < len(text):
+        if text[position] in "[{":
+            try:
+                value, end = _DECODER.raw_decode(text, position)
+            except (ValueError, RecursionError):
+                end = -1
+            if end == len(text) or text[end : end + 1] == "\n":
+                if start < position:
+                    yield text[start : position - 1], False
+                yield json.dumps(value, ensure_ascii=False, indent=2), True
+                start = position = end + 1
+                continue
+        newline = text.find("\n", position)
+        position = len(text) if newline < 0 else newline + 1
+    if start < len(text):
+        yield text[start:], False
 
 
 def _rows(folder: Path) -> Iterator[EpisodeRow]:

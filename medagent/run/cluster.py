@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import pickle
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from medagent.errors import StopRunError, UserError
+from medagent.models.limiter import EndpointStats
 from medagent.run.engine import Job, Unit, Worker
 from medagent.run.progress import Progress
 from medagent.run.rows import Row
@@ -30,8 +33,24 @@ DEAF_TO_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 """What a local worker runs first: a terminal's Ctrl-C reaches it too, but the driver alone ends a run."""
 
 
+LOOK_EVERY_S = 2.0
+"""How often the workers are asked what goes on at the endpoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What a worker gives for a unit instead of a row: why the run must stop, None where it has ended already. An
+    exception would be logged by Dask with its traceback.
+    """
+
+    reason: str | None
+
+
 class ClusterExecutor:
-    """Runs on the scheduler at `address`, or on a local cluster of `workers` processes where that is None."""
+    """Runs on the scheduler at `address`, or on a local cluster of `workers` processes where that is None.
+
+    Each worker may have its share of `concurrency` at the model's endpoint.
+    """
 
     def __init__(self, address: str | None, workers: int | None, concurrency: int) -> None:
         self._address = address
@@ -42,23 +61,35 @@ class ClusterExecutor:
         self, job: Job[U, R], units: Iterator[U], done: Callable[[R], Awaitable[None]], progress: Progress
     ) -> None:
         """See `Executor.run`. Raises UserError where the cluster cannot be reached or the extra is not installed."""
-        run, blob = uuid4().hex, pickle.dumps(job)
-        ending = False
+        run, ending = uuid4().hex, False
 
-        async def lane(client: Any) -> None:
+        async def lane(client: Any, blob: bytes) -> None:
             for unit in units:
                 if ending:
                     return
                 row = await _submitted(client, run, blob, unit)
+                if isinstance(row, Stopped):
+                    if row.reason is None:
+                        return
+                    raise StopRunError(row.reason)
                 await done(row)
 
+        async def watch(client: Any) -> None:
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                progress.watch(_stats(await client.run(stats_here, run, on_error="ignore")))
+
         async with self._client() as client:
-            lanes = [asyncio.create_task(lane(client)) for _ in range(self._concurrency)]
+            share = -(-self._concurrency // max(1, len(await client.nthreads())))
+            blob = pickle.dumps(replace(cast(Any, job), concurrency=share))
+            lanes = [asyncio.create_task(lane(client, blob)) for _ in range(self._concurrency)]
+            watching = asyncio.create_task(watch(client))
             try:
                 await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)
             finally:
                 ending = True
-                await client.run(close_here, run, on_error="ignore")
+                watching.cancel()
+                progress.watch(_stats(await client.run(close_here, run, on_error="ignore")))
                 _, late = await asyncio.wait(lanes, timeout=CANCELLED_WITHIN_S)
                 for task in late:
                     task.cancel()
@@ -104,6 +135,11 @@ async def _submitted(client: Any, run: str, blob: bytes, unit: Unit) -> Any:
         raise StopRunError(f"{unit.key} lost its worker again and again: {error}") from None
 
 
+def _stats(by_worker: Mapping[str, Any]) -> list[EndpointStats]:
+    """What goes on at the endpoints, of every worker that answered."""
+    return [stats for found in by_worker.values() if isinstance(found, list) for stats in found]
+
+
 class _Home:
     """A job opened in this process, living in the event loop of a thread of its own."""
 
@@ -114,6 +150,11 @@ class _Home:
         self._running: set[asyncio.Task[Any]] = set()
         self._context = pickle.loads(blob).open()
         self._worker: Worker[Any, Any] = self._do(self._context.__aenter__())
+
+    @property
+    def stats(self) -> list[EndpointStats]:
+        """What goes on at the endpoints."""
+        return list(self._worker.stats)
 
     def run(self, unit: Any) -> Any:
         """Carry a unit out; returns its row."""
@@ -142,22 +183,36 @@ class _Home:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-_homes: dict[str, _Home] = {}
+_homes: dict[str, _Home | None] = {}
+"""By run; None where the run has ended."""
 _opening = threading.Lock()
 
 
 def run_here(run: str, blob: bytes, unit: Any) -> Any:
-    """Carry a unit of the pickled job out in this worker process; returns its row."""
+    """Carry a unit of the pickled job out in this worker process; returns its row, or `Stopped`."""
     with _opening:
-        home = _homes.get(run)
-        if home is None:
-            home = _homes[run] = _Home(blob)
-    return home.run(unit)
+        if run not in _homes:
+            _homes[run] = _Home(blob)
+        home = _homes[run]
+    try:
+        return Stopped(None) if home is None else home.run(unit)
+    except StopRunError as error:
+        return Stopped(str(error))
+    except CancelledError:  # before it began
+        return Stopped(None)
 
 
-def close_here(run: str) -> None:
-    """Forget a run in this worker process."""
+def stats_here(run: str) -> list[EndpointStats]:
+    """What goes on at the endpoints of this worker process."""
+    home = _homes.get(run)
+    return home.stats if home else []
+
+
+def close_here(run: str) -> list[EndpointStats]:
+    """End a run in this worker process; returns what went on at its endpoints."""
     with _opening:
-        home = _homes.pop(run, None)
-    if home is not None:
-        home.close()
+        home, _homes[run] = _homes.get(run), None
+    if home is None:
+        return []
+    home.close()
+    return home.stats

@@ -53,7 +53,12 @@ class Worker(Protocol[U_contra, R_co]):
 
 
 class Job(Protocol[U_contra, R_co]):
-    """A picklable description of the work, which opens to a worker."""
+    """A picklable description of the work, which opens to a worker; a dataclass."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many calls it may have at an endpoint at once."""
+        ...
 
     def open(self) -> AbstractAsyncContextManager[Worker[U_contra, R_co]]:
         """Open connections and files; they close with the context."""

@@ -120,7 +120,7 @@ class Progress:
     @property
     def notes(self) -> list[str]:
         """What was learnt about the endpoints and changed in the requests, a line each."""
-        return [note for endpoint in self._state.endpoints for note in endpoint.notes]
+        return list(dict.fromkeys(note for endpoint in self._state.endpoints for note in endpoint.notes))
 
     def begin(self, total: int, kept: int) -> None:
         """There are `total` units, `kept` of them done in an earlier run."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from medagent.errors import EpisodeError
 from medagent.models.base import Completion, Usage
 from medagent.wire import Text
 
@@ -11,10 +12,11 @@ OWED = frozenset({"model_error", "fhir_error", "cancelled"})
 """Statuses of a unit that failed for a reason not the agent's: it is owed again."""
 
 
-class Spent(BaseModel):
-    """What one unit, or a sum of units, spent at the model endpoint. `cost` is in US dollars, None where unknown."""
+class CallSpent(BaseModel):
+    """What one model call spent: tokens, US dollars (None where unknown), attempts that failed before the good one, the
+    seconds waited between them, the seconds of the good one.
+    """
 
-    calls: int = 0
     prompt: int = 0
     completion: int = 0
     cached: int = 0
@@ -24,29 +26,48 @@ class Spent(BaseModel):
     waited: float = 0.0
     latency: float = 0.0
 
+
+class Spent(CallSpent):
+    """What one unit, or a sum of units, spent at the model endpoint; a unit's has `each` call too, in order.
+
+    Attempts of a call that failed for good count among `retries` and `waited`, and are no call.
+    """
+
+    calls: int = 0
+    each: list[CallSpent] = Field(default_factory=list)
+
     def add(self, completion: Completion) -> None:
         """Count one completion."""
         usage = completion.usage
-        self.merge(
-            Spent(
-                calls=1,
-                prompt=usage.prompt,
-                completion=usage.completion,
-                cached=usage.cached,
-                reasoning=usage.reasoning,
-                cost=completion.cost,
-                retries=completion.retries,
-                waited=completion.waited,
-                latency=completion.latency,
-            )
+        call = CallSpent(
+            prompt=usage.prompt,
+            completion=usage.completion,
+            cached=usage.cached,
+            reasoning=usage.reasoning,
+            cost=completion.cost,
+            retries=completion.retries,
+            waited=round(completion.waited, 3),
+            latency=round(completion.latency, 3),
         )
+        self._sum(call, 1)
+        self.each.append(call)
+
+    def add_failure(self, failure: EpisodeError) -> None:
+        """Count the attempts of a call that failed for good."""
+        self.retries += failure.retries
+        self.waited = round(self.waited + failure.waited, 3)
 
     def merge(self, other: Spent) -> None:
-        """Add another sum. A cost of calls whose price is unknown makes the whole unknown."""
-        if other.calls:
+        """Add another sum; its single calls are left behind. A cost of calls whose price is unknown makes the whole
+        unknown.
+        """
+        self._sum(other, other.calls)
+
+    def _sum(self, other: CallSpent, calls: int) -> None:
+        if calls:
             known = other.cost is not None and (self.calls == 0 or self.cost is not None)
             self.cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
-        self.calls += other.calls
+        self.calls += calls
         self.prompt += other.prompt
         self.completion += other.completion
         self.cached += other.cached

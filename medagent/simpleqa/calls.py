@@ -69,14 +69,14 @@ class CallWorker:
         """One call. A failure that is not the model's answer becomes the row's status."""
         started, clock = wall_clock(), time.monotonic()
         completion: Completion | None = None
-        status, error = "completed", None
+        status, error, spent = "completed", None, Spent()
         try:
             completion = await self.models[unit.model].complete([Message("user", unit.message)], session=unit.key)
         except EpisodeError as failure:
             status, error = failure.status, str(failure)
+            spent.add_failure(failure)
         except asyncio.CancelledError:
             status = "cancelled"
-        spent = Spent()
         if completion is not None:
             spent.add(completion)
         return CallRow(

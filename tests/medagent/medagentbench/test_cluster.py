@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -75,8 +78,32 @@ def test_a_refused_key_stops_the_run_and_keeps_what_was_under_way_as_cancelled(t
         ran = run(tmp_path, *args, "--cluster", scheduler)
     assert ran.code == 1
     assert "Incorrect API key" in ran.err
+    assert "Traceback" not in ran.err
     assert [(row["task_id"], row["status"]) for row in rows(tmp_path / "v2_r1_m")] == [("task7_1", "cancelled")]
     assert not (tmp_path / "v2_r1_m" / "results.json").exists()
+
+
+def test_a_refused_model_is_one_clear_line_and_what_goes_on_at_the_endpoints_is_said(tmp_path: Path) -> None:
+    def faults(call: Call) -> Fault | None:
+        if call.number < 2:
+            return status(429, retry_after=0)
+        return status(400, message="use max_completion_tokens instead") if "max_tokens" in call.body else None
+
+    words = [sys.executable, "-m", "medagent", "run", "--workers", "2", "--limit", "8", "--model", "m"]
+    with ModelServer(reply=text_reply, faults=faults) as server:
+        ran = _said(tmp_path, [*words, "--base-url", server.url])
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stderr.count("m takes max_completion_tokens") == 1
+        assert re.search(r" [1-9] retries, ", ran.stderr)
+    with ModelServer(faults=lambda _: status(404, message="no such model")) as server:
+        ran = _said(tmp_path, [*words, "--base-url", server.url, "--round", "r2"])
+        assert ran.returncode == 1
+        assert "no such model" in ran.stderr.splitlines()[-1]
+        assert "Traceback" not in ran.stderr
+
+
+def _said(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*words, "--results-dir", str(folder)], capture_output=True, text=True, check=False)
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:

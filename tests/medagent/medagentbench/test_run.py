@@ -73,7 +73,17 @@ def test_a_model_behind_an_endpoint(tmp_path: Path, protocol: str, monkeypatch: 
     rows = episodes(folder)
     assert {row["status"] for row in rows.values()} == {"completed"}
     assert sum(row["spent"]["calls"] for row in rows.values()) == len(server.calls)
+    for row in rows.values():
+        each = row["spent"]["each"]
+        assert len(each) == row["spent"]["calls"]
+        assert sum(call["prompt"] for call in each) == row["spent"]["prompt"] > 0
+        assert all(call["latency"] > 0 for call in each)
     assert json.loads((folder / "grade.json").read_text())["overall"]["right"] == 100
+    before = {file.name: file.stat().st_mtime_ns for file in folder.iterdir() if file.name != ".lock"}
+    with ModelServer() as other:
+        again = ("--version", "v1", "--model", "acme/oracle", "--base-url", other.url, "--protocol", protocol)
+        assert run(tmp_path, *again).code == 0
+    assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir() if file.name != ".lock"} == before
     reference = run(tmp_path, "--version", "v1", "--agent", "reference")
     assert reference.code == 0
     by_model, by_rule = results(tmp_path, folder.name), results(tmp_path, "v1_r1_reference")
@@ -299,6 +309,22 @@ def test_what_an_agent_said_reaches_no_terminal_as_a_command(tmp_path: Path) -> 
     shown = medagent("show", tmp_path / "v2_r1_m", "task1_1")
     assert "\\x1b[2J\\x07" in shown.out
     assert "\x1b" not in shown.out
+
+
+def test_json_is_laid_out_and_folded_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(tmp_path, "--agent", "reference", "--ids", "task3_1").code == 0
+    plain = medagent("show", tmp_path / "v2_r1_reference", "task3_1").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = medagent("show", tmp_path / "v2_r1_reference", "task3_1").out
+    text = re.sub(r"\x1b\[[\d;]*m", "", shown)
+    assert '[{"name": "GET {api_base}/Condition"' in plain
+    assert "more lines" not in plain
+    assert '[\n  {\n    "name": "GET {api_base}/Condition"' in text
+    assert re.search(r"… \d+ more lines \(a pipe shows all", text)
+    question = next(line for line in plain.splitlines() if line.startswith("Question: "))
+    assert question in text
+    assert '\n  "valueString": "118/77 mmHg"' in text
+    assert shown != text
 
 
 def test_show_and_compare(tmp_path: Path) -> None:

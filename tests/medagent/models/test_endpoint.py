@@ -281,3 +281,10 @@ def test_many_conversations_at_once() -> None:
         texts, _ = with_model(settings(server.url), use, concurrency=64)
     assert texts == [f"re {n}" for n in range(300)]
     assert len(server.calls) == 300
+
+
+def test_a_call_that_failed_for_good_says_how_often_and_how_long_it_was_tried() -> None:
+    with ModelServer(faults=lambda _: status(500)) as server, pytest.raises(ModelError) as failed:
+        ask(settings(server.url, max_retries=1))
+    assert failed.value.retries == 1
+    assert failed.value.waited > 0
