@@ -8,6 +8,7 @@ refuses (a bad code, date, number or boolean) is refused in its words. Behaviour
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -19,29 +20,35 @@ from fhir_server.primitives import PrimitiveError, Reader, reader
 
 Resource: TypeAlias = dict[str, Json]
 Cleaner = Callable[[Json], Json]
-_BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
+_strict: ContextVar[bool] = ContextVar("strict", default=False)
+"""Whether unknown elements are refused instead of left out."""
+PARSE_FAILED: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
 
 
-def normalise(body: Json, *, expected_type: str | None) -> Resource:
+def normalise(body: Json, *, expected_type: str | None, strict: bool = False) -> Resource:
     """The resource as it is to be stored; `id` and `meta` stay as the client gave them.
 
     Raises:
-        FhirError: 400 with HAPI-1838 (no type), HAPI-1814 (not `expected_type`), HAPI-1684 (no type of R4) or HAPI-1821
-            (a value that is none of its type), each behind HAPI-0450.
+        FhirError: 400 with HAPI-1838 (no type), HAPI-1814 (not `expected_type`), HAPI-1684 (no type of R4), HAPI-1821
+            (a value that is none of its type) or, where `strict`, HAPI-1825 (an unknown element), each behind
+            `PARSE_FAILED`.
     """
     type_name = body.get("resourceType") if isinstance(body, dict) else None
     if not isinstance(type_name, str):
         raise _refusal("HAPI-1838: Invalid JSON content detected, missing required element: 'resourceType'")
     if expected_type is not None and type_name != expected_type:
         raise _refusal(f'HAPI-1814: Incorrect resource type found, expected "{expected_type}" but found "{type_name}"')
+    token = _strict.set(strict)
     try:
         return _resource(body)
     except RecursionError as error:
         raise _refusal("HAPI-1861: Failed to parse JSON encoded FHIR content: nested too deeply") from error
+    finally:
+        _strict.reset(token)
 
 
 def _refusal(message: str) -> FhirError:
-    return FhirError(400, _BODY + message)
+    return FhirError(400, PARSE_FAILED + message)
 
 
 def _resource(body: Resource) -> Resource:
@@ -95,6 +102,8 @@ class Shape:
             field = fields.get(key)
             if field is None:
                 has_alternates = has_alternates or key[:1] == "_"
+                if key[:1] != "_" and key != "resourceType" and _strict.get():
+                    raise _refusal(f"HAPI-1825: Unknown element '{key}' found during parse")
                 continue
             place = field.place
             if field.is_choice:

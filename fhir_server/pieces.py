@@ -24,6 +24,7 @@ from fhir_server.search.params import Params
 from fhir_server.search.rows import IndexRows
 from fhir_server.store.rows import table_rows
 from fhir_server.store.schema import COLUMNS
+from fhir_server.writing import labels
 
 KEPT: Final = 20_000
 """So many members are kept (some 20 MB), then all are forgotten: the frequent ones are soon there again."""
@@ -199,4 +200,4 @@ class Pieces:
         meta = {key: value for key, value in given.items() if key in ("id", "extension")}
         source = given.get("source", f"#{self.stamp.request_id}")
         meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
-        return updated, meta | {key: value for key, value in given.items() if key not in meta}
+        return updated, meta | labels(given, {})

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
-from fhir_server.jsontext import decode, render
+from fhir_server.jsontext import Json, decode, render
 from fhir_server.marks import instant
 from fhir_server.normalise import Resource
 from fhir_server.references import check_targets, target
@@ -88,14 +88,25 @@ def with_meta(resource: Resource, version: int, exchange: Exchange, before: Reso
     meta = {key: value for key, value in given.items() if key in ("id", "extension")}
     meta |= {"versionId": str(version), "lastUpdated": instant(exchange.now)}
     meta["source"] = f"{str(given.get('source', '')).partition('#')[0]}#{exchange.request_id}"
-    if "profile" in given:
-        meta["profile"] = given["profile"]
-    for name in ("security", "tag"):
-        kept = [*earlier.get(name, []), *(item for item in given.get(name, []) if item not in earlier.get(name, []))]
-        if kept:
-            meta[name] = kept
+    meta |= labels(given, earlier)
     body = {key: value for key, value in resource.items() if key not in ("resourceType", "id", "meta")}
     return {"resourceType": resource["resourceType"], "id": "", "meta": meta, **body}
+
+
+def labels(given: Resource, earlier: Resource) -> Resource:
+    """The profiles, security labels and tags of a meta, the last two with those of an `earlier` one. HAPI keeps sets of
+    them: of several with the same system and code the first counts.
+    """
+    found: Resource = {}
+    if "profile" in given:
+        found["profile"] = list(dict.fromkeys(given["profile"]))
+    for name in ("security", "tag"):
+        kept: dict[tuple[Json, Json], Json] = {}
+        for item in (*earlier.get(name, []), *given.get(name, [])):
+            kept.setdefault((item.get("system"), item.get("code")), item)
+        if kept:
+            found[name] = list(kept.values())
+    return found
 
 
 def _unchanged(resource: Resource, old: Row) -> str | None:
@@ -150,5 +161,7 @@ def check_references(exchange: Exchange, references: Sequence[ReferenceRow]) -> 
                 f" Resource type '{kind}' is not valid for this path",
             )
         found = exchange.store.find(kind, resource_id)
-        if found is None or found.text is None:
+        if found is None:
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
+        if found.text is None:
+            raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")

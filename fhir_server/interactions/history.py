@@ -8,6 +8,7 @@ from fhir_server.http import Response, by_name, link
 from fhir_server.interactions.read import not_known
 from fhir_server.outcome import quoted
 from fhir_server.paging import DEFAULT_COUNT
+from fhir_server.search.moments import LOWER, UPPER, moment, moments
 from fhir_server.search.parse import whole
 from fhir_server.store import Row
 
@@ -23,6 +24,8 @@ def history(exchange: Exchange, kind: str | None = None, resource_id: str | None
         where, values = "pid = ?", (row.pid,)
     elif kind is not None:
         where, values = "type = ?", (kind,)
+    limits, bounds = _times(exchange)
+    where, values = f"{where}{limits}", (*values, *bounds)
     count = whole("_count", exchange.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 0 else count
     offset = max(whole("_offset", exchange.value("_offset") or "") or 0, 0)
@@ -39,6 +42,28 @@ def history(exchange: Exchange, kind: str | None = None, resource_id: str | None
     entries = [_entry(row, f"{prefix}{row.reference}" if prefix else f"{row.type}/{row.reference}") for row in rows]
     bundle = Bundle(exchange.hospital.marks.uuid(), "history", exchange.now, total, links, entries)
     return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{bundle.id}")])
+
+
+def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:
+    """What `_since` and `_at` ask for: versions not older than a time; those that were current within a range."""
+    since, at = exchange.value("_since"), [value for name, value in exchange.pairs if name == "_at" and value]
+    if since:
+        return " AND updated >= ?", (moment(since).low,)
+    sql = ""
+    bounds: tuple[int, ...] = ()
+    for item in moments(at):
+        if item.prefix not in UPPER:
+            start = item.high + 1 if item.prefix in ("gt", "sa") else item.low
+            # The version that was current at the start is the last one before it.
+            sql += (
+                " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, pid AS number FROM resources"
+                " UNION ALL SELECT updated, pid FROM versions) WHERE number = pid AND at <= ?), 0)"
+            )
+            bounds += (start,)
+        if item.prefix not in LOWER:
+            sql += " AND updated <= ?"
+            bounds += (item.low - 1 if item.prefix in ("lt", "eb") else item.high,)
+    return sql, bounds
 
 
 def _entry(row: Row, address: str) -> str:

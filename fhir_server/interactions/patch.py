@@ -8,11 +8,11 @@ from fhir_server.exchange import Exchange
 from fhir_server.fhirpatch import apply_fhir_patch
 from fhir_server.http import Response, split_target
 from fhir_server.interactions.read import location, not_known
-from fhir_server.interactions.write import FHIR_JSON, check_version, matching, preference, versioned
+from fhir_server.interactions.write import FHIR_JSON, etag, matching, preference, versioned
 from fhir_server.jsonpatch import apply_json_patch, operations
 from fhir_server.jsontext import Json, decode, parse
 from fhir_server.marks import http_date, instant
-from fhir_server.normalise import normalise
+from fhir_server.normalise import PARSE_FAILED, normalise
 from fhir_server.outcome import Stored, stored_outcome
 from fhir_server.store import Row
 from fhir_server.writing import Written, put
@@ -28,7 +28,10 @@ def patch(exchange: Exchange, kind: str, resource_id: str) -> Response:
         raise not_known(kind, resource_id)
     if row.text is None:
         raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
-    check_version(row, exchange.request.header("if-match"))
+    given = etag(exchange.request.header("if-match"))
+    if given and given != str(row.version):
+        problem = f"Version {given} is not the most recent version of this resource, unable to apply patch"
+        raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
     with exchange.store.transaction():
         written, stored = patch_resource(exchange, row, content_type, exchange.request.body)
     return _response(exchange, written, stored)
@@ -42,7 +45,7 @@ def patch_by_condition(exchange: Exchange, kind: str) -> Response:
     if len(matches) > 1:
         raise FhirError(
             412,
-            f'HAPI-0962: Failed to PATCH {kind} with match URL "{kind}?{query}"'
+            f'HAPI-0972: Failed to PATCH {kind} with match URL "{kind}?{query}"'
             f" because this search matched {len(matches)} resources",
         )
     if not matches:
@@ -70,16 +73,24 @@ def patch_resource(exchange: Exchange, row: Row, content_type: str, body: bytes)
     target = decode(row.text)
     text = body.decode("utf-8", "replace")
     if content_type == JSON_PATCH:
-        changed = apply_json_patch(target, operations(text))
+        resource = _strictly_parsed(apply_json_patch(target, operations(text)), row)
     else:
-        changed = apply_fhir_patch(target, _parameters(parse(text)))
-    resource = normalise(changed, expected_type=row.type)
+        resource = normalise(apply_fhir_patch(target, _parameters(parse(text))), expected_type=row.type)
     if resource.get("id", row.id) != row.id:
         raise FhirError(400, "HAPI-2759: A patch must not change the id of a resource")
     written = put(exchange, resource, row, row.id)
     reference = versioned(written.row)
     same = written.change == "same"
     return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
+
+
+def _strictly_parsed(changed: Json, row: Row) -> Json:
+    """What a JSON patch made of a resource, which HAPI parses strictly."""
+    try:
+        return normalise(changed, expected_type=row.type, strict=True)
+    except FhirError as error:
+        said = error.diagnostics.removeprefix(PARSE_FAILED)
+        raise FhirError(400, f"HAPI-1271: Failed to apply JSON patch to {row.reference}: {said}") from None
 
 
 def _parameters(body: Json) -> Json:

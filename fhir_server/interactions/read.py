@@ -31,10 +31,11 @@ def read_version(exchange: Exchange, kind: str, resource_id: str, version: str) 
     """`GET Type/id/_history/n`."""
     if exchange.store.find(kind, resource_id) is None:
         raise not_known(kind, resource_id)
-    number = int(version) if version.isascii() and version.isdigit() and len(version) < 10 else 0
-    row = exchange.store.version(kind, resource_id, number)
+    is_number = version.isascii() and version.isdigit()
+    row = exchange.store.version(kind, resource_id, int(version)) if is_number and len(version) < 10 else None
     if row is None:
-        raise FhirError(404, f'HAPI-0979: Version "{version}" is not valid for resource {kind}/{resource_id}')
+        code = "0979" if is_number else "0978"
+        raise FhirError(404, f'HAPI-{code}: Version "{version}" is not valid for resource {kind}/{resource_id}')
     return _answer(exchange, row)
 
 

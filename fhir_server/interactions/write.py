@@ -104,15 +104,19 @@ def update_resource(
 
 def check_version(row: Row | None, if_match: str | None) -> None:
     """Raises HAPI-0989 where `If-Match` names another version than the current one."""
-    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (if_match or "").strip())
-    if row is None or not found or not found.group(1):
-        return
-    if found.group(1) != str(row.version):
+    given = etag(if_match)
+    if row is not None and given and given != str(row.version):
         raise FhirError(
             409,
-            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{found.group(1)}"
+            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{given}"
             " but this is not the current version",
         )
+
+
+def etag(if_match: str | None) -> str:
+    """The version that an `If-Match` names; empty where it names none."""
+    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (if_match or "").strip())
+    return found.group(1) if found else ""
 
 
 def update_by_condition(exchange: Exchange, kind: str) -> Response:
@@ -154,10 +158,10 @@ def matching(exchange: Exchange, kind: str, query: str, limit: int = 2) -> list[
     """The numbers of the first resources that meet a condition (the query part of a match URL)."""
     pairs = parse_query(query)
     if not pairs:
-        raise FhirError(400, f'HAPI-0518: Invalid match URL "{kind}?{query}" - URL has no search parameters')
+        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
     found, planned = understood(exchange, kind, pairs)
     if not found.criteria:
-        raise FhirError(400, f'HAPI-0518: Invalid match URL "{kind}?{query}" - URL has no search parameters')
+        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
     return list(run(exchange, planned, limit))
 
 

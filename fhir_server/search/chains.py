@@ -41,8 +41,8 @@ def _targets(item: Criterion, parameter: SearchParameter) -> Sequence[str]:
     """The types an id without a type may belong to."""
     if item.modifier in resource_types():
         return (item.modifier,)
-    if item.modifier and item.modifier not in ("missing", "not", "exact", "contains", "text"):
-        raise FhirError(400, f'HAPI-1931: Failed to parse resource type qualifier "{item.modifier}" of "{item.name}"')
+    if item.modifier and item.chain:
+        raise FhirError(400, f'HAPI-1250: Invalid/unsupported resource type: "{item.modifier}"')
     return pointed_to(parameter)
 
 
@@ -73,7 +73,7 @@ def chained(
         raise FhirError(400, f"HAPI-1245: Invalid parameter chain: {item.name}.{item.chain}")
     inner: list[tuple[str, Condition]] = []
     for kind in known:
-        found = conditions(kind, criteria(kind, item.chain, ",".join(item.values)), params)
+        found = conditions(kind, criteria(kind, item.chain, ",".join(item.values), nested=True), params)
         inner += [(kind, one.positive(kind)) for one in found]
     if not inner:
         return Condition("links", "param = ?", (params.number(resource_type, item.name),))
@@ -118,7 +118,8 @@ def has(resource_type: str, item: Criterion, params: Params, conditions: Conditi
     for wanted in (reference, base):
         if wanted not in known and wanted != "_has":
             raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{wanted}")
-    found = [one.positive(source) for one in conditions(source, criteria(source, name, ",".join(item.values)), params)]
+    inner = criteria(source, name, ",".join(item.values), nested=True)
+    found = [one.positive(source) for one in conditions(source, inner, params)]
     tests = "".join(f" AND source.pid IN ({one.pids()})" for one in found)
     start = f"{resource_type}/"
     where = (

@@ -70,33 +70,34 @@ def tokens(param: int, values: Sequence[str], modifier: str, name: tuple[str, st
     """`code`, `system|code`, `|code`, `system|`; `:not` for none of them, `:text` by the display text."""
     if modifier == "text":
         return strings(param, values, "")
-    parts: list[str] = []
-    args: list[object] = [param]
-    for value in values:
-        system, bar, code = _bar(value)
-        if not bar:
-            parts.append("value = ?")
-            args.append(code)
-        elif not code:
-            parts.append("system = ?")
-            args.append(system)
-        else:
-            parts.append("value = ? AND system = ?")
-            args += (code, system)
-    found = Condition("tokens", f"param = ? AND {either(parts)}", tuple(args), weight=2)
+    parts = [_token(value) for value in values]
+    args = (param, *(arg for _, part_args, _ in parts for arg in part_args))
+    found = Condition("tokens", f"param = ? AND {either([sql for sql, _, _ in parts])}", args, weight=2)
     if modifier in ("not", "not-in"):
         return replace(found, negated=True)
-    return _by_hash(found, name, values) if len(values) > 1 else found
+    # Only alternatives of one form are looked up in one index of hashes, and so come in its order.
+    return _by_hash(found, name, parts) if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1 else found
 
 
-def _by_hash(condition: Condition, name: tuple[str, str], values: Sequence[str]) -> Condition:
+_Token = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def _token(value: str) -> _Token:
+    """The condition on a token's row, its arguments, and what HAPI hashes of it."""
+    system, bar, code = _bar(value)
+    if not bar:
+        return "value = ?", (code,), (code,)
+    if not code:
+        return "system = ?", (system,), (system,)
+    return "value = ? AND system = ?", (code, system), (system, code)
+
+
+def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Token]) -> Condition:
     """Alternatives in the order of their hashes."""
-    codes = []
-    for value in values:
-        system, bar, code = _bar(value)
-        codes.append((index_hash(*name, *([system] if bar else []), code), code))
-    cases = " ".join(f"WHEN ? THEN {rank}" for rank in range(len(codes)))
-    return replace(condition, order=f"CASE value {cases} END", order_args=tuple(code for _, code in sorted(codes)))
+    ordered = sorted(parts, key=lambda part: index_hash(*name, *part[2]))
+    cases = " ".join(f"WHEN {sql} THEN {rank}" for rank, (sql, _, _) in enumerate(ordered))
+    args = tuple(arg for _, part_args, _ in ordered for arg in part_args)
+    return replace(condition, order=f"CASE {cases} END", order_args=args)
 
 
 def _bar(value: str) -> tuple[str, str, str]:
@@ -220,7 +221,8 @@ def compare(prefix: str, text: str) -> tuple[str, tuple[float, ...]]:
             return "value <= ?", (exact,)
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
-    margin = abs(exact) / 10 if prefix == "ap" else 0.5 * 10.0 ** max(min(exponent, 300), -320)
+    # HAPI looks for the last digit in the plain number: of `1e2` that is the 0 of 100.
+    margin = abs(exact) / 10 if prefix == "ap" else 0.5 * 10.0 ** max(min(exponent, 0), -320)
     if prefix == "ne":
         return "(value < ? OR value >= ?)", (exact - margin, exact + margin)
     return "value >= ? AND value <= ?" if prefix == "ap" else "value >= ? AND value < ?", (

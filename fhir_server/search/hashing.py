@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 _MASK = (1 << 64) - 1
+_ID = 31 * (31 + 31)
 _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
@@ -21,15 +22,15 @@ def index_hash(*values: str) -> int:
 
 
 def java_set_order(numbers: Iterable[int]) -> list[int]:
-    """The numbers in the order in which HAPI walks a Java HashSet of the resources with these numbers.
+    """The numbers in the order in which HAPI walks a Java HashSet of its ids of the resources with these numbers.
 
-    The recorded orders show hashes one above the number (any constant from 1 to 4 would do).
+    The hash of an id is `Objects.hash` of no version (31) and the number: 31 · (31 · 1 + 31) more than the number.
     """
     unique = list(dict.fromkeys(numbers))
     capacity = 16
     while len(unique) > capacity * 3 // 4:
         capacity *= 2
-    return sorted(unique, key=lambda number: (number + 1 ^ number + 1 >> 16) & (capacity - 1))
+    return sorted(unique, key=lambda number: (number + _ID ^ number + _ID >> 16) & (capacity - 1))
 
 
 def _rotate(number: int, bits: int) -> int:

@@ -36,9 +36,9 @@ class Moment:
 
 
 def moment(text: str) -> Moment:
-    """Reads a query value; raises FhirError with HAPI-1882, 1940 or 1941."""
-    prefix, rest = prefixed(text)
-    found = _FORM.fullmatch(rest.replace(" ", "+"))
+    """Reads a query value, a blank in it as the plus that it was; raises FhirError with HAPI-1882, 1940 or 1941."""
+    prefix, rest = prefixed(text.replace(" ", "+"))
+    found = _FORM.fullmatch(rest)
     if prefix == "ap":
         raise FhirError(400, "HAPI-1925: Unknown comparator: APPROXIMATE")
     try:
@@ -68,40 +68,48 @@ def _moment(prefix: str, found: re.Match[str]) -> Moment:
     return Moment(prefix, first_day, last_day, low, high, hour is not None)
 
 
-def moments(values: Sequence[str], *, same: bool = True) -> list[Moment]:
-    """The values of one parameter, checked together as HAPI's DateRangeParam does."""
-    found = [moment(value) for value in values]
-    if same and len(found) > 1:
-        if sum(item.prefix in LOWER for item in found) > 1:
-            raise _twice("1923", "lower")
-        if sum(item.prefix in UPPER for item in found) > 1:
-            raise _twice("1924", "upper")
+def moments(values: Sequence[str]) -> list[Moment]:
+    """The values of one parameter, which all hold, checked one after the other as HAPI's DateRangeParam does."""
+    found: list[Moment] = []
+    lower = upper = False
+    for value in values:
+        item = moment(value)
+        found.append(item)
+        if item.prefix in LOWER:
+            if lower:
+                raise _twice("1923", " that specify a lower bound")
+            lower = True
+        elif item.prefix in UPPER:
+            if upper:
+                raise _twice("1924", " that specify an upper bound")
+            upper = True
+        else:
+            if lower or upper:
+                raise _twice("1922", " without a qualifier")
+            lower = upper = True
     return found
 
 
 def _twice(number: str, which: str) -> FhirError:
-    return FhirError(
-        400,
-        f"HAPI-{number}: Can not have multiple date range parameters for the same param that specify"
-        f" {'an upper' if which == 'upper' else 'a lower'} bound",
-    )
+    return FhirError(400, f"HAPI-{number}: Can not have multiple date range parameters for the same param{which}")
 
 
-def dates(param: int, values: Sequence[str]) -> Condition:
-    """The condition that all values of a date parameter hold of one index row."""
-    found = moments(values)
+def dates(param: int, values: Sequence[str], *, any_of: bool = False) -> Condition:
+    """The condition that all values of a date parameter hold of one index row, or any of them."""
+    found = [moment(value) for value in values] if any_of else moments(values)
     timed = any(item.timed for item in found)
-    parts: list[str] = []
-    args: list[object] = [param]
     low, high = ("low", "high") if timed else ("low_day", "high_day")
-    for item in found:
-        sql, bounds = _comparison(item, low, high, timed)
-        parts.append(f"({sql})")
-        args += bounds
+    where, args = _joined(found, low, high, timed, any_of=any_of)
     order = low if timed else "low_day * 100000000 + high_day"
     if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
         order = high
-    return Condition("dates", "param = ? AND " + " AND ".join(parts), tuple(args), order, 4)
+    return Condition("dates", f"param = ? AND {where}", (param, *args), order, 4)
+
+
+def _joined(found: Sequence[Moment], low: str, high: str, timed: bool, *, any_of: bool) -> tuple[str, tuple[int, ...]]:
+    compared = [_comparison(item, low, high, timed) for item in found]
+    joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
+    return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
 
 
 def _comparison(item: Moment, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:
@@ -125,13 +133,8 @@ def _comparison(item: Moment, low: str, high: str, timed: bool) -> tuple[str, tu
             return f"{high} <= ?", (first - 1,)
 
 
-def updated(resource_type: str, values: Sequence[str]) -> Condition:
-    """The condition on `_lastUpdated`, which is always an instant."""
-    parts: list[str] = []
-    args: list[object] = [resource_type]
-    for item in moments(values):
-        sql, bounds = _comparison(item, "updated", "updated", timed=True)
-        parts.append(f"({sql})")
-        args += bounds
-    where = "type = ? AND text IS NOT NULL AND " + " AND ".join(parts)
-    return Condition("resources", where, tuple(args), "updated", 5)
+def updated(resource_type: str, values: Sequence[str], *, any_of: bool = False) -> Condition:
+    """The condition on `_lastUpdated`, which is always an instant: all values hold, or any of them."""
+    found = [moment(value) for value in values] if any_of else moments(values)
+    where, args = _joined(found, "updated", "updated", timed=True, any_of=any_of)
+    return Condition("resources", f"type = ? AND text IS NOT NULL AND {where}", (resource_type, *args), "updated", 5)

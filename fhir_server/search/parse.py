@@ -15,8 +15,6 @@ from fhir_server.search.definitions import parameters, resource_types
 
 MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
 """The modifiers that HAPI names in its error for an unknown one."""
-REFUSED = ("identifier",)
-"""The modifiers of a reference that HAPI knows of and refuses."""
 FULLTEXT = ("_text", "_content")
 RESULT_PARAMETERS = frozenset(
     "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
@@ -74,14 +72,17 @@ class Query:
 def parse(resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
+    seen: set[str] = set()
     for name, value in pairs:
         base, _, modifier = name.partition(":")
         if base == "_sort":
             _sort(query, modifier, value)
+        elif base in ("_count", "_offset") and base in seen:
+            continue  # of several, the first counts
         elif base == "_count":
-            query.count = whole("_count", value)
+            query.count = whole(base, value)
         elif base == "_offset":
-            query.offset = whole("_offset", value)
+            query.offset = whole(base, value)
         elif base == "_total":
             query.accurate = value == "accurate"
         elif base in ("_include", "_revinclude"):
@@ -94,6 +95,7 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
             raise unhandled("GET", resource_type, names)
         elif base not in RESULT_PARAMETERS:
             query.criteria.extend(criteria(resource_type, name, value))
+        seen.add(base)
     query.shape = shape(pairs)
     return query
 
@@ -130,8 +132,10 @@ def whole(name: str, text: str) -> int | None:
     return int(text)
 
 
-def criteria(resource_type: str, name: str, value: str) -> list[Criterion]:
-    """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`."""
+def criteria(resource_type: str, name: str, value: str, *, nested: bool = False) -> list[Criterion]:
+    """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`. Only where
+    it is `nested`, in a chain or `_has`, may a date have alternatives.
+    """
     if name.startswith("_has:"):
         return [Criterion("_has", "", split(value, ","), name[5:])]
     full, dot, chain = name.partition(".")
@@ -149,21 +153,31 @@ def criteria(resource_type: str, name: str, value: str) -> list[Criterion]:
         if base.startswith("_"):
             return []
         raise unknown_parameter(resource_type, base or "null")
-    if found.kind == "reference" and modifier in REFUSED:
+    if not dot:
+        _check_modifier(resource_type, found.kind, modifier)
+    values = tuple(part for part in split(value, ",") if part)
+    if not values:
+        if found.kind == "reference" and not modifier:
+            raise FhirError(400, "HAPI-1101: Parameter value missing in request")
+        return [Criterion(base, "", ("",))] if found.kind == "string" and not dot else []
+    if found.kind == "date" and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
+    return [Criterion(base, modifier, values, chain)]
+
+
+def _check_modifier(resource_type: str, kind: str, modifier: str) -> None:
+    """Raises HAPI's errors for a modifier that it refuses. Those it takes for a reference's type are let pass if they
+    are modifiers elsewhere.
+    """
+    if kind == "token" and modifier == "of-type":
+        raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
+    if kind == "reference" and modifier and modifier not in (*MODIFIERS, *resource_types()):
         listed = ", ".join(f":{known}" for known in MODIFIERS)
         raise FhirError(
             400,
             f'HAPI-2498: Unsupported search modifier(s): "[:{modifier}]" for resource type "{resource_type}".'
             f" Valid search modifiers are: [{listed}]",
         )
-    values = tuple(part for part in split(value, ",") if part)
-    if not values:
-        if found.kind == "reference" and not modifier:
-            raise FhirError(400, "HAPI-1101: Parameter value missing in request")
-        return [Criterion(base, "", ("",))] if found.kind == "string" and not dot else []
-    if found.kind == "date" and len(values) > 1 and modifier != "missing" and not dot:
-        raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
-    return [Criterion(base, modifier, values, chain)]
 
 
 def unknown_parameter(resource_type: str, name: str) -> FhirError:
@@ -205,10 +219,12 @@ def _include(resource_type: str, name: str, modifier: str, value: str) -> Includ
     param, _, target = rest.partition(":")
     if not param:
         raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{value}". ')
-    if source not in resource_types():
-        raise FhirError(400, f'HAPI-2015: Invalid {name} parameter value: "{value}". Unknown resource type "{source}"')
+    for number, kind in (("2017", source), ("2016", target)):
+        if kind and kind not in resource_types():
+            problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'
+            raise FhirError(400, f"HAPI-{number}: {problem}")
     known = parameters(source)
-    if param != "*" and (param not in known or known[param].kind != "reference"):
+    if param != "*" and param not in known:
         listed = ", ".join(sorted(key for key, found in known.items() if found.kind == "reference"))
         raise FhirError(
             400,

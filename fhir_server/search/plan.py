@@ -82,16 +82,19 @@ def all_conditions(resource_type: str, criteria: Sequence[Criterion], params: Pa
     ranges: dict[str, list[str]] = {}
     for item in criteria:
         parameter = parameters(resource_type).get(item.name)
-        if parameter and parameter.kind == "date" and not item.chain and item.modifier != "missing":
-            ranges.setdefault(item.name, []).extend(item.values)
-        else:
+        if not (parameter and parameter.kind == "date" and not item.chain and item.modifier != "missing"):
             found += _conditions(resource_type, item, parameter, params)
-    for name, values in ranges.items():
-        if name == "_lastUpdated":
-            found.append(updated(resource_type, values))
+        elif len(item.values) > 1:
+            found.append(_dates(resource_type, item.name, item.values, params, any_of=True))
         else:
-            found.append(dates(params.number(resource_type, name), values))
-    return found
+            ranges.setdefault(item.name, []).extend(item.values)
+    return found + [_dates(resource_type, name, values, params, any_of=False) for name, values in ranges.items()]
+
+
+def _dates(resource_type: str, name: str, values: Sequence[str], params: Params, *, any_of: bool) -> Condition:
+    if name == "_lastUpdated":
+        return updated(resource_type, values, any_of=any_of)
+    return dates(params.number(resource_type, name), values, any_of=any_of)
 
 
 def _choose(resource_type: str, found: list[Condition], *, sorted_anyway: bool) -> tuple[Condition, list[Condition]]:
