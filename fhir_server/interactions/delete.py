@@ -6,8 +6,9 @@ from fhir_server import outcome
 from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
 from fhir_server.http import Response, escape, split_target
+from fhir_server.interactions.matching import matching
 from fhir_server.interactions.read import location
-from fhir_server.interactions.write import matching, versioned
+from fhir_server.interactions.write import versioned
 from fhir_server.jsontext import decode
 from fhir_server.outcome import Stored, stored_outcome
 from fhir_server.search.index import index

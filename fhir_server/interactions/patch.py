@@ -7,8 +7,9 @@ from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
 from fhir_server.fhirpatch import apply_fhir_patch
 from fhir_server.http import Response, split_target
+from fhir_server.interactions.matching import matching
 from fhir_server.interactions.read import location, not_known
-from fhir_server.interactions.write import FHIR_JSON, etag, matching, preference, versioned
+from fhir_server.interactions.write import FHIR_JSON, etag, preference, versioned
 from fhir_server.jsonpatch import apply_json_patch, operations
 from fhir_server.jsontext import Json, decode, parse
 from fhir_server.marks import http_date, instant

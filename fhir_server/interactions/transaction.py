@@ -19,12 +19,13 @@ from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
 from fhir_server.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.interactions import delete, patch, write
+from fhir_server.interactions.inline import is_placeholder, resolved, source
+from fhir_server.interactions.matching import matching
 from fhir_server.interactions.types import check_type
 from fhir_server.jsontext import Json, render
 from fhir_server.marks import instant
 from fhir_server.normalise import Resource
 from fhir_server.outcome import Stored, error_outcome, quoted, stored_outcome
-from fhir_server.search.definitions import resource_types
 from fhir_server.search.rows import ReferenceRow
 from fhir_server.writing import Written, check_references
 
@@ -33,7 +34,7 @@ ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "HEAD": 5, "GET": 6}
 
 @dataclass(slots=True)
 class Entry:
-    """An entry of a request Bundle: `kind`, `id` and `query` are what its URL names."""
+    """An entry of a request Bundle: `kind`, `id` and `query` are what its URL names, of a POST its resource."""
 
     number: int
     method: str
@@ -46,6 +47,16 @@ class Entry:
     id: str = ""
     query: str = ""
     pid: int | None = None
+
+    @property
+    def source(self) -> str:
+        """What other entries call it: a placeholder, else the resource's own id, else its `fullUrl`."""
+        if self.resource is None:
+            return ""
+        given = self.resource.get("id")
+        if is_placeholder(self.full_url) or given is None:
+            return source(self.full_url)
+        return f"{self.resource['resourceType']}/{given}"
 
 
 Dispatch = Callable[[Exchange], Response]
@@ -97,6 +108,8 @@ def _entry(number: int, item: Json) -> Entry:
     segments = path_segments(path.partition("/fhir/")[2] if "://" in path else path)
     found.kind = segments[0] if segments else ""
     found.id = segments[1] if len(segments) > 1 else ""
+    if method == "POST" and found.resource is not None:  # where it is posted to, HAPI does not look at
+        found.kind, found.id, found.query = str(found.resource["resourceType"]), "", ""
     return found
 
 
@@ -118,7 +131,7 @@ def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> l
     exchange.announced = frozenset(f"{one.kind}/{one.id or one.pid}" for one in order if one.method in ("POST", "PUT"))
     for one in order:
         if one.resource is not None:
-            one.resource = _resolved(exchange, one.resource, known)
+            one.resource = resolved(exchange, one.resource, known)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
     for one in order:
@@ -144,22 +157,26 @@ def _check(exchange: Exchange, references: list[ReferenceRow]) -> None:
 def _check_twice(entries: list[Entry]) -> None:
     seen: set[str] = set()
     for one in entries:
+        name = one.source
         if one.method in ("PUT", "DELETE", "PATCH") and one.id:
             name = f"{one.kind}/{one.id}"
-            if name in seen:
-                raise FhirError(400, f"HAPI-0535: Transaction bundle contains multiple resources with ID: {name}")
+        if name in seen:
+            code = "0534" if is_placeholder(name) else "0535"
+            raise FhirError(400, f"HAPI-{code}: Transaction bundle contains multiple resources with ID: {name}")
+        if name:
             seen.add(name)
 
 
 def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
-    """Gives creates their numbers before anything is written; what each `fullUrl` will be called."""
+    """Gives creates their numbers before anything is written; what each entry will be called, by its `source`."""
     known: dict[str, str] = {}
     for one in order:
         if one.method not in ("POST", "PUT"):
             continue
-        check_type(one.kind)
         if one.resource is None:
-            raise FhirError(400, f"HAPI-0986: No body was supplied in request for Bundle.entry({one.number})")
+            problem = f"Missing required resource in Bundle.entry[{one.number}].resource for operation {one.method}"
+            raise FhirError(400, f"HAPI-0530: {problem}")
+        check_type(one.kind)
         if one.resource["resourceType"] != one.kind:
             raise FhirError(
                 400,
@@ -167,54 +184,20 @@ def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
                 f" but its URL is for {one.kind}",
             )
         if one.method == "PUT" and one.id:
-            write.check_body_id(one.resource | {"id": one.resource.get("id", one.id)}, one.id)
-            known[one.full_url] = f"{one.kind}/{one.id}"
+            known[one.source] = known[source(one.full_url)] = f"{one.kind}/{one.id}"
             continue
         query = (one.condition or "").rpartition("?")[2] if one.method == "POST" else one.query
-        matches = write.matching(exchange, one.kind, query) if query else []
+        matches = matching(exchange, one.kind, query) if query else []
         if matches:
             reference = exchange.store.rows(matches)[0].reference
         else:
             one.pid = exchange.store.next_pid()
             reference = f"{one.kind}/{one.pid}"
-        known[one.full_url] = reference
+        known[one.source] = reference
         if query:
             known[f"{one.kind}?{query}"] = reference
     known.pop("", None)
     return known
-
-
-def _resolved(exchange: Exchange, value: Json, known: dict[str, str]) -> Json:
-    """The value with its references to other entries, and conditional ones, replaced."""
-    if isinstance(value, list):
-        return [_resolved(exchange, item, known) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found = {}
-    for key, item in value.items():
-        if key == "reference" and isinstance(item, str):
-            found[key] = known.get(item) or (_matched(exchange, item) if "?" in item else item)
-        elif isinstance(item, str) and item in known and item.startswith("urn:"):
-            found[key] = known[item]
-        else:
-            found[key] = _resolved(exchange, item, known)
-    return found
-
-
-def _matched(exchange: Exchange, url: str) -> str:
-    """What a conditional reference (`Patient?identifier=x`) stands for."""
-    kind, _, query = url.partition("?")
-    if kind not in resource_types():
-        return url
-    matches = write.matching(exchange, kind, query)
-    if not matches:
-        raise FhirError(404, f'HAPI-1091: Invalid match URL "{url}" - No resources match this search')
-    if len(matches) > 1:
-        raise FhirError(
-            412,
-            f'HAPI-2207: Invalid match URL "{url}" - Multiple resources match this search',
-        )
-    return exchange.store.rows(matches)[0].reference
 
 
 Fields = list[tuple[str, str]]
@@ -234,8 +217,6 @@ def _run(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
 
 def _write(exchange: Exchange, one: Entry, resource: Resource) -> tuple[Written, Stored]:
     if one.method == "POST":
-        if one.id:
-            raise FhirError(400, f'HAPI-0365: Can not create resource with ID "{one.id}" by POST')
         return write.create_resource(exchange, resource, one.condition, one.pid)
     if one.id:
         return write.update_resource(exchange, resource | {"id": one.id}, one.id, one.if_match)

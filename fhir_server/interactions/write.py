@@ -7,9 +7,10 @@ import re
 from fhir_server import outcome
 from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
-from fhir_server.http import Response, parse_query
+from fhir_server.http import Response
+from fhir_server.interactions.inline import resolved
+from fhir_server.interactions.matching import matching
 from fhir_server.interactions.read import location
-from fhir_server.interactions.search import run, understood
 from fhir_server.jsontext import Json, parse
 from fhir_server.marks import http_date
 from fhir_server.normalise import Resource, normalise
@@ -154,20 +155,10 @@ def conditional_update(
     return written, outcome.created_by_conditional_update(versioned(written.row), shown)
 
 
-def matching(exchange: Exchange, kind: str, query: str, limit: int = 2) -> list[int]:
-    """The numbers of the first resources that meet a condition (the query part of a match URL)."""
-    pairs = parse_query(query)
-    if not pairs:
-        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
-    found, planned = understood(exchange, kind, pairs)
-    if not found.criteria:
-        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
-    return list(run(exchange, planned, limit))
-
-
 def body_resource(exchange: Exchange, kind: str, operation: str) -> Resource:
-    """The resource in the body, normalised; errors for what is no FHIR JSON."""
-    return normalise(body_json(exchange, operation), expected_type=kind)
+    """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
+    resource = normalise(body_json(exchange, operation), expected_type=kind)
+    return resolved(exchange, resource) if b"?" in exchange.request.body and kind != "Bundle" else resource
 
 
 def body_json(exchange: Exchange, operation: str) -> Json:

@@ -1,0 +1,71 @@
+"""References that stand for something else until a write replaces them: `Patient?identifier=x`, `urn:uuid:…`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.interactions.matching import matched
+from fhir_server.jsontext import Json
+from fhir_server.normalise import Resource
+
+_ADDRESS = re.compile(r"(?:.*/)?([A-Za-z]+/[^/?]+?)(?:/_history/[^/]*)?")
+
+
+def is_placeholder(address: str) -> bool:
+    """Whether an address only names an entry of a Bundle."""
+    return address.startswith(("urn:uuid:", "urn:oid:"))
+
+
+def source(address: str) -> str:
+    """Under what an entry of a Bundle is known: its placeholder, else type and id, without base and version."""
+    found = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
+    return found[1] if found else address
+
+
+def resolved(exchange: Exchange, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
+    """The resource with its references replaced: conditional ones by what matches them, and in a Bundle those to what
+    is `known` by its `source`.
+
+    Raises:
+        FhirError: HAPI-0541 for a placeholder that nothing is known by, HAPI-1091 and HAPI-2207 where not exactly one
+            resource matches.
+    """
+    found: Resource = _Walk(exchange, str(resource.get("resourceType")), known).value(resource, "")
+    return found
+
+
+class _Walk:
+    def __init__(self, exchange: Exchange, kind: str, known: Mapping[str, str] | None) -> None:
+        self._exchange, self._kind, self._known = exchange, kind, known or {}
+        self._in_bundle = known is not None
+
+    def value(self, value: Json, name: str) -> Json:
+        """A value inside the element `name`, with its references replaced."""
+        if isinstance(value, list):
+            return [self.value(item, name) for item in value]
+        if not isinstance(value, dict):
+            return value
+        found = {}
+        for key, item in value.items():
+            if key == "reference" and isinstance(item, str):
+                found[key] = self._reference(item, name)
+            elif isinstance(item, str):
+                found[key] = self._known.get(item, item) if item.startswith("urn:") else item
+            else:
+                found[key] = self.value(item, key)
+        return found
+
+    def _reference(self, reference: str, name: str) -> str:
+        found = self._known.get(reference) or self._known.get(source(reference))
+        if found:
+            return found
+        if self._in_bundle and is_placeholder(reference):
+            raise FhirError(
+                400,
+                f"HAPI-0541: Unable to satisfy placeholder ID {reference} found in element named '{name}'"
+                f" within resource of type: {self._kind}",
+            )
+        return matched(self._exchange, reference) if "?" in reference else reference

@@ -1,0 +1,33 @@
+"""Match URLs: what stands for the resources that a search finds, in conditional writes and references."""
+
+from __future__ import annotations
+
+from fhir_server.errors import FhirError
+from fhir_server.exchange import Exchange
+from fhir_server.http import parse_query
+from fhir_server.interactions.search import run, understood
+from fhir_server.search.definitions import resource_types
+
+
+def matching(exchange: Exchange, kind: str, query: str, limit: int = 2) -> list[int]:
+    """The numbers of the first resources that meet a condition (the query part of a match URL)."""
+    pairs = parse_query(query)
+    if not pairs:
+        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
+    found, planned = understood(exchange, kind, pairs)
+    if not found.criteria:
+        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
+    return list(run(exchange, planned, limit))
+
+
+def matched(exchange: Exchange, url: str) -> str:
+    """What a conditional reference (`Patient?identifier=x`) stands for."""
+    kind, _, query = url.partition("?")
+    if kind not in resource_types():
+        return url
+    matches = matching(exchange, kind, query)
+    if not matches:
+        raise FhirError(404, f'HAPI-1091: Invalid match URL "{url}" - No resources match this search')
+    if len(matches) > 1:
+        raise FhirError(412, f'HAPI-2207: Invalid match URL "{url}" - Multiple resources match this search')
+    return exchange.store.rows(matches)[0].reference
