@@ -12,6 +12,7 @@ from fhir_server.jsontext import DEPTH_LIMIT, Json, JsonTextError, Number, numbe
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_UNFINISHED = re.compile(r"\.(?!\d)|[eE][+-]?(?!\d)")
 _WORD = re.compile(r"[A-Za-z0-9_$]+")
 _UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
@@ -20,6 +21,7 @@ _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '
 _TOKENS: Final = {str: "VALUE_STRING", int: "VALUE_NUMBER_INT", Number: "VALUE_NUMBER_FLOAT"}
 _INT_DIGITS: Final = 1000  # a longer one is refused by `number`
 _LITERALS: Final = {"true": True, "false": False, "null": None}
+_NON_NUMERIC: Final = "enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"
 _VALUES: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 
 
@@ -208,12 +210,15 @@ class _Reader:
 
     def number(self) -> Json:
         match = _NUMBER.match(self.text, self.at)
+        if not match and self.text.startswith("-Infinity", self.at):
+            self.fail(f"Non-standard token '-Infinity': {_NON_NUMERIC}", self.at + len("-Infinity"))
         if not match:
-            self.at += 1
-            self.fail(
-                "Unexpected character: expected digit (0-9) to follow minus sign, for valid numeric value", self.at
-            )
+            self.fail_in_number(self.at + 1, "expected digit (0-9) to follow minus sign, for valid numeric value")
         end = match.end()
+        odd = _UNFINISHED.match(self.text, end)
+        if odd:
+            what = "Decimal point" if odd[0] == "." else "Exponent indicator"
+            self.fail_in_number(odd.end(), f"{what} not followed by a digit")
         if match[0] in ("0", "-0") and self.text[end : end + 1].isdigit():
             self.fail("Invalid numeric value: Leading zeroes not allowed", end)
         self.at = end
@@ -221,7 +226,16 @@ class _Reader:
             return number(match[0])
         return int(match[0]) if len(match[0]) <= _INT_DIGITS else number(match[0])
 
+    def fail_in_number(self, at: int, message: str) -> NoReturn:
+        """Fail over a character where a number would have to go on."""
+        shown = _shown(self.text[at]) if at < len(self.text) else "(end)"
+        self.fail(f"Unexpected character ({shown}) in numeric value: {message}", at)
+
     def word(self) -> Json:
+        if self.text[self.at : self.at + 1] == "+":
+            signs = "JSON spec does not allow numbers to have plus signs"
+            option = "enable `JsonReadFeature.ALLOW_LEADING_PLUS_SIGN_FOR_NUMBERS` to allow"
+            self.fail(f"Unexpected character ('+' (code 43)) in numeric value: {signs}: {option}", self.at + 1)
         match = _WORD.match(self.text, self.at)
         if not match:
             self.fail_at(f"expected a valid value {_VALUES}")
@@ -230,8 +244,7 @@ class _Reader:
         if word in _LITERALS:
             return _LITERALS[word]
         if word in ("NaN", "Infinity", "INF"):
-            tail = "enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"
-            self.fail(f"Non-standard token '{word}': {tail}", self.at)
+            self.fail(f"Non-standard token '{word}': {_NON_NUMERIC}", self.at)
         self.fail(f"Unrecognized token '{word}': was expecting {_VALUES}", self.at)
 
 

@@ -202,6 +202,26 @@ def test_tags_and_profiles_are_sets(server: Server) -> None:
     assert (stored["profile"], stored["tag"], stored["security"]) == (["http://p"], [tag], [tag])
 
 
+@pytest.mark.parametrize(
+    ("number", "words", "column"),
+    [
+        ("1.", "Unexpected character ('}' (code 125)) in numeric value: Decimal point not followed by a digit", 3),
+        ("1e", "Unexpected character ('}' (code 125)) in numeric value: Exponent indicator not followed by a digit", 3),
+        ("-", "Unexpected character ('}' (code 125)) in numeric value: "
+         "expected digit (0-9) to follow minus sign, for valid numeric value", 2),
+        ("+1", "Unexpected character ('+' (code 43)) in numeric value: JSON spec does not allow numbers to have plus "
+         "signs: enable `JsonReadFeature.ALLOW_LEADING_PLUS_SIGN_FOR_NUMBERS` to allow", 2),
+        ("-Infinity",
+         "Non-standard token '-Infinity': enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow", 10),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none_in_jacksons_words(server: Server, number: str, words: str, column: int) -> None:
+    before = '{"resourceType":"Patient","x":'
+    answer = server.handle(Request("POST", "/fhir/Patient", JSON, f"{before}{number}}}".encode()))
+    place = f"\n at [line: 1, column: {len(before) + column}]"
+    assert said(answer)[1].endswith(f"Failed to parse JSON encoded FHIR content: {words}{place}")
+
+
 def json_patch(server: Server, *operations: dict[str, Any], **headers: str) -> Response:
     return send(server, "PATCH", "Patient/p7", list(operations), Content_Type="application/json-patch+json", **headers)
 
