@@ -11,8 +11,8 @@ from typing import Final, NoReturn
 from fhir_server.jsontext import DEPTH_LIMIT, Json, JsonTextError, Number, number
 
 _BLANK = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
-_UNFINISHED = re.compile(r"\.(?!\d)|[eE][+-]?(?!\d)")
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_UNFINISHED = re.compile(r"\.(?!\d)|[eE][+-]?(?!\d)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9_$]+")
 _UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 _PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")

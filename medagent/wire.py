@@ -10,7 +10,7 @@ from pydantic import InstanceOf
 # pydantic's own `str` refuses lone surrogates, which models do produce; what a model said is kept as it is.
 Text = InstanceOf[str]
 
-_CREDENTIALS = re.compile(r"//([^/@\s]+)@")
+_CREDENTIALS = re.compile(r"(?<=:)//([^/\s]*)@")  # to the last @, as httpx reads them
 
 
 def without_password(text: str) -> str:

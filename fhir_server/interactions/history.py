@@ -34,14 +34,19 @@ def history(exchange: Exchange, kind: str | None = None, resource_id: str | None
     address = exchange.address
     links = [("self", link(address, by_name(exchange.pairs)))]
     if offset + count < total and count:
-        links.append(("next", link(address, [("_count", str(count)), ("_offset", str(offset + count))])))
+        links.append(("next", _page(exchange, count, offset + count)))
     if offset:
-        links.append(("previous", link(address, [("_count", str(count)), ("_offset", str(max(offset - count, 0)))])))
+        links.append(("previous", _page(exchange, count, max(offset - count, 0))))
     # Without a type in the path HAPI gives this as the address of each entry.
     prefix = f"{exchange.base}/" if kind else None
     entries = [_entry(row, f"{prefix}{row.reference}" if prefix else f"{row.type}/{row.reference}") for row in rows]
     bundle = Bundle(exchange.hospital.marks.uuid(), "history", exchange.now, total, links, entries)
     return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{bundle.id}")])
+
+
+def _page(exchange: Exchange, count: int, offset: int) -> str:
+    times = [(name, value) for name, value in exchange.pairs if name in ("_since", "_at")]
+    return link(exchange.address, [*times, ("_count", str(count)), ("_offset", str(offset))])
 
 
 def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:

@@ -59,6 +59,8 @@ class _Walk:
         return found
 
     def _reference(self, reference: str, name: str) -> str:
+        if "?" in reference:
+            return self._known.get(reference) or matched(self._exchange, reference)
         found = self._known.get(reference) or self._known.get(source(reference))
         if found:
             return found
@@ -68,4 +70,4 @@ class _Walk:
                 f"HAPI-0541: Unable to satisfy placeholder ID {reference} found in element named '{name}'"
                 f" within resource of type: {self._kind}",
             )
-        return matched(self._exchange, reference) if "?" in reference else reference
+        return reference

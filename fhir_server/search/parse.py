@@ -217,7 +217,7 @@ def _include(resource_type: str, name: str, modifier: str, value: str) -> Includ
         return Include("*", "*", "", reverse, iterate, value)
     source, _, rest = value.partition(":")
     param, _, target = rest.partition(":")
-    if not param:
+    if not source or not param:
         raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{value}". ')
     for number, kind in (("2017", source), ("2016", target)):
         if kind and kind not in resource_types():

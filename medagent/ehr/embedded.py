@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from medagent.clock import NOW
 from medagent.ehr.base import EhrSession, Reply
 from medagent.ehr.files import is_sqlite, read_resources
-from medagent.errors import UserError
+from medagent.errors import FhirError, UserError
 from medagent.paths import cache_dir
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ class _OverlaySession:
     def _send(self, method: str, target: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> Reply:
         from fhir_server import Request
 
-        response = self._overlay.handle(Request(method, "/fhir" + target, headers, body))
+        try:
+            response = self._overlay.handle(Request(method, "/fhir" + target, headers, body))
+        except Exception as error:  # a fault of the server's costs this episode, not the run
+            raise FhirError(f"{method} {target}: the embedded server failed: {error!r}") from error
         return Reply(response.status, response.body.decode("utf-8", "replace"))
 
 

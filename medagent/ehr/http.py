@@ -94,6 +94,7 @@ class HttpEhr:
         """
         import httpx
 
+        never_sent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
         url, wait = self.url + target, FIRST_WAIT
         headers = {"Content-Type": "application/fhir+json"} if body is not None else {}
         for attempt in range(1, ATTEMPTS + 1):
@@ -106,7 +107,7 @@ class HttpEhr:
             except httpx.InvalidURL as error:
                 return Reply(400, "", str(error))
             except httpx.HTTPError as error:
-                problem, again = _reason(error), isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                problem, again = _reason(error), isinstance(error, never_sent)
             if method != "GET" and not again:
                 raise FhirError(f"{method} {url}: {problem}: it may or may not have been carried out")
             if attempt < ATTEMPTS:

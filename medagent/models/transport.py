@@ -62,7 +62,10 @@ def _proxy(url: httpx.URL) -> httpx.Proxy | None:
         return None
     try:
         proxy = httpx.Proxy(address)
-        "".join(proxy.auth or ()).encode("latin-1")
+        user, password = proxy.auth or ("", "")
+        if ":" in user:
+            raise ValueError("a colon in the user's name")
+        f"{user}{password}".encode("latin-1")
     except (ValueError, httpx.InvalidURL):
         raise UserError(f"the environment's proxy for {url.host} cannot be used: its URL is damaged") from None
     if proxy.url.scheme not in ("http", "https"):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN_LINES = 24
 _DECODER = json.JSONDecoder()
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 # What an agent said must not reach a terminal as commands: control characters and half surrogates are shown as escapes.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -125,19 +126,34 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
     while position < len(text):
         if text[position] in "[{":
             try:
-                value, end = _DECODER.raw_decode(text, position)
+                _, end = _DECODER.raw_decode(text, position)
             except (ValueError, RecursionError):
                 end = -1
             if end == len(text) or text[end : end + 1] == "\n":
                 if start < position:
                     yield text[start : position - 1], False
-                yield json.dumps(value, ensure_ascii=False, indent=2), True
+                yield _laid_out(text[position:end]), True
                 start = position = end + 1
                 continue
         newline = text.find("\n", position)
         position = len(text) if newline < 0 else newline + 1
     if start < len(text):
         yield text[start:], False
+
+
+def _laid_out(value: str) -> str:
+    """JSON in lines of its own, every token as it was said."""
+    lines, line, depth, before = [], "", 0, ""
+    for token in _TOKEN.findall(value):
+        depth -= token in "]}"
+        closes, opened = token in "]}", before in ("[", "{")
+        if (closes and not opened) or (not closes and (opened or before == ",")):
+            lines.append(line)
+            line = "  " * depth
+        line += ": " if token == ":" else token
+        depth += token in "[{"
+        before = token
+    return "\n".join([*lines, line])
 
 
 def _rows(folder: Path) -> Iterator[EpisodeRow]:

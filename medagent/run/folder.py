@@ -107,7 +107,7 @@ class RunFolder:
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
             before, addresses = run["settings"], {key: self._places.get(key) for key in _ADDRESSES}
-            command = command_line(self._command, {**before, **run.get("places", {}), **addresses})
+            command = command_line(self._command, {**before, **run.get("places", self._places), **addresses})
             differing = sorted(k for k in {*before, *self._settings} if before.get(k) != self._settings.get(k))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None

@@ -71,7 +71,7 @@ class Journal(Generic[R]):
         return last_rows(self.path, self._row_type)
 
     def _write(self, line: bytes) -> None:
-        start = self._file.tell()
+        start = os.fstat(self._file.fileno()).st_size
         try:
             while line:
                 line = line[self._file.write(line) :]
@@ -88,7 +88,8 @@ class Journal(Generic[R]):
                 await asyncio.to_thread(os.fsync, self._file.fileno())
             except OSError as error:
                 for _, durable in batch:
-                    durable.set_exception(self._refused(error))
+                    if not durable.done():
+                        durable.set_exception(self._refused(error))
             else:
                 for row, durable in batch:
                     self._status[row.unit] = row.status

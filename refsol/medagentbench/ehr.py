@@ -94,10 +94,9 @@ class NdjsonEhr:
         elif kind == "Observation":
             reference = _object(resource.get("subject")).get("reference")
             target, _, mrn = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
-            codes = {coding.get("code") for coding in _objects(_object(resource.get("code")).get("coding"))}
-            for code in codes if target.endswith("/Patient") else ():
-                if isinstance(code, str):
-                    self._readings.setdefault((mrn, code), []).append(_reading(resource))
+            codings = _objects(_object(resource.get("code")).get("coding")) if target.endswith("/Patient") else []
+            for code in {code for coding in codings if isinstance(code := coding.get("code"), str)}:
+                self._readings.setdefault((mrn, code), []).append(_reading(resource))
         return kind
 
 

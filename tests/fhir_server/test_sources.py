@@ -69,6 +69,8 @@ def said(answer: Response) -> tuple[int, str]:
         ("Observation?date=ge%202023", 400, 'HAPI-1941: Invalid prefix: "ge+"'),
         ("Observation?_include=Foo:bar", 400, 'HAPI-2017: Invalid _include parameter value: "Foo:bar". '
          'Invalid/unsupported resource type: "Foo"'),
+        ("Observation?_include=:subject", 400, 'HAPI-2018: Invalid _include parameter value: ":subject". '),
+        ("Observation?_revinclude=:*", 400, 'HAPI-2018: Invalid _revinclude parameter value: ":*". '),
         ("Observation?_include=Observation:subject:Foo", 400, "HAPI-2016: Invalid _include parameter value"),
         ("Observation?patient:foo=x", 400, 'HAPI-2498: Unsupported search modifier(s): "[:foo]" for resource type'),
         ("Observation?subject:Foo=x", 400, 'HAPI-2498: Unsupported search modifier(s): "[:Foo]"'),
@@ -120,6 +122,14 @@ def test_history_since_and_at(server: Server) -> None:
     ):
         bundle = json.loads(send(server, "GET", query).text)
         assert (query, bundle["total"], len(bundle.get("entry", []))) == (query, total, total)
+
+
+def test_a_page_of_history_keeps_its_times(server: Server) -> None:
+    first = json.loads(send(server, "GET", "Patient/_history?_since=2020&_count=2").text)
+    (following,) = (one["url"] for one in first["link"] if one["relation"] == "next")
+    assert following.endswith("/Patient/_history?_since=2020&_count=2&_offset=2")
+    second = json.loads(send(server, "GET", following.partition("/fhir/")[2]).text)
+    assert (second["total"], len(second["entry"])) == (3, 1)
 
 
 def transact(server: Server, *entries: dict[str, Any]) -> Response:
@@ -184,6 +194,15 @@ def test_a_conditional_reference_is_resolved_in_any_write(server: Server) -> Non
     assert json.loads(answer.text)["subject"]["reference"] == "Patient/p7"
     nobody = 'HAPI-1091: Invalid match URL "Patient?identifier=nope" - No resources match this search'
     assert said(send(server, "POST", "Observation", seen("Patient?identifier=nope"))) == (404, nobody)
+
+
+def test_a_condition_that_holds_an_address_is_no_address(server: Server) -> None:
+    other = {"resourceType": "Patient", "id": "other", "identifier": [{"value": "http://x/Patient/a1"}]}
+    assert send(server, "PUT", "Patient/other", other).status == 201
+    mine = entry("PUT", "Patient/a1", {"resourceType": "Patient", "id": "a1"})
+    answer = transact(server, mine, entry("PUT", "Observation/n", seen("Patient?identifier=http://x/Patient/a1")))
+    assert answer.status == 200, answer.text
+    assert json.loads(send(server, "GET", "Observation/n").text)["subject"]["reference"] == "Patient/other"
 
 
 def test_a_reference_to_what_was_deleted(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""A cache of imported data that is built again answers with the same bytes."""
+"""The embedded server behind a session: the same bytes from a cache that is built again, and its faults."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from medagent.ehr.embedded import EmbeddedEhr, imported_file
+from medagent.errors import FhirError
 
 LINES = "".join(json.dumps({"resourceType": "Patient", "id": name, "active": True}) + "\n" for name in "abc")
 
@@ -24,6 +25,17 @@ def answers(path: Path) -> list[str]:
         return asyncio.run(ask())
     finally:
         ehr.close()
+
+
+def test_a_fault_of_the_server_costs_the_episode_and_not_the_run(tmp_path: Path) -> None:
+    async def ask(ehr: EmbeddedEhr) -> None:
+        async with ehr.session("s") as session:
+            ehr.close()
+            await session.get("/Patient?name=x")
+
+    (tmp_path / "some.ndjson").write_text(LINES, encoding="utf-8")
+    with pytest.raises(FhirError, match="GET /Patient"):
+        asyncio.run(ask(EmbeddedEhr.open(imported_file(tmp_path / "some.ndjson").path, "http://localhost:8080/fhir/")))
 
 
 def test_a_rebuilt_cache_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

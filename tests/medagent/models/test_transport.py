@@ -137,6 +137,7 @@ def test_credentials_in_the_base_url_are_sent_and_not_shown() -> None:
         ("socks5://127.0.0.1:9", "is socks5://, and only http proxies work"),
         ("ftp://127.0.0.1:9", "cannot be used"),
         ("http://user:%E4%BD%A0@127.0.0.1:9", "cannot be used"),
+        ("http://us%3Aer:pw@127.0.0.1:9", "cannot be used"),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_one_clear_line(

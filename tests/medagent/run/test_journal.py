@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from medagent.errors import UserError
 from medagent.run.journal import Journal
 from tests.medagent.run.counting import NumberRow
+from tests.shared_data import ROOT
 
 
 def append(path: Path, *rows: NumberRow) -> None:
@@ -70,3 +73,34 @@ def test_what_a_model_said_survives_whatever_it_is(tmp_path: Path) -> None:
     error = "lone \ud800 surrogate, \x00, newline\n, Zoë"
     append(tmp_path / "j", NumberRow(unit="a", status="completed", error=error))
     assert read(tmp_path / "j")[0].error == error
+
+
+def test_two_failed_writes_leave_the_rows_around_them_whole(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    full = f"""
+import asyncio, pathlib, resource, signal
+from medagent.errors import UserError
+from medagent.run.journal import Journal
+from tests.medagent.run.counting import NumberRow
+from tests.shared_data import ROOT
+
+async def main():
+    path = pathlib.Path({str(path)!r})
+    journal = Journal(path, NumberRow)
+    await journal.append(NumberRow(unit="a", status="completed"))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 100, resource.RLIM_INFINITY))
+    for _ in range(2):
+        try:
+            await journal.append(NumberRow(unit="b", status="completed", error="x" * 1000))
+        except UserError as error:
+            print(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await journal.append(NumberRow(unit="c", status="completed"))
+    journal.close()
+
+asyncio.run(main())
+"""
+    ran = subprocess.run([sys.executable, "-c", full], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.count(f"{path}: cannot be written: File too large") == 2
+    assert [row.unit for row in read(path)] == ["a", "c"]
