@@ -53,6 +53,8 @@ class Exchange:
     in_transaction: bool = False
     announced: frozenset[str] = frozenset()
     """The references by which the resources of the Bundle at hand will be found."""
+    leaving: frozenset[str] = frozenset()
+    """The references to what the transaction at hand deletes or replaces: it hinders no deletion."""
 
     @property
     def store(self) -> Store:
@@ -64,13 +66,18 @@ class Exchange:
         """The address of the request without its query."""
         return self.base + self.path
 
+    @property
+    def pretty(self) -> bool:
+        """Whether the answer is laid out in lines: unless `_pretty` is there and not `true`."""
+        return next((value for key, value in self.pairs if key == "_pretty"), "true") == "true"
+
     def value(self, name: str) -> str | None:
         """The last value of a parameter, or None."""
         return next((value for key, value in reversed(self.pairs) if key == name), None)
 
     def respond(self, status: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """An answer in the layout that was asked for."""
-        if self.value("_pretty") == "false":
+        if not self.pretty:
             text = compact(text)
         return Response(
             status, [("X-Request-ID", self.request_id), *headers, ("Content-Type", CONTENT_TYPE)], encode(text)

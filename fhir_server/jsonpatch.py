@@ -9,6 +9,8 @@ from fhir_server.errors import FhirError
 from fhir_server.jsontext import Json, JsonTextError, decode
 
 NO_PATH = "no such path in target JSON document"
+_OPERATION = "com.github.fge.jsonpatch.operation.JsonPatchOperation"
+_KINDS = ("add", "copy", "move", "remove", "replace", "test")
 MAX_OPERATIONS = 1000
 MAX_COPYING = 1_000_000
 """Values that the documents after each `copy` may have in all: copying a whole into itself doubles it."""
@@ -38,8 +40,8 @@ def apply_json_patch(target: Json, patch: list[Json]) -> Json:
     """The target with all operations applied, in order; the target itself stays as it is."""
     target = deepcopy(target)
     copying = 0
-    for operation in patch:
-        target = _apply(target, operation)
+    for at, operation in enumerate(patch):
+        target = _apply(target, operation, at)
         if operation.get("op") == "copy":
             copying += _nodes(target)
             if copying > MAX_COPYING:
@@ -47,10 +49,21 @@ def apply_json_patch(target: Json, patch: list[Json]) -> Json:
     return target
 
 
-def _apply(target: Json, operation: Json) -> Json:
+def _place(at: int) -> str:
+    return f"\n at [Source: UNKNOWN; byte offset: #UNKNOWN] (through reference chain: java.util.ArrayList[{at}])"
+
+
+def _apply(target: Json, operation: Json, at: int) -> Json:
     name, path = operation.get("op"), operation.get("path")
-    if not isinstance(path, str) or not isinstance(name, str):
-        raise _refused("an operation has an `op` and a `path`")
+    if "op" not in operation:
+        raise _refused(
+            f"Could not resolve subtype of [simple type, class {_OPERATION}]: missing type id property 'op'{_place(at)}"
+        )
+    if name not in _KINDS:
+        kinds = f"known type ids = [{', '.join(_KINDS)}]"
+        raise _refused(f"Could not resolve type id '{name}' as a subtype of `{_OPERATION}`: {kinds}{_place(at)}")
+    if not isinstance(path, str):
+        raise _refused("an operation has a `path`")
     tokens = _tokens(path)
     match name:
         case "test":
@@ -78,7 +91,7 @@ def _apply(target: Json, operation: Json) -> Json:
                     raise _refused("cannot move a node to one of its children")
                 _remove(target, _tokens(source))
             return _add(target, tokens, value)
-    raise _refused(f"Could not resolve type id '{name}' as a subtype of JsonPatchOperation")
+    raise AssertionError(name)
 
 
 def _value(operation: Json) -> Json:
@@ -119,7 +132,9 @@ def _add(target: Json, tokens: list[str], value: Json) -> Json:
     if isinstance(parent, dict):
         parent[last] = deepcopy(value)
     elif isinstance(parent, list):
-        if last != "-" and (not re.fullmatch(r"0|[1-9][0-9]{0,8}", last) or int(last) > len(parent)):
+        if last != "-" and not re.fullmatch(r"0|[1-9][0-9]{0,8}", last):
+            raise _refused("reference token is not an array index")
+        if last != "-" and int(last) > len(parent):
             raise _refused("no such index in target array")
         parent.insert(len(parent) if last == "-" else int(last), deepcopy(value))
     else:

@@ -34,7 +34,7 @@ def normalise(body: Json, *, expected_type: str | None, strict: bool = False) ->
             `PARSE_FAILED`.
     """
     type_name = body.get("resourceType") if isinstance(body, dict) else None
-    if not isinstance(type_name, str):
+    if not isinstance(type_name, str) or not type_name.strip():
         raise _refusal("HAPI-1838: Invalid JSON content detected, missing required element: 'resourceType'")
     if expected_type is not None and type_name != expected_type:
         raise _refusal(f'HAPI-1814: Incorrect resource type found, expected "{expected_type}" but found "{type_name}"')
@@ -76,6 +76,8 @@ class Field:
         self.clean_one, self.is_text = _cleaner(key, declared.name, element.codes, owner)
         self.is_text = self.is_text and not self.many
         self.clean: Cleaner = _list_cleaner(self.clean_one) if element.many else _first_cleaner(self.clean_one)
+        if declared.name == "Extension" and element.many:
+            self.clean = _strict_list_cleaner(key, self.clean)
 
 
 class Shape:
@@ -199,6 +201,19 @@ def _list_cleaner(clean_one: Cleaner) -> Cleaner:
             elif (cleaned := clean_one(item)) is not None:
                 found.append(cleaned)
         return found or None
+
+    return clean
+
+
+def _strict_list_cleaner(key: str, clean_list: Cleaner) -> Cleaner:
+    """Extensions alone must be lists."""
+
+    def clean(value: Json) -> Json:
+        if value is not None and type(value) is not list:
+            found = "OBJECT" if isinstance(value, dict) else "SCALAR"
+            problem = f"Expected ARRAY at element '{key}', found '{found}'"
+            raise _refusal(f"HAPI-1841: Syntax error parsing JSON FHIR structure: {problem}")
+        return clean_list(value)
 
     return clean
 

@@ -110,7 +110,7 @@ def labels(given: Resource, earlier: Resource) -> Resource:
 
 
 def _unchanged(resource: Resource, old: Row) -> str | None:
-    """What HAPI answers if an update changes nothing: the version at hand, without its source; else None."""
+    """What HAPI answers if an update changes nothing: the version at hand, with the source that came; else None."""
     assert old.text is not None
     stored = decode(old.text)
     meta = stored["meta"]
@@ -121,7 +121,9 @@ def _unchanged(resource: Resource, old: Row) -> str | None:
     new_tags = any(item not in had.get(key, []) for key, items in kept.items() for item in items)
     if render(now) != render({**then, "id": old.id}) or new_tags or kept.get("profile") != had.get("profile"):
         return None
-    return render({**stored, "meta": {key: value for key, value in meta.items() if key != "source"}})
+    source = (resource.get("meta") or {}).get("source")
+    shown = {key: source if key == "source" else value for key, value in meta.items() if key != "source" or source}
+    return render({**stored, "meta": shown})
 
 
 def _leads_somewhere(exchange: Exchange, reference: str) -> bool:

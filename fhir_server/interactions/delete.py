@@ -74,7 +74,7 @@ def _mark(exchange: Exchange, row: Row) -> Row:
 
 def check_not_referred_to(exchange: Exchange, row: Row) -> None:
     """Raises 409 where another resource refers to this one."""
-    found = first_referring(exchange, row)
+    found = first_referring(exchange, row, exchange.leaving)
     if found is None:
         return
     assert found.text is not None
@@ -86,16 +86,15 @@ def check_not_referred_to(exchange: Exchange, row: Row) -> None:
     )
 
 
-def first_referring(exchange: Exchange, row: Row) -> Row | None:
-    """The first other resource that refers to this one, by insertion."""
+def first_referring(exchange: Exchange, row: Row, leaving: frozenset[str]) -> Row | None:
+    """The first other resource that refers to this one, by insertion; those `leaving` are left out."""
     numbers = exchange.hospital.params.references
     pids: list[int] = []
     for start in range(0, len(numbers), 400):
         part = numbers[start : start + 400]
         marks = ",".join("?" * len(part))
-        sql = f"SELECT min(pid) FROM links WHERE param IN ({marks}) AND target = ? AND pid <> ?"
-        first = exchange.store.query(sql, (*part, row.reference, row.pid)).fetchone()[0]
-        if first is not None:
-            pids.append(first)
-    rows = exchange.store.rows([min(pids)]) if pids else []
-    return rows[0] if rows else None
+        sql = f"SELECT DISTINCT pid FROM links WHERE param IN ({marks}) AND target = ? AND pid <> ? ORDER BY pid"
+        sql += "" if leaving else " LIMIT 1"
+        pids += [found[0] for found in exchange.store.query(sql, (*part, row.reference, row.pid))]
+    rows = exchange.store.rows(sorted(set(pids)))
+    return next((found for found in rows if found.reference not in leaving), None)

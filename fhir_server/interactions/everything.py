@@ -38,7 +38,7 @@ def everything(exchange: Exchange, patient_id: str) -> Response:
         found.total_at(count)
         exchange.hospital.searches.keep(found)
         links.append(("next", page_link(exchange, found, exchange.pairs, count, count)))
-    entries = entries_of(exchange, pids[:count], (), shape(exchange.pairs))
+    entries = entries_of(exchange, pids[:count], (), shape(exchange.pairs, "Patient"))
     bundle = Bundle(found.id, "searchset", exchange.now, total, links, entries)
     return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{found.id}")])
 

@@ -45,8 +45,8 @@ def history(exchange: Exchange, kind: str | None = None, resource_id: str | None
 
 
 def _page(exchange: Exchange, count: int, offset: int) -> str:
-    times = [(name, value) for name, value in exchange.pairs if name in ("_since", "_at")]
-    return link(exchange.address, [*times, ("_count", str(count)), ("_offset", str(offset))])
+    others = [pair for pair in exchange.pairs if pair[0] not in ("_offset", "_count")]
+    return link(exchange.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
 def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:

@@ -20,7 +20,14 @@ MAX_ROUNDS = 10
 
 
 def included(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Include]) -> list[Row]:
-    """The included resources of a page, without the matches; each round in its own order."""
+    """The included resources of a page, without the matches: first what refers to them, then what these and the matches
+    refer to; each round in its own order.
+    """
+    found = _rounds(exchange, matches, [one for one in includes if one.reverse])
+    return found + _rounds(exchange, [*matches, *found], [one for one in includes if not one.reverse])
+
+
+def _rounds(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Include]) -> list[Row]:
     seen = {row.pid for row in matches}
     found: list[Row] = []
     new = list(matches)

@@ -6,17 +6,23 @@ from fhir_server.errors import FhirError
 from fhir_server.exchange import Exchange
 from fhir_server.http import parse_query
 from fhir_server.interactions.search import run, understood
-from fhir_server.search.definitions import resource_types
+from fhir_server.search.definitions import parameters, resource_types
 
 
-def matching(exchange: Exchange, kind: str, query: str, limit: int = 2) -> list[int]:
-    """The numbers of the first resources that meet a condition (the query part of a match URL)."""
+def matching(exchange: Exchange, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:
+    """The numbers of the first resources that meet a condition (the query part of a match URL). Errors repeat the URL
+    as it is `shown`.
+    """
+    shown = shown or f"{kind}?{query}"
     pairs = parse_query(query)
-    if not pairs:
-        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
-    found, planned = understood(exchange, kind, pairs)
-    if not found.criteria:
-        raise FhirError(400, f"HAPI-0518: Invalid match URL[{kind}?{query}] - URL has no search parameters")
+    for name, _ in pairs:
+        base = name.partition(":")[0].partition(".")[0]
+        if not base.startswith("_") and base not in parameters(kind):
+            problem = f"Resource type {kind} does not have a parameter with name: {base}"
+            raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{shown}] - {problem}")
+    found, planned = understood(exchange, kind, pairs) if pairs else (None, None)
+    if found is None or planned is None or not found.criteria:
+        raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
     return list(run(exchange, planned, limit))
 
 

@@ -8,8 +8,8 @@ from fhir_server.exchange import Exchange
 from fhir_server.fhirpatch import apply_fhir_patch
 from fhir_server.http import Response, split_target
 from fhir_server.interactions.matching import matching
-from fhir_server.interactions.read import location, not_known
-from fhir_server.interactions.write import FHIR_JSON, etag, preference, versioned
+from fhir_server.interactions.read import etag, location, not_known
+from fhir_server.interactions.write import preference, versioned
 from fhir_server.jsonpatch import apply_json_patch, operations
 from fhir_server.jsontext import Json, decode, parse
 from fhir_server.marks import http_date, instant
@@ -18,7 +18,7 @@ from fhir_server.outcome import Stored, stored_outcome
 from fhir_server.store import Row
 from fhir_server.writing import Written, put
 
-JSON_PATCH = "application/json-patch+json"
+JSON_PATCH, FHIR_PATCH = "application/json-patch+json", "application/fhir+json"
 
 
 def patch(exchange: Exchange, kind: str, resource_id: str) -> Response:
@@ -59,12 +59,11 @@ def patch_by_condition(exchange: Exchange, kind: str) -> Response:
 
 def patch_type(exchange: Exchange) -> str:
     """The media type of a patch, if it is one that can be applied."""
-    content_type = exchange.request.header("content-type")
-    kind = (content_type or "").partition(";")[0].strip().lower()
+    kind = (exchange.request.header("content-type") or "").partition(";")[0].strip()
     if not kind:
         raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
-    if kind != JSON_PATCH and kind not in FHIR_JSON:
-        raise FhirError(400, f"HAPI-1965: Invalid Content-Type for PATCH operation: {content_type}")
+    if kind not in (JSON_PATCH, FHIR_PATCH):
+        raise FhirError(400, f"HAPI-1965: Invalid Content-Type for PATCH operation: {kind}")
     return kind
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from email.utils import parsedate_to_datetime
 
 from fhir_server.errors import FhirError
@@ -39,6 +40,12 @@ def read_version(exchange: Exchange, kind: str, resource_id: str, version: str) 
     return _answer(exchange, row)
 
 
+def etag(header: str | None) -> str:
+    """The version that `If-Match` or `If-None-Match` names; empty where it names none."""
+    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (header or "").strip())
+    return found.group(1) if found else ""
+
+
 def not_known(kind: str, resource_id: str) -> FhirError:
     """The error for an id that no resource ever had."""
     return FhirError(404, f"HAPI-2001: Resource {kind}/{resource_id} is not known")
@@ -61,15 +68,14 @@ def _answer(exchange: Exchange, row: Row) -> Response:
         ("Last-Modified", http_date(row.updated // 1000)),
     ]
     try:
-        return exchange.respond(200, shaped(row.text, shape(exchange.pairs)), headers)
+        return exchange.respond(200, shaped(row.text, shape(exchange.pairs, row.type)), headers)
     except FhirError as error:
         return exchange.respond(error.status, error_outcome(error), headers)
 
 
 def _is_unchanged(exchange: Exchange, row: Row) -> bool:
-    known = exchange.request.header("if-none-match")
-    if known is not None:
-        return known in (f'W/"{row.version}"', f'"{row.version}"', "*")
+    if etag(exchange.request.header("if-none-match")) == str(row.version):
+        return True
     since = exchange.request.header("if-modified-since")
     try:
         return since is not None and row.updated // 1000 <= parsedate_to_datetime(since).timestamp()

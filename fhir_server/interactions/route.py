@@ -50,7 +50,7 @@ def _path(base: str) -> str:
 def error_response(exchange: Exchange, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
     text = error_outcome(error)
-    if exchange.value("_pretty") == "false":
+    if not exchange.pretty:
         text = compact(text)
     headers = [("X-Request-ID", exchange.request_id), ("Content-Type", CONTENT_TYPE)]
     return Response(error.status, headers, encode(text))

@@ -116,14 +116,12 @@ def page(exchange: Exchange) -> Response:
 def page_link(exchange: Exchange, found: Search, pairs: Pairs, offset: int, count: int) -> str:
     """The address of a page; of the parameters at hand it repeats what shapes the page."""
     parts = [f"_getpages={found.id}", f"_getpagesoffset={offset}", f"_count={count}"]
-    parts += (f"_format={escape(value)}" for name, value in pairs if name == "_format")
-    if not any(pair == ("_pretty", "false") for pair in pairs):
+    parts += [f"_format={escape(value.replace(' ', '+'))}" for name, value in pairs if name == "_format"][:1]
+    if exchange.pretty:
         parts.append("_pretty=true")
-    for reverse in (False, True):
-        name = "_revinclude" if reverse else "_include"
-        parts += (f"{name}={escape(one.text)}" for one in found.includes if one.reverse == reverse)
+    parts += (f"_include={escape(one.text)}" for one in found.includes if not one.reverse)
     parts.append("_bundletype=searchset")
-    elements = shape(pairs).elements
+    elements = sorted(set(shape(pairs).elements))
     if elements:
         parts.append("_elements=" + ",".join(map(escape, elements)))
     return f"{exchange.base}?{'&'.join(parts)}"

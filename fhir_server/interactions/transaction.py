@@ -59,6 +59,7 @@ class Entry:
         return f"{self.resource['resourceType']}/{given}"
 
 
+Fields = list[tuple[str, str]]
 Dispatch = Callable[[Exchange], Response]
 """How a read inside a Bundle is answered: as if it came alone."""
 
@@ -72,7 +73,12 @@ def transaction(exchange: Exchange, dispatch: Dispatch) -> Response:
     entries = [_entry(number, item) for number, item in enumerate(bundle.get("entry", []))]
     exchange.in_transaction = True
     if kind == "batch":
-        texts = [_alone(exchange, one, dispatch) for one in entries]
+        # What reads comes after what writes, and sees it.
+        done = {
+            one.number: _alone(exchange, one, dispatch)
+            for one in sorted(entries, key=lambda one: one.method in ("GET", "HEAD"))
+        }
+        texts = [done[one.number] for one in entries]
     else:
         with exchange.store.transaction():
             texts = _together(exchange, entries, dispatch)
@@ -119,8 +125,12 @@ def _alone(exchange: Exchange, one: Entry, dispatch: Dispatch) -> str:
         with exchange.store.transaction():
             return _together(exchange, [one], dispatch)[0]
     except FhirError as error:
-        response = members([("status", quoted(_status(error.status))), ("outcome", error_outcome(error, "exception"))])
-        return entry([("response", response)])
+        return entry(_failed(error))
+
+
+def _failed(error: FhirError) -> Fields:
+    outcome = ("outcome", error_outcome(error, "exception"))
+    return [("response", members([("status", quoted(_status(error.status))), outcome]))]
 
 
 def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> list[str]:
@@ -128,6 +138,7 @@ def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> l
     _check_twice(entries)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(exchange, order)
+    exchange.leaving = frozenset(f"{one.kind}/{one.id}" for one in order if one.method in ("DELETE", "PUT") and one.id)
     exchange.announced = frozenset(f"{one.kind}/{one.id or one.pid}" for one in order if one.method in ("POST", "PUT"))
     for one in order:
         if one.resource is not None:
@@ -157,9 +168,7 @@ def _check(exchange: Exchange, references: list[ReferenceRow]) -> None:
 def _check_twice(entries: list[Entry]) -> None:
     seen: set[str] = set()
     for one in entries:
-        name = one.source
-        if one.method in ("PUT", "DELETE", "PATCH") and one.id:
-            name = f"{one.kind}/{one.id}"
+        name = f"{one.kind}/{one.id}" if one.method == "PUT" and one.id else one.source if one.method != "PATCH" else ""
         if name in seen:
             code = "0534" if is_placeholder(name) else "0535"
             raise FhirError(400, f"HAPI-{code}: Transaction bundle contains multiple resources with ID: {name}")
@@ -200,9 +209,6 @@ def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
     return known
 
 
-Fields = list[tuple[str, str]]
-
-
 def _run(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
     """Does what an entry asks; the fields of its answer, and what was written."""
     match one.method:
@@ -211,7 +217,7 @@ def _run(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
         case "POST" | "PUT":
             assert one.resource is not None
             written, stored = _write(exchange, one, one.resource)
-            return _written(written, stored), written
+            return _written(exchange, written, stored), written
     return _patch(exchange, one)
 
 
@@ -223,8 +229,10 @@ def _write(exchange: Exchange, one: Entry, resource: Resource) -> tuple[Written,
     return write.conditional_update(exchange, resource, one.query, one.url, one.pid)
 
 
-def _written(written: Written, stored: Stored) -> Fields:
+def _written(exchange: Exchange, written: Written, stored: Stored) -> Fields:
     row = written.row
+    wanted = "return=representation" in (exchange.request.header("prefer") or "")
+    shown: Fields = [("resource", written.shown or row.text)] if wanted and row.text is not None else []
     fields = [
         ("status", quoted("201 Created" if written.change == "created" else "200 OK")),
         ("location", quoted(write.versioned(row))),
@@ -232,7 +240,7 @@ def _written(written: Written, stored: Stored) -> Fields:
     ]
     if written.change == "created":
         fields.append(("lastModified", quoted(instant(row.updated))))
-    return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
+    return [*shown, ("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
 def _delete(exchange: Exchange, one: Entry) -> Fields:
@@ -255,11 +263,13 @@ def _patch(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
     else:
         body, kind = render(resource).encode(), "application/fhir+json"
     written, stored = patch.patch_resource(exchange, row, kind, body)
-    return _written(written, stored), written
+    return _written(exchange, written, stored), written
 
 
 def _read(exchange: Exchange, one: Entry, dispatch: Dispatch) -> Fields:
-    """A read or search inside a Bundle, answered as it would be alone."""
+    """A read or search inside a Bundle, answered as it would be alone; only an unknown type fails the whole Bundle."""
+    if one.kind[:1].isupper():
+        check_type(one.kind)
     target = f"{urlsplit(exchange.base).path}/{one.url.lstrip('/')}"
     path, query = split_target(one.url)
     inner = replace(
@@ -270,10 +280,13 @@ def _read(exchange: Exchange, one: Entry, dispatch: Dispatch) -> Fields:
         path=f"/{path.lstrip('/')}",
         in_transaction=False,
     )
-    response = dispatch(inner)
+    try:
+        response = dispatch(inner)
+    except FhirError as error:
+        return _failed(error)
     if response.status >= 400:
         found = json.loads(response.text)["issue"][0]
-        raise FhirError(response.status, found["diagnostics"], found["code"])
+        return _failed(FhirError(response.status, found["diagnostics"], found["code"]))
     fields = [("resource", response.text)] if response.body else []
     return [*fields, ("response", members([("status", quoted(_status(response.status)))]))]
 

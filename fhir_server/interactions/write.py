@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 
 from fhir_server import outcome
@@ -10,7 +11,7 @@ from fhir_server.exchange import Exchange
 from fhir_server.http import Response
 from fhir_server.interactions.inline import resolved
 from fhir_server.interactions.matching import matching
-from fhir_server.interactions.read import location
+from fhir_server.interactions.read import etag, location
 from fhir_server.jsontext import Json, parse
 from fhir_server.marks import http_date
 from fhir_server.normalise import Resource, normalise
@@ -19,6 +20,7 @@ from fhir_server.primitives import VALID_ID
 from fhir_server.store import Row
 from fhir_server.writing import Written, put
 
+FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
 
 
@@ -38,7 +40,7 @@ def create_resource(
     kind = str(resource["resourceType"])
     if condition:
         query = condition.partition("?")[2] if "?" in condition else condition
-        matches = matching(exchange, kind, query)
+        matches = matching(exchange, kind, query, shown=condition)
         if len(matches) > 1:
             raise FhirError(
                 412,
@@ -114,18 +116,18 @@ def check_version(row: Row | None, if_match: str | None) -> None:
         )
 
 
-def etag(if_match: str | None) -> str:
-    """The version that an `If-Match` names; empty where it names none."""
-    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (if_match or "").strip())
-    return found.group(1) if found else ""
-
-
 def update_by_condition(exchange: Exchange, kind: str) -> Response:
     """`PUT Type?…`: updates the one match, or creates."""
-    if not exchange.request.body:
+    if not exchange.request.body and not exchange.pairs:
         raise FhirError(400, "HAPI-0986: No body was supplied in request")
     resource = body_resource(exchange, kind, "UPDATE")
-    _, _, query = exchange.request.target.partition("?")
+    _, asked, query = exchange.request.target.partition("?")
+    if not asked:
+        raise FhirError(
+            400,
+            "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
+            " (it must be of the form [base]/[resource type]/[id])",
+        )
     with exchange.store.transaction():
         written, stored = conditional_update(exchange, resource, query, f"{kind}?{query}")
     return written_response(exchange, written, stored, with_location=written.change == "created")
@@ -157,6 +159,10 @@ def conditional_update(
 
 def body_resource(exchange: Exchange, kind: str, operation: str) -> Resource:
     """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
+    content_type = (exchange.request.header("content-type") or "").partition(";")[0].strip().lower()
+    if kind == "Binary" and content_type and content_type not in (*FHIR_JSON, FORM):
+        data = base64.b64encode(exchange.request.body).decode()
+        return normalise({"resourceType": kind, "contentType": content_type, "data": data}, expected_type=kind)
     resource = normalise(body_json(exchange, operation), expected_type=kind)
     return resolved(exchange, resource) if b"?" in exchange.request.body and kind != "Bundle" else resource
 
@@ -172,9 +178,10 @@ def body_json(exchange: Exchange, operation: str) -> Json:
         )
     kind, _, parameters = content_type.partition(";")
     if kind.strip().lower() not in FHIR_JSON:
+        number = "0446" if kind.strip().lower() == FORM else "0449"
         raise FhirError(
             400,
-            f'HAPI-0449: Incorrect Content-Type header value of "{content_type}" was provided in the request.'
+            f'HAPI-{number}: Incorrect Content-Type header value of "{content_type}" was provided in the request.'
             f' A FHIR Content-Type is required for "{operation}" operation',
         )
     latin = "latin1" in parameters.lower() or "8859-1" in parameters

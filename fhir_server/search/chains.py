@@ -24,7 +24,7 @@ def referring(param: int, item: Criterion, parameter: SearchParameter) -> Condit
     targets: list[str] = []
     for value in map(unescape, item.values):
         if "/" in value:
-            targets.append(value)
+            targets.append(value.partition("/_history/")[0])
         else:
             targets += (f"{target}/{value}" for target in _targets(item, parameter))
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({marks(targets)})"

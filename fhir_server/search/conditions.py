@@ -148,6 +148,21 @@ def uris(param: int, values: Sequence[str], modifier: str) -> Condition:
     return Condition("uris", f"param = ? AND {either(parts)}", tuple(args), "", 2)
 
 
+def sources(param: int, values: Sequence[str]) -> Condition:
+    """`uri`, `#request` or `uri#request` of `meta.source`."""
+    parts: list[str] = []
+    args: list[object] = [param]
+    for value in map(unescape, values):
+        uri, _, request = value.partition("#")
+        if request:
+            parts.append("value = ?" if uri else "substr(value, instr(value, '#')) = ?")
+            args.append(value)
+        else:
+            parts.append("value = ? OR (value >= ? AND value < ?)")
+            args += (uri, f"{uri}#", f"{uri}$")
+    return Condition("uris", f"param = ? AND {either([f'({part})' for part in parts])}", tuple(args), "", 2)
+
+
 def _prefixes(url: str) -> list[str]:
     """The URLs above a URL, itself among them: cut at each slash of its path."""
     start = url.find("//")
@@ -157,7 +172,7 @@ def _prefixes(url: str) -> list[str]:
 
 
 def numbers(param: int, values: Sequence[str], _modifier: str) -> Condition:
-    """A number with a prefix; a bare one stands for the interval of its last digit."""
+    """A number with a prefix; a bare one stands for itself alone, whatever its digits."""
     parts: list[str] = []
     args: list[object] = [param]
     for value in values:
@@ -219,16 +234,11 @@ def compare(prefix: str, text: str) -> tuple[str, tuple[float, ...]]:
             return "value < ?", (exact,)
         case "le":
             return "value <= ?", (exact,)
-    exponent = number.as_tuple().exponent
-    assert isinstance(exponent, int)
-    # HAPI looks for the last digit in the plain number: of `1e2` that is the 0 of 100.
-    margin = abs(exact) / 10 if prefix == "ap" else 0.5 * 10.0 ** max(min(exponent, 0), -320)
-    if prefix == "ne":
-        return "(value < ? OR value >= ?)", (exact - margin, exact + margin)
-    return "value >= ? AND value <= ?" if prefix == "ap" else "value >= ? AND value < ?", (
-        exact - margin,
-        exact + margin,
-    )
+        case "ne":
+            return "value <> ?", (exact,)
+        case "ap":
+            return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
+    return "value = ?", (exact,)
 
 
 def coords(param: int, values: Sequence[str], _modifier: str) -> Condition:

@@ -86,7 +86,8 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
         elif base == "_total":
             query.accurate = value == "accurate"
         elif base in ("_include", "_revinclude"):
-            query.includes.append(_include(resource_type, base, modifier, value))
+            if value.strip():
+                query.includes.append(_include(resource_type, base, modifier, value))
         elif base == "_contained":
             if value not in ("", "false"):
                 raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
@@ -96,18 +97,21 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
         elif base not in RESULT_PARAMETERS:
             query.criteria.extend(criteria(resource_type, name, value))
         seen.add(base)
-    query.shape = shape(pairs)
+    query.shape = shape(pairs, resource_type)
     return query
 
 
-def shape(pairs: Iterable[tuple[str, str]]) -> Shape:
-    """What `_summary` and `_elements` ask for; an unknown `_summary` is ignored."""
+def shape(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Shape:
+    """What `_summary` and `_elements` ask for; an unknown `_summary` is ignored. Elements are those of the type in the
+    address, if there is one.
+    """
+    of = f"{resource_type}." if resource_type else ""
     summary, elements = "", []
     for name, value in pairs:
         if name == "_summary" and value in ("true", "text", "data", "count"):
             summary = value
         elif name == "_elements":
-            elements += [part for part in value.split(",") if part]
+            elements += [part if part[:1].isupper() else of + part for part in value.split(",") if part]
     if summary and elements:
         raise FhirError(400, "HAPI-0304: Cannot combine the _summary and _elements parameters")
     return Shape(summary, tuple(elements))
@@ -156,6 +160,9 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
     if not dot:
         _check_modifier(resource_type, found.kind, modifier)
     values = tuple(part for part in split(value, ",") if part)
+    if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
+        problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
+        raise FhirError(400, f"HAPI-1218: {problem}")
     if not values:
         if found.kind == "reference" and not modifier:
             raise FhirError(400, "HAPI-1101: Parameter value missing in request")

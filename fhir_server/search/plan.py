@@ -129,6 +129,8 @@ def _conditions(
     if item.name == "_id":
         return [_by_id(resource_type, item.values)]
     number = params.number(resource_type, item.name)
+    if item.name == "_source" and not item.modifier:
+        return [conditions.sources(number, item.values)]
     match parameter.kind:
         case "reference":
             return [referring(number, item, parameter)]

@@ -15,9 +15,13 @@ KEYS = {
     "quantity": ("quantities", "value"),
     "number": ("numbers", "value"),
     "uri": ("uris", "value"),
-    "reference": ("links", "target"),
+    "reference": (
+        "links",
+        "(SELECT aim.pid FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
+        " AND aim.id = substr(target, instr(target, '/') + 1))",
+    ),
 }
-"""The index table and the expression that a kind sorts by."""
+"""The index table and the expression that a kind sorts by: of a reference the number of what it leads to."""
 
 
 def sorted_sql(

@@ -11,7 +11,9 @@ import typer
 from medagent.cli import server_options
 from medagent.cli.data_import import data_import
 
-app = typer.Typer(help="The data sets and the bundled hospital: list, build, import, push.")
+app = typer.Typer(
+    help=("The data sets and the bundled hospital. Without a subcommand: list what there is.\n\nExample: medagent data")
+)
 app.command("import")(data_import)
 
 

@@ -17,7 +17,11 @@ app = typer.Typer(no_args_is_help=True, help="Short factual questions: score, co
 VariantName = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 Judges = Annotated[list[str], typer.Option("--judge", help="A model that judges; repeated: a panel, by majority.")]
 JudgeUrls = Annotated[
-    list[str] | None, typer.Option("--judge-base-url", help="The judges' endpoint (default: that of the model).")
+    list[str] | None,
+    typer.Option(
+        "--judge-base-url",
+        help="The judges' endpoint (default: --base-url where the command has it, else OPENAI_BASE_URL, else OpenAI).",
+    ),
 ]
 JudgePromptFile = Annotated[Path | None, typer.Option("--judge-prompt", help="Your own judge prompt (TOML).")]
 _RuleName = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict"]
