@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from medagent.errors import UserError
 from medagent.run.files import write_whole
-from medagent.simpleqa.judging import Judging, Question, Verdicts, deciding_panels, judged_rows
+from medagent.simpleqa.judging import Judging, Question, Verdicts, judged_rows
 from refsol.simpleqa.score import JudgedSet
 
 T = TypeVar("T")
@@ -67,7 +67,9 @@ class RunFiles:
         return list(_lines(self.path / "judgings.jsonl", _JUDGING))
 
     def add_judging(self, judging: Judging) -> None:
-        """Add a round of judging, unless it is the latest one already."""
+        """Add a round of judging, unless it is the latest one already; without its judges' addresses."""
+        judges = [judge.model_copy(update={"base_urls": []}) for judge in judging.judges]
+        judging = judging.model_copy(update={"judges": judges})
         judgings = self.judgings()
         if judgings[-1:] != [judging]:
             _write(self.path / "judgings.jsonl", [*judgings, judging], _JUDGING)
@@ -90,13 +92,12 @@ class RunFiles:
         if judge is not None and judge not in self.judges():
             raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self.judges())}")
         questions = self.questions()
-        panels = deciding_panels(questions, judgings, judge)
-        rows = judged_rows(questions, self.answers(), panels, self.verdicts(), judge)
+        decided = list(judged_rows(questions, self.answers(), judgings, self.verdicts(), judge))
         return JudgedSet(
             model=str(settings.get("model")),
             dataset=str(settings.get("variant")),
-            rows=tuple(rows),
-            json_labels=any(panel.json_labels for panel in panels.values()),
+            rows=tuple(row for row, _ in decided),
+            json_labels=any(panel.json_labels for panel in {panel for _, panel in decided} if panel is not None),
             warnings=tuple(shared_ids(questions)),
         )
 

@@ -7,7 +7,7 @@ corrected gold or another prompt asks anew exactly where it changes something, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
@@ -102,39 +102,43 @@ class Verdicts:
         return Call(f"{call.key}#{attempts + 1}", call.model, call.message) if attempts else call
 
 
-def deciding_panels(
-    questions: Iterable[Question], judgings: Iterable[Judging], judge: str | None = None
-) -> dict[str, Panel]:
-    """By unit, the last panel that covers it, or the last one that has the judge; a unit without one is left out."""
-    panels = [Panel(judging) for judging in judgings][::-1]
-    decided = {}
-    for question in questions:
-        panel = next((panel for panel in panels if panel.covers(question.unit, judge)), None)
-        if panel is not None:
-            decided[question.unit] = panel
-    return decided
-
-
 def judged_rows(
     questions: Iterable[Question],
     answers: Mapping[str, str],
-    panels: Mapping[str, Panel],
+    judgings: Iterable[Judging],
     verdicts: Verdicts,
     judge: str | None = None,
-) -> Iterator[Row]:
-    """The rows to score: every question, with the replies of its panel, or of one judge. Where a judge was not asked
-    yet, the row is not judged.
+) -> Iterator[tuple[Row, Panel | None]]:
+    """The rows to score, every question with the replies of the last panel that was asked about it, or of one judge;
+    and that panel, None for a row that is not judged.
     """
+    panels = [Panel(judging) for judging in judgings][::-1]
     for question in questions:
-        prediction, panel = answers.get(question.unit), panels.get(question.unit)
-        calls = list(panel.calls(question, prediction, judge)) if panel and prediction is not None else []
-        yield Row(
-            id=question.name,
-            language=question.language,
-            group=question.group,
-            prediction=prediction,
-            judged={call.model: verdicts.get(call) for call in calls} if all(map(verdicts.made, calls)) else {},
+        prediction = answers.get(question.unit)
+        decided = None if prediction is None else _decided(question, prediction, panels, verdicts, judge)
+        panel, judged = decided or (None, {})
+        yield (
+            Row(
+                id=question.name,
+                language=question.language,
+                group=question.group,
+                prediction=prediction,
+                judged=judged,
+            ),
+            panel,
         )
+
+
+def _decided(
+    question: Question, prediction: str, panels: Sequence[Panel], verdicts: Verdicts, judge: str | None
+) -> tuple[Panel, dict[str, str | None]] | None:
+    """The first panel all of whose judges were asked, and what they said."""
+    for panel in panels:
+        if panel.covers(question.unit, judge):
+            calls = list(panel.calls(question, prediction, judge))
+            if all(map(verdicts.made, calls)):
+                return panel, {call.model: verdicts.get(call) for call in calls}
+    return None
 
 
 def owed_calls(

@@ -157,5 +157,6 @@ def _finish(files: RunFiles, stages: Stages, effort: Effort) -> int:
     if stages.owed:
         print(f"Continue: {stages.command}")
     print("\n".join(stages.spending()))
-    print(f"Files: {files.path}/ (results.json, episodes.jsonl, judgements.jsonl, questions.jsonl, run.json)")
+    names = "results.json, episodes.jsonl, judgements.jsonl, judgings.jsonl, questions.jsonl, run.json"
+    print(f"Files: {files.path}/ ({names})")
     return OWED if stages.owed else DONE

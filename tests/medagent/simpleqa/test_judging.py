@@ -7,11 +7,16 @@ from pathlib import Path
 import pytest
 
 from medagent.errors import UserError
+from medagent.models.settings import ModelSettings
 from medagent.simpleqa.config import Effort
+from medagent.simpleqa.judging import Judging
 from medagent.simpleqa.load import judged_sets
+from medagent.simpleqa.run import judge_again
+from refsol.simpleqa.prompts import judge_prompt
 from refsol.simpleqa.score import outcome_of, warnings_of
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.medagent.simpleqa.oracle import (
+    QUIET,
     RIGHT,
     SILENT,
     WRONG,
@@ -66,8 +71,8 @@ def test_letter_rules_warn_of_the_judging_that_is_scored(tmp_path: Path) -> None
     prompt.write_text('labels = "letters"\nuser = "Grade {question} {gold} {reply}"\n', encoding="utf-8")
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, languages=["hu"], limit=1)
-        judge(server, tmp_path, "strict-j", prompt=prompt)
-    for name, warned in (("j", True), ("strict-j", False)):
+        judge(server, tmp_path, "mute", prompt=prompt)
+    for name, warned in (("j", True), ("mute", False)):
         (judged,) = judged_sets(f"{run_folder(tmp_path)}@{name}")
         assert bool(warnings_of(judged, "letter")) == warned
 
@@ -148,3 +153,16 @@ def test_a_judge_that_fails_is_no_grade_and_owed(tmp_path: Path, capsys: pytest.
 def test_only_a_run_can_be_judged(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="not a run of `medagent run simpleqa`"):
         judge(server, tmp_path, "j")
+
+
+def test_a_judge_that_was_never_asked_decides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ModelServer(reply=Oracle()) as server:
+        run(server, tmp_path, languages=["hu"], limit=3)
+        assert server.url not in (run_folder(tmp_path) / "judgings.jsonl").read_text()
+    monkeypatch.delenv("OPENAI_API_KEY")
+    nowhere = ModelSettings(name="K")
+    with pytest.raises(UserError, match="set OPENAI_API_KEY"):
+        judge_again(run_folder(tmp_path), Judging(judges=[nowhere], prompt=judge_prompt(None)), QUIET)
+    (judged,) = judged_sets(str(run_folder(tmp_path)))
+    assert judged.judges == ("j",)
+    assert [outcome_of(row, "robust") for row in judged.rows] == ["incorrect", "correct", "correct"]
