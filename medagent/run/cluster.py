@@ -190,13 +190,13 @@ _opening = threading.Lock()
 
 def run_here(run: str, blob: bytes, unit: Any) -> Any:
     """Carry a unit of the pickled job out in this worker process; returns its row, or `Stopped`."""
-    with _opening:
-        if run not in _homes:
-            _homes[run] = _Home(blob)
-        home = _homes[run]
     try:
+        with _opening:
+            if run not in _homes:
+                _homes[run] = _Home(blob)
+            home = _homes[run]
         return Stopped(None) if home is None else home.run(unit)
-    except StopRunError as error:
+    except (StopRunError, UserError) as error:
         return Stopped(str(error))
     except CancelledError:  # before it began
         return Stopped(None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,12 @@ def test_the_list_names_data_sets_and_says_whether_the_hospital_is_built(
     assert not any(tmp_path.rglob("*.sqlite"))
 
 
-def test_the_hospital_is_built_once_and_again_when_damaged() -> None:
-    hospital = bundled_file().path
+def test_the_hospital_is_built_once_and_again_when_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = bundled_file().path
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
+    hospital = tmp_path / "cache" / shared.name
+    hospital.parent.mkdir()
+    shutil.copy(shared, hospital)  # other tests read the shared one now
     assert medagent("data").out.splitlines()[-1] == f"hospital: {hospital}"
     ran = medagent("data", "build")
     assert (ran.code, ran.out, ran.err) == (0, f"{hospital}\n", "")
