@@ -15,7 +15,7 @@ from fhir_server.paging import Searches
 from fhir_server.search.params import Params
 from fhir_server.search.parse import Query
 from fhir_server.search.plan import Plan
-from fhir_server.store import Store
+from fhir_server.store import Row, Store
 
 MAX_BODY = 50 * 1024 * 1024
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -53,8 +53,8 @@ class Exchange:
     in_transaction: bool = False
     announced: frozenset[str] = frozenset()
     """The references by which the resources of the Bundle at hand will be found."""
-    leaving: frozenset[str] = frozenset()
-    """The references to what the transaction at hand deletes or replaces: it hinders no deletion."""
+    deleted: list[Row] = field(default_factory=list)
+    """What the transaction at hand deleted; whether something still refers to it is seen at its end."""
 
     @property
     def store(self) -> Store:

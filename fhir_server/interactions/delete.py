@@ -32,8 +32,6 @@ def delete_resource(exchange: Exchange, kind: str, resource_id: str) -> tuple[Ro
         return None, outcome.never_existed(f"{kind}/{resource_id}")
     if row.text is None:
         return row, outcome.already_deleted(versioned(row))
-    if exchange.hospital.reference_check:
-        check_not_referred_to(exchange, row)
     return _mark(exchange, row), outcome.deleted(1)
 
 
@@ -60,21 +58,32 @@ def delete_matches(exchange: Exchange, kind: str, query: str) -> Stored:
     if not matches:
         return outcome.nothing_matched(shown)
     row = exchange.store.rows(matches)[0]
-    if exchange.hospital.reference_check:
-        check_not_referred_to(exchange, row)
     _mark(exchange, row)
     return outcome.deleted(1)
 
 
 def _mark(exchange: Exchange, row: Row) -> Row:
+    """Deletes a resource, if nothing refers to it; in a transaction that is seen at the end (`check_deleted`)."""
+    if exchange.in_transaction:
+        exchange.deleted.append(row)
+    elif exchange.hospital.reference_check:
+        check_not_referred_to(exchange, row)
     gone = Row(row.pid, row.type, row.id, row.version + 1, exchange.now, None)
     exchange.store.replace(row, stored_rows(exchange, row), gone, {})
     return gone
 
 
+def check_deleted(exchange: Exchange) -> None:
+    """Raises 409 where something refers to what the transaction deleted and did not put again."""
+    for row in exchange.deleted:
+        now = exchange.store.find(row.type, row.id)
+        if exchange.hospital.reference_check and now is not None and now.text is None:
+            check_not_referred_to(exchange, row)
+
+
 def check_not_referred_to(exchange: Exchange, row: Row) -> None:
     """Raises 409 where another resource refers to this one."""
-    found = first_referring(exchange, row, exchange.leaving)
+    found = first_referring(exchange, row)
     if found is None:
         return
     assert found.text is not None
@@ -86,15 +95,16 @@ def check_not_referred_to(exchange: Exchange, row: Row) -> None:
     )
 
 
-def first_referring(exchange: Exchange, row: Row, leaving: frozenset[str]) -> Row | None:
-    """The first other resource that refers to this one, by insertion; those `leaving` are left out."""
+def first_referring(exchange: Exchange, row: Row) -> Row | None:
+    """The first other resource that refers to this one, by insertion."""
     numbers = exchange.hospital.params.references
     pids: list[int] = []
     for start in range(0, len(numbers), 400):
         part = numbers[start : start + 400]
         marks = ",".join("?" * len(part))
-        sql = f"SELECT DISTINCT pid FROM links WHERE param IN ({marks}) AND target = ? AND pid <> ? ORDER BY pid"
-        sql += "" if leaving else " LIMIT 1"
-        pids += [found[0] for found in exchange.store.query(sql, (*part, row.reference, row.pid))]
-    rows = exchange.store.rows(sorted(set(pids)))
-    return next((found for found in rows if found.reference not in leaving), None)
+        sql = f"SELECT min(pid) FROM links WHERE param IN ({marks}) AND target = ? AND pid <> ?"
+        first = exchange.store.query(sql, (*part, row.reference, row.pid)).fetchone()[0]
+        if first is not None:
+            pids.append(first)
+    rows = exchange.store.rows([min(pids)]) if pids else []
+    return rows[0] if rows else None

@@ -6,6 +6,7 @@ from fhir_server.bundle import Bundle, entry
 from fhir_server.exchange import Exchange
 from fhir_server.http import Response, by_name, link
 from fhir_server.interactions.read import not_known
+from fhir_server.interactions.search import offset_link
 from fhir_server.outcome import quoted
 from fhir_server.paging import DEFAULT_COUNT
 from fhir_server.search.moments import LOWER, UPPER, moment, moments
@@ -34,19 +35,14 @@ def history(exchange: Exchange, kind: str | None = None, resource_id: str | None
     address = exchange.address
     links = [("self", link(address, by_name(exchange.pairs)))]
     if offset + count < total and count:
-        links.append(("next", _page(exchange, count, offset + count)))
+        links.append(("next", offset_link(exchange, count, offset + count)))
     if offset:
-        links.append(("previous", _page(exchange, count, max(offset - count, 0))))
+        links.append(("previous", offset_link(exchange, count, max(offset - count, 0))))
     # Without a type in the path HAPI gives this as the address of each entry.
     prefix = f"{exchange.base}/" if kind else None
     entries = [_entry(row, f"{prefix}{row.reference}" if prefix else f"{row.type}/{row.reference}") for row in rows]
     bundle = Bundle(exchange.hospital.marks.uuid(), "history", exchange.now, total, links, entries)
     return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{bundle.id}")])
-
-
-def _page(exchange: Exchange, count: int, offset: int) -> str:
-    others = [pair for pair in exchange.pairs if pair[0] not in ("_offset", "_count")]
-    return link(exchange.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
 def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:

@@ -165,22 +165,23 @@ def _count_only(exchange: Exchange, planned: Plan) -> Response:
     return exchange.bundle(bundle)
 
 
+def offset_link(exchange: Exchange, count: int, offset: int) -> str:
+    """The address of the page that begins at `offset`: the request again, its parameters by name."""
+    others = [pair for pair in exchange.pairs if pair[0] not in ("_offset", "_count")]
+    return link(exchange.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
+
+
 def _offset_page(exchange: Exchange, query: Query, planned: Plan, count: int, self_link: str) -> Response:
     """A page by `_offset`: no search is kept, the links repeat the request."""
     offset = max(query.offset or 0, 0)
     pids = run(exchange, planned, count, offset)
     total = count_all(exchange, planned) if query.accurate else None
 
-    def at(position: int) -> str:
-        others = [pair for pair in exchange.pairs if pair[0] not in ("_offset", "_count")]
-        pairs = [*others, ("_count", str(count)), ("_offset", str(position))]
-        return link(exchange.address, by_name(pairs))
-
     links = [("self", self_link)]
     if len(pids) == count:
-        links.append(("next", at(offset + count)))
+        links.append(("next", offset_link(exchange, count, offset + count)))
     if offset:
-        links.append(("previous", at(max(offset - count, 0))))
+        links.append(("previous", offset_link(exchange, count, max(offset - count, 0))))
     found = Search(exchange.hospital.marks.uuid(), exchange.now, pids, query.includes)
     entries = entries_of(exchange, pids, query.includes, query.shape)
     return exchange.bundle(_bundle(found, total, links, entries, query.shape))

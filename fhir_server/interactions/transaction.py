@@ -135,10 +135,10 @@ def _failed(error: FhirError) -> Fields:
 
 def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> list[str]:
     """Runs entries in HAPI's order; the answers are in the order of the Bundle."""
+    exchange.deleted.clear()
     _check_twice(entries)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(exchange, order)
-    exchange.leaving = frozenset(f"{one.kind}/{one.id}" for one in order if one.method in ("DELETE", "PUT") and one.id)
     exchange.announced = frozenset(f"{one.kind}/{one.id or one.pid}" for one in order if one.method in ("POST", "PUT"))
     for one in order:
         if one.resource is not None:
@@ -156,6 +156,7 @@ def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> l
         if written is not None:
             references += written.references
     _check(exchange, references)
+    delete.check_deleted(exchange)
     return [texts[one.number] for one in entries]
 
 

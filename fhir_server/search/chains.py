@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from fhir_server.errors import FhirError
-from fhir_server.search.conditions import Condition
+from fhir_server.search.conditions import TARGET, Condition
 from fhir_server.search.definitions import SearchParameter, parameters, resource_types
 from fhir_server.search.params import Params
 from fhir_server.search.parse import Criterion, criteria, unescape
@@ -30,11 +30,7 @@ def referring(param: int, item: Criterion, parameter: SearchParameter) -> Condit
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({marks(targets)})"
     if len(item.values) == 1:
         return Condition("links", where, (param, *targets), weight=1)
-    order = (
-        "(SELECT aim.pid FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
-        " AND aim.id = substr(target, instr(target, '/') + 1))"
-    )
-    return Condition("links", where, (param, *targets), order, weight=1)
+    return Condition("links", where, (param, *targets), TARGET, weight=1)
 
 
 def _targets(item: Criterion, parameter: SearchParameter) -> Sequence[str]:

@@ -19,6 +19,11 @@ from fhir_server.search.parse import split, unescape
 
 PREFIX = re.compile(r"[^-%0-9]*")
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
+TARGET = (
+    "(SELECT aim.pid FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
+    " AND aim.id = substr(target, instr(target, '/') + 1))"
+)
+"""The number of what a row of `links` leads to."""
 AFTER_ALL = "\U0010ffff"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
+from fhir_server.search.conditions import TARGET
 from fhir_server.search.definitions import parameters, resource_types
 from fhir_server.search.params import Params
 
@@ -15,11 +16,7 @@ KEYS = {
     "quantity": ("quantities", "value"),
     "number": ("numbers", "value"),
     "uri": ("uris", "value"),
-    "reference": (
-        "links",
-        "(SELECT aim.pid FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
-        " AND aim.id = substr(target, instr(target, '/') + 1))",
-    ),
+    "reference": ("links", TARGET),
 }
 """The index table and the expression that a kind sorts by: of a reference the number of what it leads to."""
 

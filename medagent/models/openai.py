@@ -107,6 +107,7 @@ class OpenAIModel:
 
     async def _attempt(self, replica: openai.AsyncOpenAI, request: Request) -> Completion:
         url = str(replica.base_url).rstrip("/") + self._dialect.path  # a relative one is merged, which costs more
+        shown = without_password(str(replica.base_url))
         while True:
             if self._stopped is not None:
                 raise self._stopped
@@ -116,9 +117,9 @@ class OpenAIModel:
                 async with asyncio.timeout(self.settings.timeout_s):
                     response = await replica.post(url, content=_encoded(body), cast_to=httpx.Response)
             except TimeoutError:
-                raise EndpointFailure(f"{replica.base_url}: no answer in {self.settings.timeout_s:g} s") from None
+                raise EndpointFailure(f"{shown}: no answer in {self.settings.timeout_s:g} s") from None
             except openai.APIConnectionError as error:  # a time-out of the connection included
-                raise EndpointFailure(self._clean(f"{replica.base_url}: {error.__cause__ or error!r}")) from None
+                raise EndpointFailure(self._clean(f"{shown}: {error.__cause__ or error!r}")) from None
             except openai.APIStatusError as error:
                 if error.status_code == 400 and self._learn(body, _words(error)):
                     continue
@@ -188,12 +189,13 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 
 def _json_object(response: httpx.Response) -> dict[str, Any]:
+    url = without_password(str(response.url))
     try:
         body = json.loads(response.content)
     except (ValueError, RecursionError) as error:
         kind = response.headers.get("content-type", "no content type")
         size = len(response.content)
-        raise EndpointFailure(f"{response.url}: the reply is not JSON ({kind}; {size} bytes: {error})") from None
+        raise EndpointFailure(f"{url}: the reply is not JSON ({kind}; {size} bytes: {error})") from None
     if not isinstance(body, dict):
-        raise EndpointFailure(f"{response.url}: the reply is JSON, but no object")
+        raise EndpointFailure(f"{url}: the reply is JSON, but no object")
     return body

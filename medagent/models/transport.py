@@ -9,6 +9,7 @@ httpx's alone, and long headers are read.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
@@ -62,10 +63,8 @@ def _proxy(url: httpx.URL) -> httpx.Proxy | None:
         return None
     try:
         proxy = httpx.Proxy(address)
-        user, password = proxy.auth or ("", "")
-        if ":" in user:
+        if proxy.auth and ":" in proxy.auth[0]:
             raise ValueError("a colon in the user's name")
-        f"{user}{password}".encode("latin-1")
     except (ValueError, httpx.InvalidURL):
         raise UserError(f"the environment's proxy for {url.host} cannot be used: its URL is damaged") from None
     if proxy.url.scheme not in ("http", "https"):
@@ -111,10 +110,10 @@ class _Transport(httpx.AsyncBaseTransport):
     def __init__(self, open_session: Callable[[], aiohttp.ClientSession], proxy: httpx.Proxy | None = None) -> None:
         self._open_session = open_session
         self._session: aiohttp.ClientSession | None = None
-        self._proxy: dict[str, Any] = {}
-        if proxy is not None:
-            login = aiohttp.BasicAuth(*proxy.auth) if proxy.auth else None
-            self._proxy = {"proxy": str(proxy.url), "proxy_auth": login}
+        self._proxy = None if proxy is None else str(proxy.url)
+        self._login: dict[str, str] = {}
+        if proxy is not None and proxy.auth:
+            self._login["Proxy-Authorization"] = f"Basic {b64encode(':'.join(proxy.auth).encode()).decode()}"
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Raises httpx.TransportError."""
@@ -122,25 +121,24 @@ class _Transport(httpx.AsyncBaseTransport):
             self._session = self._open_session()
         # Credentials in the URL are in a header already.
         url = request.url.copy_with(username=None, password=None) if request.url.userinfo else request.url
-        timeout = request.extensions["timeout"]
+        timeout, tunnelled = request.extensions["timeout"], url.scheme == "https"
+        headers = CIMultiDict(request.headers.multi_items())
+        if not tunnelled:
+            headers.update(self._login)
         try:
             async with self._session.request(
                 request.method,
                 URL(str(url), encoded=True),
-                headers=CIMultiDict(request.headers.multi_items()),
+                headers=headers,
                 data=request.content,
                 timeout=aiohttp.ClientTimeout(sock_connect=timeout["connect"], sock_read=timeout["read"]),
                 allow_redirects=False,
-                **self._proxy,
+                proxy=self._proxy,
+                proxy_headers=self._login if tunnelled else None,
             ) as answer:
                 content = await answer.read()
-        except aiohttp.ServerTimeoutError as error:
-            raise httpx.ReadTimeout(str(error), request=request) from error
-        except (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
-            raise httpx.ConnectError(str(error), request=request) from error
         except (aiohttp.ClientError, HttpProcessingError) as error:
-            said = getattr(error, "message", error)  # the whole text would repeat the request's headers, and so the key
-            raise httpx.RemoteProtocolError(f"the answer is not HTTP: {said}", request=request) from error
+            raise _as_httpx(error, request) from error
         return httpx.Response(
             answer.status,
             headers=answer.raw_headers,
@@ -153,3 +151,15 @@ class _Transport(httpx.AsyncBaseTransport):
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+def _as_httpx(error: aiohttp.ClientError | HttpProcessingError, request: httpx.Request) -> httpx.TransportError:
+    """The same failure in httpx's terms."""
+    if isinstance(error, aiohttp.ServerTimeoutError):
+        return httpx.ReadTimeout(str(error), request=request)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return httpx.ProxyError(f"the proxy answered {error.status}: {error.message}", request=request)
+    if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
+        # Their message alone: more of them would repeat the request's headers, and so the key.
+        return httpx.RemoteProtocolError(f"the answer is not HTTP: {error.message}", request=request)
+    return httpx.NetworkError(str(error) or type(error).__name__, request=request)

@@ -89,6 +89,7 @@ class ClusterExecutor:
             finally:
                 ending = True
                 watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
                 progress.watch(_stats(await client.run(close_here, run, on_error="ignore")))
                 _, late = await asyncio.wait(lanes, timeout=CANCELLED_WITHIN_S)
                 for task in late:

@@ -28,7 +28,7 @@ class LocalExecutor:
         """
 
         async def lane(worker: Worker[U, R]) -> None:
-            saving = asyncio.ensure_future(asyncio.sleep(0))
+            saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
             try:
                 for unit in units:
                     row = await worker.run(unit)

@@ -28,6 +28,7 @@ class _Reply:
 
     unit: str
     reply: str | None = None
+    status: str = ""
 
 
 # Not models: of these a large run reads hundreds of thousands.
@@ -109,7 +110,8 @@ def shared_ids(questions: Iterable[Question]) -> list[str]:
 
 
 def _replies(journal: Path) -> Iterator[tuple[str, str | None]]:
-    return ((row.unit, row.reply) for row in _lines(journal, _REPLY))
+    """Every call that was made; one that was cancelled was not."""
+    return ((row.unit, row.reply) for row in _lines(journal, _REPLY) if row.status != "cancelled")
 
 
 def _lines(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:

@@ -257,7 +257,17 @@ def test_what_refers_may_be_deleted_with_what_it_refers_to(server: Server) -> No
     assert send(server, "DELETE", "Patient/p7").status == 409
     answer = json.loads(transact(server, entry("DELETE", "Patient/p7"), entry("DELETE", "Observation/o0")).text)
     assert [one["response"]["status"] for one in answer["entry"]] == ["204 No Content"] * 2
-    assert transact(server, entry("DELETE", "Patient/p8")).status == 409
+    unchanged = json.loads(send(server, "GET", "Observation/o1").text)
+    for entries in (
+        [entry("DELETE", "Patient/p8")],
+        [entry("DELETE", "Patient/p8"), entry("PUT", "Observation/o1", unchanged)],
+    ):
+        assert transact(server, *entries).status == 409
+        assert send(server, "GET", "Patient/p8").status == 200
+    moved = entry("PUT", "Observation/o1", {**unchanged, "subject": {"reference": "Patient/p9"}})
+    assert transact(server, entry("DELETE", "Patient/p8"), moved).status == 200
+    assert transact(server, entry("DELETE", "Patient/p9"), entry("PUT", "Patient/p9", PEOPLE[2])).status == 200
+    assert send(server, "GET", "Patient/p9").status == 200
 
 
 def test_a_batch_reads_what_it_writes(server: Server) -> None:

@@ -15,7 +15,16 @@ import pytest
 from medagent.errors import ModelError, UserError
 from medagent.models.base import Message
 from medagent.models.openai import OpenAIModel
-from tests.loopback import ModelServer, chat_json
+from tests.loopback import (
+    Fault,
+    ModelServer,
+    chat_json,
+    empty_choices,
+    stall,
+    status,
+    truncated_json,
+    wrong_content_type,
+)
 from tests.medagent.models.asking import ask, settings, with_model
 
 
@@ -117,6 +126,37 @@ def test_an_answer_nobody_asked_for_is_not_taken_for_the_next_one() -> None:
     assert talk(twice, questions=4) == [f"question {number}" for number in range(4)]
 
 
+@pytest.mark.parametrize(
+    ("login", "sent"), [("user:pw", "dXNlcjpwdw=="), ("user:%E4%BD%A0", "dXNlcjrkvaA="), ("user", "dXNlcjo=")]
+)
+def test_a_proxys_login_is_sent_to_it(monkeypatch: pytest.MonkeyPatch, login: str, sent: str) -> None:
+    with ModelServer("by proxy") as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1").replace("//", f"//{login}@"))
+        assert ask(settings("http://models.example/v1")).text == "by proxy"
+    assert proxy.calls[0].headers["proxy-authorization"] == f"Basic {sent}"
+
+
+def test_a_tunnels_login_is_for_the_proxy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bytes] = []
+
+    def refuse(_: int, head: bytes) -> list[bytes]:
+        asked.append(head)
+        return [b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"]
+
+    with RawServer(refuse) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url.removesuffix("/v1").replace("//", "//user:pw@"))
+        with pytest.raises(ModelError, match="the proxy answered 407: Proxy Authentication Required"):
+            ask(settings("https://models.example/v1", max_retries=0))
+    assert len(asked) == 1
+
+
+def test_an_answer_cut_off_is_not_called_another_protocol() -> None:
+    cut = http("good")[:-5]
+    with pytest.raises(ModelError) as failed:
+        talk(lambda *_: [cut], max_retries=0)
+    assert "not HTTP" not in str(failed.value)
+
+
 def test_long_headers_are_read() -> None:
     assert talk(lambda *_: [http("good", extra=b"X-Long: " + b"a" * 20_000 + b"\r\n")], max_retries=0) == ["good"]
 
@@ -131,12 +171,18 @@ def test_credentials_in_the_base_url_are_sent_and_not_shown() -> None:
     assert "secretpw" not in str(failed.value)
 
 
+@pytest.mark.parametrize("fault", [stall(), truncated_json(), wrong_content_type(), empty_choices(), status(500)])
+def test_credentials_show_in_no_failure(fault: Fault) -> None:
+    with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError) as failed:
+        ask(settings(server.url.replace("http://", "http://user:secretpw@"), max_retries=0, timeout_s=0.3))
+    assert "secretpw" not in str(failed.value)
+
+
 @pytest.mark.parametrize(
     ("proxy", "message"),
     [
         ("socks5://127.0.0.1:9", "is socks5://, and only http proxies work"),
         ("ftp://127.0.0.1:9", "cannot be used"),
-        ("http://user:%E4%BD%A0@127.0.0.1:9", "cannot be used"),
         ("http://us%3Aer:pw@127.0.0.1:9", "cannot be used"),
     ],
 )

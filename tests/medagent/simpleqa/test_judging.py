@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medagent.errors import UserError
+from medagent.errors import StopRunError, UserError
 from medagent.models.settings import ModelSettings
 from medagent.simpleqa.config import Effort
 from medagent.simpleqa.judging import Judging
@@ -14,7 +14,7 @@ from medagent.simpleqa.load import judged_sets
 from medagent.simpleqa.run import judge_again
 from refsol.simpleqa.prompts import judge_prompt
 from refsol.simpleqa.score import outcome_of, warnings_of
-from tests.loopback import Call, Fault, ModelServer, status
+from tests.loopback import Call, Fault, ModelServer, stall, status
 from tests.medagent.simpleqa.oracle import (
     QUIET,
     RIGHT,
@@ -166,3 +166,22 @@ def test_a_judge_that_was_never_asked_decides_nothing(tmp_path: Path, monkeypatc
     (judged,) = judged_sets(str(run_folder(tmp_path)))
     assert judged.judges == ("j",)
     assert [outcome_of(row, "robust") for row in judged.rows] == ["incorrect", "correct", "correct"]
+
+
+def test_a_judge_that_is_refused_decides_nothing(tmp_path: Path) -> None:
+    refused = 0
+
+    def faults(call: Call) -> Fault | None:
+        nonlocal refused
+        if call.body["model"] != "K":
+            return None
+        refused += 1
+        return status(401) if refused > 1 else stall()
+
+    with ModelServer(reply=Oracle(), faults=faults) as server:
+        run(server, tmp_path, languages=["hu"], limit=3)
+        with pytest.raises(StopRunError):
+            judge(server, tmp_path, "K")
+    assert '"cancelled"' in (run_folder(tmp_path) / "judgements.jsonl").read_text()
+    (judged,) = judged_sets(str(run_folder(tmp_path)))
+    assert judged.judges == ("j",)
