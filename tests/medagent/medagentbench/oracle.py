@@ -14,6 +14,7 @@ from medagent.session import DEFAULT_API_BASE
 from medagent.tasks.dataset import Task, load_dataset
 
 TASKS = {task.instruction: task for task in load_dataset("synthetic", "v2").tasks}
+TASKS_BY_ID = {task.id: task for task in TASKS.values()}
 
 
 def asked(request: dict[str, Any]) -> Task:
