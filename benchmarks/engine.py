@@ -21,16 +21,16 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from medagent.medagentbench.config import RunConfig
-from medagent.medagentbench.episode import EpisodeRow
-from medagent.medagentbench.plan import make_plan
+from medagent.benchmarks.medagentbench.config import RunConfig
+from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.benchmarks.medagentbench.plan import make_plan
+from medagent.engine.engine import run_units
+from medagent.engine.journal import Journal
+from medagent.engine.local import LocalExecutor
+from medagent.engine.progress import Progress
 from medagent.models.settings import ModelSettings
-from medagent.run.engine import run_units
-from medagent.run.journal import Journal
-from medagent.run.local import LocalExecutor
-from medagent.run.progress import Progress
 from tests.loopback import ModelServer
-from tests.medagent.medagentbench.oracle import text_reply
+from tests.medagent.benchmarks.medagentbench.oracle import text_reply
 
 LATENCY_S = 0.1
 processes = multiprocessing.get_context("spawn")

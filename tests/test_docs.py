@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import typer.main
 
+from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.session import Turn, Write
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
-from medagent.medagentbench.episode import EpisodeRow
-from medagent.results.write import result_item
-from medagent.run.rows import Spent
-from medagent.session import Turn, Write
-from medagent.tasks.dataset import Task
+from medagent.engine.rows import Spent
 from tests.shared_data import ROOT
 
 DOCS = ROOT / "docs"

@@ -101,9 +101,7 @@ def replay(runs: Runs) -> None:
     episodes = [json.loads(line) for line in read_xz(DATA / "medagentbench" / "transcripts.jsonl.xz").splitlines()]
     tasks = [{"id": f"task3_{n}", "instruction": "", "context": ""} for n in range(1, len(episodes) + 1)]
     (runs.folder / "tasks.json").write_text(json.dumps(tasks))
-    recorded = [
-        json.dumps({"task_id": t["id"], "actions": e["actions"]}) for t, e in zip(tasks, episodes, strict=True)
-    ]
+    recorded = [json.dumps({"task_id": t["id"], "actions": e["actions"]}) for t, e in zip(tasks, episodes, strict=True)]
     (runs.folder / "actions.jsonl").write_text("\n".join(recorded) + "\n")
     (runs.folder / "ehr.ndjson").write_text(read_xz(DATA / "hapi" / "data.ndjson.xz"))
     words = ["--tasks-file", runs.folder / "tasks.json", "--ehr", runs.folder / "ehr.ndjson"]

@@ -22,9 +22,9 @@ def command(
     import json
     from dataclasses import asdict
 
-    from medagent.report.compare import compare
-    from medagent.report.tables import percent, print_table
-    from medagent.results.verdicts import check_same_tasks, read_verdicts
+    from medagent.benchmarks.medagentbench.results.verdicts import check_same_tasks, read_verdicts
+    from medagent.reports.compare import compare
+    from medagent.reports.tables import percent, print_table
 
     check_same_tasks(a, b)
     verdicts = [

@@ -25,8 +25,8 @@ def list_data(context: typer.Context) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from medagent.report.inventory import built_hospital, present_datasets
-    from medagent.report.tables import print_table
+    from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.reports.tables import print_table
 
     rows = [
         [found.name, found.version, str(len(found.tasks)), found.digest[:16], str(found.path.parent)]
@@ -42,7 +42,7 @@ def build() -> None:
 
     Example: medagent data build
     """
-    from medagent.ehr.embedded import bundled_file
+    from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file
 
     print(bundled_file(_say).path)
 
@@ -60,8 +60,8 @@ def push(
 
     Example: medagent data push --to http://localhost:8080/fhir
     """
-    from medagent.ehr.push import push as push_data
-    from medagent.report.counter import Counter
+    from medagent.fhir_data.push import push as push_data
+    from medagent.reports.counter import Counter
 
     server = server_options.open_server(to, fhir_header, ca_file)
     print(push_data(server, ehr, Counter("resources"), _say))

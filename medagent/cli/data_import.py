@@ -15,7 +15,7 @@ def data_import(
 
     Example: medagent data import ~/src/MedAgentBench
     """
-    from medagent.tasks.official import import_official
+    from medagent.benchmarks.medagentbench.tasks.official import import_official
 
     folder = import_official(checkout)
     print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")

@@ -28,7 +28,7 @@ def import_(
 
     Example: medagent ehr import output/fhir/*.json --data synthea.sqlite
     """
-    from medagent.ehr.store import import_files
+    from medagent.fhir_data.store import import_files
 
     taken = import_files(files, data, reference_check=reference_check)
     print(f"{data}: {taken} resources imported; medagent serve --data {data} serves them")
@@ -43,7 +43,7 @@ def export(
 
     Example: medagent ehr export out --data synthea.sqlite
     """
-    from medagent.ehr.store import export_folder
+    from medagent.fhir_data.store import export_folder
 
     for path, count in export_folder(data, folder):
         print(f"{path}: {count}")
@@ -62,8 +62,8 @@ def copy(
 
     Example: medagent ehr copy --from http://localhost:8080/fhir copy.ndjson
     """
-    from medagent.ehr.copy import copy as copy_server
-    from medagent.report.counter import Counter
+    from medagent.fhir_data.copy import copy as copy_server
+    from medagent.reports.counter import Counter
 
     server = server_options.open_server(source, fhir_header, ca_file)
     print(copy_server(server, file, Counter("resources")))
@@ -77,8 +77,8 @@ def stats(data: _Data, as_json: options.AsJson = False) -> None:
     """
     import json
 
-    from medagent.ehr.store import count_types
-    from medagent.report.tables import print_table
+    from medagent.fhir_data.store import count_types
+    from medagent.reports.tables import print_table
 
     counts = count_types(data)
     if as_json:

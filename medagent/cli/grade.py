@@ -31,9 +31,9 @@ def command(
 
     Example: medagent grade results/v2_r2_reference
     """
-    from medagent.report.grade_table import grade_document, print_grade
-    from medagent.results import grading
-    from medagent.results.paths import results_file
+    from medagent.benchmarks.medagentbench.grade_table import grade_document, print_grade
+    from medagent.benchmarks.medagentbench.results import grading
+    from medagent.benchmarks.medagentbench.results.paths import results_file
     from refsol.medagentbench import RULE_SETS, grade_file, rule_name
 
     rule = rule_name(rules)

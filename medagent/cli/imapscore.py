@@ -34,7 +34,7 @@ def score_command(
     """Score every item of a file of recorded imaps."""
     from json import dumps
 
-    from medagent.imapscore import view
+    from medagent.benchmarks.imapscore import view
 
     recordings, results = _scored(file, graph, penalty, normalize)
     if json:
@@ -53,8 +53,8 @@ def explain_command(
     normalize: _Normalize = "none",
 ) -> None:
     """Show one item: both imaps side by side, the links between their values, and the sum."""
+    from medagent.benchmarks.imapscore import view
     from medagent.errors import UserError
-    from medagent.imapscore import view
 
     for recording, result in zip(*_scored(file, graph, penalty, normalize), strict=True):
         if recording.id == id:
@@ -77,7 +77,7 @@ def correlate_command(
     draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of an interval.")] = 1000,
 ) -> None:
     """Correlate metrics with the human scores, by file and on average, × 100 with 95 % bootstrap intervals."""
-    from medagent.imapscore import view
+    from medagent.benchmarks.imapscore import view
     from refsol.imapscore.correlate import coefficients, rows
     from refsol.imapscore.metrics import Scored, available, join, table
     from refsol.imapscore.records import read_items

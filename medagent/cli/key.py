@@ -28,9 +28,9 @@ def build(
 
     Example: medagent key build key.json --dataset official --fhir http://localhost:8080/fhir/
     """
+    from medagent.benchmarks.medagentbench.results import grading
+    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, load_tasks_file
     from medagent.errors import UserError
-    from medagent.results import grading
-    from medagent.tasks.dataset import load_dataset, load_tasks_file
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:

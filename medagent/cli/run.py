@@ -72,8 +72,8 @@ def run(
     """
     if context.invoked_subcommand is not None:
         return
-    from medagent.medagentbench.config import RunConfig
-    from medagent.medagentbench.run import run_medagentbench
+    from medagent.benchmarks.medagentbench.config import RunConfig
+    from medagent.benchmarks.medagentbench.run import run_medagentbench
 
     config = options.checked(
         RunConfig,

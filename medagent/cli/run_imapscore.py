@@ -38,9 +38,9 @@ def run_imapscore(
 
     Example: medagent run imapscore --data items.jsonl --model gpt-4o-mini --round r1
     """
+    from medagent.benchmarks.imapscore.config import ImapscoreConfig
+    from medagent.benchmarks.imapscore.run import run_imapscore as run
     from medagent.errors import UserError
-    from medagent.imapscore.config import ImapscoreConfig
-    from medagent.imapscore.run import run_imapscore as run
 
     settings = options.model_settings(
         model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra

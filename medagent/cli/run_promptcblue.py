@@ -36,9 +36,9 @@ def run_promptcblue(
 
     Example: medagent run promptcblue --data test.json --model gpt-4o-mini --round r1
     """
+    from medagent.benchmarks.promptcblue.config import PromptcblueConfig
+    from medagent.benchmarks.promptcblue.run import run_promptcblue as run
     from medagent.errors import UserError
-    from medagent.promptcblue.config import PromptcblueConfig
-    from medagent.promptcblue.run import run_promptcblue as run
 
     settings = options.model_settings(
         model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra

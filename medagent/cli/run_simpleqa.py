@@ -46,10 +46,10 @@ def run_simpleqa(
 
     Example: medagent run simpleqa --lang en,hu --model gpt-4o-mini --judge gpt-4o --round r1
     """
+    from medagent.benchmarks.simpleqa.config import Effort, SimpleqaConfig
+    from medagent.benchmarks.simpleqa.load import BUNDLED
+    from medagent.benchmarks.simpleqa.run import run_simpleqa as run
     from medagent.errors import UserError
-    from medagent.simpleqa.config import Effort, SimpleqaConfig
-    from medagent.simpleqa.load import BUNDLED
-    from medagent.simpleqa.run import run_simpleqa as run
 
     settings = options.model_settings(
         model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from medagent.ehr.http import HttpEhr
+    from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
 
 FhirHeader = Annotated[
     list[str] | None,
@@ -32,7 +32,7 @@ def headers(texts: list[str] | None) -> tuple[tuple[str, str], ...]:
 
 def fhir_headers(texts: list[str] | None) -> dict[str, str]:
     """The headers as given, and the token of the environment. Raises UserError for one that is no header."""
-    from medagent.medagentbench.config import fhir_token
+    from medagent.benchmarks.medagentbench.config import fhir_token
 
     token = fhir_token()
     return {**({"Authorization": f"Bearer {token}"} if token else {}), **dict(headers(texts))}
@@ -42,7 +42,7 @@ def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> Ht
     """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
     from urllib.parse import urlsplit
 
-    from medagent.ehr.http import HttpEhr
+    from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
     from medagent.errors import UserError
 
     try:

@@ -16,7 +16,7 @@ def command(
 
     Example: medagent show results/v2_r2_reference task5_7
     """
-    from medagent.report.transcript import show_episode, show_run
+    from medagent.benchmarks.medagentbench.transcript import show_episode, show_run
 
     if episode is None:
         show_run(run)

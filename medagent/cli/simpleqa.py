@@ -44,9 +44,9 @@ def score_command(
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a line for each model and language.")] = False,
 ) -> None:
     """Figures of judged answers, every verdict accounted for."""
+    from medagent.benchmarks.simpleqa import report
+    from medagent.benchmarks.simpleqa.load import judged_sets
     from medagent.errors import UserError
-    from medagent.simpleqa import report
-    from medagent.simpleqa.load import judged_sets
     from refsol.simpleqa import export
     from refsol.simpleqa.data import read_items
     from refsol.simpleqa.score import score, warnings_of
@@ -76,8 +76,8 @@ def agree_command(
     json: _Json = False,
 ) -> None:
     """Two judges, or a judge and people: confusion table, agreement, Cohen's kappa, the items where they differ."""
-    from medagent.simpleqa import report
-    from medagent.simpleqa.load import labellings
+    from medagent.benchmarks.simpleqa import report
+    from medagent.benchmarks.simpleqa.load import labellings
     from refsol.simpleqa.agree import compare
     from refsol.simpleqa.export import agreement_as_json
 
@@ -109,9 +109,9 @@ def judge_command(
 
     A verdict is kept under its judge, prompt and prediction: what is unchanged costs nothing.
     """
-    from medagent.simpleqa.config import Effort
-    from medagent.simpleqa.judging import Judging
-    from medagent.simpleqa.run import judge_again
+    from medagent.benchmarks.simpleqa.config import Effort
+    from medagent.benchmarks.simpleqa.judging import Judging
+    from medagent.benchmarks.simpleqa.run import judge_again
     from refsol.simpleqa.prompts import judge_prompt as read_prompt
 
     judging = Judging(judges=judge_settings(judge, judge_base_url, timeout), prompt=read_prompt(judge_prompt))

@@ -2,7 +2,7 @@
 
 Four relations (paper, section 4): e, b and c match, and c costs. `find_relations` compares the values of the terms that
 both imaps inform of: equal normal texts are e without asking, a finder is asked for the rest, its silence is u. Finders
-are asynchronous because one of them asks a model (`medagent.imapscore`); those here never wait.
+are asynchronous because one of them asks a model (`medagent.benchmarks.imapscore`); those here never wait.
 """
 
 from __future__ import annotations

@@ -1,5 +1,0 @@
-"""Who decides the next action of an episode."""
-
-from medagent.agents.base import Agent, Move, Policy
-
-__all__ = ["Agent", "Move", "Policy"]

@@ -1,0 +1,71 @@
+"""The verdicts on a run: from the `grade.json` that the run left, or graded now where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from medagent.benchmarks.medagentbench.results import grading
+from medagent.benchmarks.medagentbench.results.paths import grade_path, results_file
+from medagent.errors import UserError
+from medagent.wire import Text
+from refsol.medagentbench import grade_file, read_results
+
+
+class CheckEntry(BaseModel):
+    """One check of a verdict."""
+
+    name: str
+    passed: bool
+    expected: Text
+    actual: Text
+
+
+class ItemEntry(BaseModel):
+    """One item's verdict; `correct` is None where it could not be graded."""
+
+    task_id: Text
+    correct: bool | None
+    reason: Text
+    checks: list[CheckEntry]
+
+
+class GradeFile(BaseModel):
+    """What is read of a `grade.json`."""
+
+    rules: str
+    items: list[ItemEntry]
+
+
+def check_same_tasks(a: Path, b: Path) -> None:
+    """Raises UserError where two runs are over different task sets: these share their ids, but not their patients."""
+    patients = [{item.task_id: item.eval_MRN for item in read_results(results_file(path)).results} for path in (a, b)]
+    shared = [task for task in patients[0] if task in patients[1]]
+    if differing := [task for task in shared if patients[0][task] != patients[1][task]]:
+        raise UserError(
+            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} tasks have another patient, "
+            f"first {differing[0]!a}"
+        )
+
+
+def read_verdicts(path: Path) -> GradeFile:
+    """The official verdicts on a run's folder or a results file.
+
+    Raises UserError, InputError or FactsError where they can be neither read nor made.
+    """
+    from medagent.benchmarks.medagentbench.grade_table import grade_document
+
+    results = results_file(path)
+    grade = grade_path(results)
+    if grade.exists():
+        try:
+            return GradeFile.model_validate(json.loads(grade.read_bytes()))
+        except (OSError, ValidationError, ValueError, RecursionError):
+            raise UserError(f"{grade}: is damaged; remove it to have the results graded again") from None
+    dataset = grading.task_set(results, None, None)
+    grading.check_patients(results)
+    facts = grading.facts(dataset, fhir=None, ehr=None, key=None)
+    report = grade_file(results, grading.items(dataset), facts, base=grading.shown_base(results))
+    return GradeFile.model_validate(grade_document(report))
