@@ -93,8 +93,9 @@ def test_index_lists_every_page() -> None:
 
 
 def subcommands(command: Any) -> dict[str, Any]:
-    inner: dict[str, Any] = getattr(command, "commands", {})
-    return inner
+    if not hasattr(command, "list_commands"):
+        return {}
+    return {name: command.get_command(None, name) for name in command.list_commands(None)}
 
 
 def own_options(command: Any) -> set[str]:
@@ -112,7 +113,7 @@ def named_options(page: str) -> set[str]:
 
 
 def test_running_names_every_option_of_run() -> None:
-    run = subcommands(typer.main.get_command(app))["run"]
+    run = subcommands(subcommands(typer.main.get_command(app))["run"])["medagentbench"]
     assert own_options(run) - named_options("running.md") == set()
 
 

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Answer keys, for grading offline.", no_args_is_help=True)
+app = typer.Typer(
+    help="Answer keys, for grading offline.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 
 @app.callback()

@@ -17,11 +17,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
-from medagent.engine.engine import Job, Unit, Worker
+from medagent.engine.boundary import perform
+from medagent.engine.job import Job, Unit, Worker
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 from medagent.errors import StopRunError, UserError
 from medagent.models.limiter import EndpointStats
+from medagent.plugins import local_files
 
 U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
@@ -29,8 +31,13 @@ R = TypeVar("R", bound=Row)
 CANCELLED_WITHIN_S = 10.0
 """How long workers have to hand over the rows of what is cancelled."""
 
-DEAF_TO_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""What a local worker runs first: a terminal's Ctrl-C reaches it too, but the driver alone ends a run."""
+IN_WORKER = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    "import logging; logging.getLogger('distributed').setLevel(logging.CRITICAL)"
+)
+"""What a local worker runs first: a terminal's Ctrl-C reaches it too, but the driver alone ends a run; and what Dask
+logs of a connection that closes at the end is no news to anybody.
+"""
 
 
 LOOK_EVERY_S = 2.0
@@ -38,12 +45,15 @@ LOOK_EVERY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
-    """What a worker gives for a unit instead of a row: why the run must stop, None where it has ended already. An
-    exception would be logged by Dask with its traceback.
+class Carried:
+    """What a worker gives for a unit: its row, None where the run had ended before it began, and why the run must stop.
+    An exception would be logged by Dask with its traceback.
     """
 
-    reason: str | None
+    row: Any
+    stop: str | None = None
+    mend: str | None = None
+    """The text of a UserError: what a person must mend first."""
 
 
 class ClusterExecutor:
@@ -67,12 +77,15 @@ class ClusterExecutor:
             for unit in units:
                 if ending:
                     return
-                row = await _submitted(client, run, blob, unit)
-                if isinstance(row, Stopped):
-                    if row.reason is None:
-                        return
-                    raise StopRunError(row.reason)
-                await done(row)
+                carried = await _submitted(client, run, blob, unit)
+                if carried.row is not None:
+                    await done(carried.row)
+                if carried.mend is not None:
+                    raise UserError(carried.mend)
+                if carried.stop is not None:
+                    raise StopRunError(carried.stop)
+                if carried.row is None:
+                    return
 
         async def watch(client: Any) -> None:
             while True:
@@ -81,7 +94,7 @@ class ClusterExecutor:
 
         async with self._client() as client:
             share = -(-self._concurrency // max(1, len(await client.nthreads())))
-            blob = pickle.dumps(replace(cast(Any, job), concurrency=share))
+            blob = _packed(replace(cast(Any, job), concurrency=share))
             lanes = [asyncio.create_task(lane(client, blob)) for _ in range(self._concurrency)]
             watching = asyncio.create_task(watch(client))
             try:
@@ -110,7 +123,7 @@ class ClusterExecutor:
                     threads_per_worker=threads,
                     asynchronous=True,
                     dashboard_address="127.0.0.1:0",  # the default port is taken where another run has one
-                    preload=[DEAF_TO_CTRL_C],
+                    preload=[IN_WORKER],
                 ) as cluster,
                 Client(cluster, asynchronous=True) as client,
             ):
@@ -126,12 +139,25 @@ class ClusterExecutor:
             yield client
 
 
-async def _submitted(client: Any, run: str, blob: bytes, unit: Unit) -> Any:
-    """The row of a unit that some worker carries out."""
+def _packed(value: Any) -> bytes:
+    """A value for a worker, with the local plug-ins whose classes it may hold: they must be loaded before it."""
+    return pickle.dumps((local_files(), pickle.dumps(value)))
+
+
+def _unpacked(blob: bytes) -> Any:
+    plugins, value = pickle.loads(blob)
+    for plugin in plugins:
+        plugin.load()
+    return pickle.loads(value)
+
+
+async def _submitted(client: Any, run: str, blob: bytes, unit: Unit) -> Carried:
+    """What some worker made of a unit."""
     from distributed import KilledWorker
 
+    name = f"medagent-{run}-{unit.key}"
     try:
-        return await client.submit(run_here, run, blob, unit, key=f"medagent-{run}-{unit.key}", pure=False)
+        return cast(Carried, await client.submit(run_here, run, blob, _packed(unit), key=name, pure=False))
     except KilledWorker as error:
         raise StopRunError(f"{unit.key} lost its worker again and again: {error}") from None
 
@@ -149,7 +175,8 @@ class _Home:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="medagent-units")
         self._thread.start()
         self._running: set[asyncio.Task[Any]] = set()
-        self._context = pickle.loads(blob).open()
+        self._job = _unpacked(blob)
+        self._context = self._job.open()
         self._worker: Worker[Any, Any] = self._do(self._context.__aenter__())
 
     @property
@@ -157,9 +184,11 @@ class _Home:
         """What goes on at the endpoints."""
         return list(self._worker.stats)
 
-    def run(self, unit: Any) -> Any:
-        """Carry a unit out; returns its row."""
-        return self._do(self._carry_out(unit))
+    def run(self, unit: Any) -> Carried:
+        """Carry a unit out."""
+        row = self._job.row.begin(unit)
+        stop = self._do(self._carry_out(unit, row))
+        return Carried(row, None if stop is None else str(stop))
 
     def close(self) -> None:
         """Cancel what is under way, whose rows say so, and close the job."""
@@ -168,8 +197,8 @@ class _Home:
         self._thread.join()
         self._loop.close()
 
-    async def _carry_out(self, unit: Any) -> Any:
-        task = asyncio.create_task(self._worker.run(unit))
+    async def _carry_out(self, unit: Any, row: Row) -> Any:
+        task = asyncio.create_task(perform(self._worker, unit, row))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await task
@@ -189,18 +218,20 @@ _homes: dict[str, _Home | None] = {}
 _opening = threading.Lock()
 
 
-def run_here(run: str, blob: bytes, unit: Any) -> Any:
-    """Carry a unit of the pickled job out in this worker process; returns its row, or `Stopped`."""
+def run_here(run: str, blob: bytes, unit: bytes) -> Carried:
+    """Carry a unit of the packed job out in this worker process."""
     try:
         with _opening:
             if run not in _homes:
                 _homes[run] = _Home(blob)
             home = _homes[run]
-        return Stopped(None) if home is None else home.run(unit)
-    except (StopRunError, UserError) as error:
-        return Stopped(str(error))
+        return Carried(None) if home is None else home.run(_unpacked(unit))
+    except StopRunError as error:
+        return Carried(None, stop=str(error))
+    except UserError as error:
+        return Carried(None, mend=str(error))
     except CancelledError:  # before it began
-        return Stopped(None)
+        return Carried(None)
 
 
 def stats_here(run: str) -> list[EndpointStats]:

@@ -14,15 +14,16 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from medagent.engine.files import write_whole
 from medagent.errors import UserError
-
-Setting = str | int | float | bool | list[str] | None
-"""An option's value; a list is an option that is repeated."""
+from medagent.options import Setting
 
 _ADDRESSES = ("base-url", "judge-base-url")
-"""Places that no file names: an endpoint may be nobody else's business."""
+"""Places that no file names: where an endpoint is, is private."""
+_MADE = ("run.json", "report.json", "*.jsonl", "results*.json", "grade*.json", "test_predictions*.json", "scores.json")
+"""What runs write, and starting anew removes."""
 
 
 class RunFolder:
@@ -39,11 +40,15 @@ class RunFolder:
         command: str,
         settings: Mapping[str, Setting],
         *,
+        benchmark: str = "",
+        data: Mapping[str, str] | None = None,
         places: Mapping[str, Setting] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path = path
         self._command = command
+        self._benchmark = benchmark
+        self._data = dict(data or {})
         self._settings = dict(settings)
         self._places = dict(places or {})
         try:
@@ -78,7 +83,7 @@ class RunFolder:
         return self.path / "episodes.jsonl"
 
     def _clear(self) -> None:
-        for pattern in ("run.json", "*.jsonl", "results*.json", "grade*.json"):
+        for pattern in _MADE:
             for file in self.path.glob(pattern):
                 file.unlink()
 
@@ -95,6 +100,8 @@ class RunFolder:
                 json.dumps(
                     {
                         "command": self._command,
+                        "benchmark": self._benchmark,
+                        "data": self._data,
                         "settings": self._settings,
                         "places": {key: value for key, value in self._places.items() if key not in _ADDRESSES},
                         "versions": versions(),
@@ -108,7 +115,8 @@ class RunFolder:
             run = json.loads(path.read_text(encoding="utf-8"))
             before, addresses = run["settings"], {key: self._places.get(key) for key in _ADDRESSES}
             command = command_line(self._command, {**before, **run.get("places", self._places), **addresses})
-            differing = sorted(k for k in {*before, *self._settings} if before.get(k) != self._settings.get(k))
+            names = {*before, *self._settings}
+            differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None
         if differing:
@@ -160,9 +168,39 @@ def _lock(path: Path) -> int:
     return descriptor
 
 
-def run_command(folder: Path) -> str | None:
-    """The command that made a run's folder (`medagent run`, `medagent run simpleqa`), None where it does not say."""
+def _meaning(value: Setting) -> Setting:
+    """A value as it counts: a switch that is off is as one that did not exist yet."""
+    return None if value is False else value
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """A folder's `run.json`. Raises UserError where it is missing or damaged."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise UserError(f"{folder}: is no run's folder (it has no run.json)")
     try:
-        return str(json.loads((folder / "run.json").read_bytes())["command"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        run = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        run = None
+    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
+        raise UserError(f"{path}: is damaged; choose another --round, or --overwrite")
+    return run
+
+
+def read_settings(folder: Path) -> dict[str, Setting]:
+    """What decided the rows of a run. Raises UserError where `run.json` is missing or damaged."""
+    settings: dict[str, Setting] = read_run(folder)["settings"]
+    return settings
+
+
+def benchmark_of(folder: Path) -> str:
+    """The name of the benchmark that made a run's folder; earlier versions named it in the command only.
+
+    Raises UserError where `run.json` is missing or damaged.
+    """
+    run = read_run(folder)
+    named = run.get("benchmark")
+    if named:
+        return str(named)
+    last = str(run.get("command", "")).rpartition(" ")[2]
+    return "medagentbench" if last in ("run", "") else last

@@ -18,7 +18,7 @@ from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from medagent.engine.rows import Row, Spent
+from medagent.engine.rows import OWED, Row, Spent
 from medagent.errors import UserError
 
 R = TypeVar("R", bound=Row)
@@ -27,26 +27,35 @@ R = TypeVar("R", bound=Row)
 class Journal(Generic[R]):
     """An open journal at `path` whose rows are of type `row_type`. One writer: the run folder's lock sees to that.
 
-    Raises UserError when the file cannot be opened or a line inside it is damaged.
+    Raises UserError when the file cannot be opened or a line inside it is damaged. One that is not `writable` is only
+    read: a last line that is torn off, or being written just now, is left out.
     """
 
-    def __init__(self, path: Path, row_type: type[R]) -> None:
+    def __init__(self, path: Path, row_type: type[R], *, writable: bool = True) -> None:
         self.path = path
         self._row_type = row_type
+        self.slowest = 0.0
+        """Seconds of the unit that took longest."""
         self._waiting: list[tuple[R, asyncio.Future[None]]] = []
         self._syncing: asyncio.Task[None] | None = None
-        try:
-            path.open("ab").close()  # a look leaves the file's time as it is
-            _cut_torn_line(path)
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        if writable:
+            try:
+                path.open("ab").close()  # a look leaves the file's time as it is
+                _cut_torn_line(path)
+            except OSError as error:
+                raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.spent = Spent()
         """What all rows spent, those not yet on disk and repeated units included: it was paid."""
+        self.spent_by: dict[str, Spent] = {}
+        """The same by the model that was called, where rows differ in it."""
+        self.written = 0
+        """How many rows were appended since it was opened."""
         self._status: dict[str, str] = {}
+        self._errors: dict[str, str] = {}
         for row in _lines(path, row_type):
-            self._status[row.unit] = row.status
-            self.spent.merge(row.spent)
-        self._file = path.open("ab", buffering=0)
+            self._settle(row)
+            self._count(row)
+        self._file = path.open("ab" if writable else "rb", buffering=0)
 
     def close(self) -> None:
         """Close the file; every appended row is already durable."""
@@ -56,10 +65,23 @@ class Journal(Generic[R]):
         """The last status of a unit, None if it has no row."""
         return self._status.get(unit)
 
+    def endings(self) -> Iterator[str]:
+        """The last status of every unit."""
+        return iter(self._status.values())
+
+    def owed(self) -> Iterator[str]:
+        """Units whose last row failed for a reason that is not the agent's."""
+        return (unit for unit, status in self._status.items() if status in OWED)
+
+    def failures(self) -> Iterator[tuple[str, str, str]]:
+        """Every unit whose last row has an error: its key, status and error."""
+        return ((unit, self._status[unit], error) for unit, error in self._errors.items())
+
     def append(self, row: R) -> asyncio.Future[None]:
         """Write a row; the future is done when it is on disk. Both raise UserError where that fails (disk full)."""
         self._write(json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode() + b"\n")
-        self.spent.merge(row.spent)
+        self._count(row)
+        self.written += 1
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((row, durable))
         if self._syncing is None or self._syncing.done():
@@ -69,6 +91,19 @@ class Journal(Generic[R]):
     def rows(self) -> Iterator[R]:
         """The last row of every unit, read from the file, in the order of those rows."""
         return last_rows(self.path, self._row_type)
+
+    def _count(self, row: R) -> None:
+        self.spent.merge(row.spent)
+        self.spent_by.setdefault(row.payee, Spent()).merge(row.spent)
+        self.slowest = max(self.slowest, row.seconds)
+
+    def _settle(self, row: R) -> None:
+        """Take a row as its unit's last."""
+        self._status[row.unit] = row.status
+        if row.status == "completed":
+            self._errors.pop(row.unit, None)
+        elif row.owed or row.error is not None:
+            self._errors[row.unit] = row.error or ""
 
     def _write(self, line: bytes) -> None:
         start = os.fstat(self._file.fileno()).st_size
@@ -92,7 +127,7 @@ class Journal(Generic[R]):
                         durable.set_exception(self._refused(error))
             else:
                 for row, durable in batch:
-                    self._status[row.unit] = row.status
+                    self._settle(row)
                     if not durable.done():
                         durable.set_result(None)
 

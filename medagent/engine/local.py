@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from medagent.engine.engine import Job, Unit, Worker
+from medagent.engine.boundary import perform
+from medagent.engine.job import Job, Unit, Worker
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 
@@ -31,9 +32,12 @@ class LocalExecutor:
             saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
             try:
                 for unit in units:
-                    row = await worker.run(unit)
+                    row = job.row.begin(unit)
+                    stop = await perform(worker, unit, row)
                     saved, saving = saving, asyncio.ensure_future(done(row))
                     await _kept(saved)
+                    if stop is not None:
+                        raise stop
                     if row.status == "cancelled":
                         return
             finally:

@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
+from medagent.engine.figures import dollars, duration
 from medagent.engine.rows import Row, Spent
 from medagent.models.limiter import EndpointStats
 
@@ -100,20 +101,15 @@ class Display(Protocol):
 
 
 class Progress:
-    """Counts rows and draws them. `group` names a row's group (its task type), `right` says whether it was right.
-
-    `right` may return None: not graded. Both are only for the eye; the verdicts are made afterwards.
-    """
+    """Counts rows and draws them. `group` names a row's group (its task type)."""
 
     def __init__(
         self,
         *,
         quiet: bool = False,
         group: Callable[[Row], str] = lambda _: "",
-        right: Callable[[Row], bool | None] = lambda _: None,
     ) -> None:
         self._group = group
-        self._right = right
         self._state = State()
         self._display: Display = _Nothing() if quiet else _Panel() if sys.stderr.isatty() else _Lines()
 
@@ -131,11 +127,12 @@ class Progress:
         """Show what goes on at these endpoints."""
         self._state.endpoints = endpoints
 
-    def add(self, row: Row, spent: Spent) -> None:
-        """A unit is done; `spent` is the whole run's sum."""
+    def add(self, row: Row, spent: Spent, right: bool | None = None) -> None:
+        """A unit is done; `spent` is the whole run's sum. `right` is a first look, None where nothing was graded; the
+        verdicts are made afterwards.
+        """
         state = self._state
         tally = state.groups.setdefault(self._group(row), Tally())
-        right = self._right(row)
         tally.done += 1
         tally.graded += right is not None
         tally.right += right is True
@@ -236,16 +233,3 @@ def fold(parts: Sequence[str], separator: str, width: int) -> str:
 def _natural(name: str) -> list[tuple[str, int]]:
     """A sorting key by which numbers in names count as numbers."""
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
-
-
-def dollars(cost: float | None) -> str:
-    """An amount of US dollars; `–` where it is unknown."""
-    return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person reads them: `42 s`, `3 min`, `2 h 05`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02}"

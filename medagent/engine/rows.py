@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from pydantic import BaseModel, Field
 
 from medagent.errors import EpisodeError
 from medagent.models.base import Completion, Usage
 from medagent.wire import Text
 
-OWED = frozenset({"model_error", "fhir_error", "cancelled"})
+OWED = frozenset({"model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"})
 """Statuses of a unit that failed for a reason not the agent's: it is owed again."""
+FAILED = "agent_error"
+"""The status of a unit whose agent raised: final, and counted as failed."""
 
 
 class CallSpent(BaseModel):
@@ -57,6 +61,11 @@ class Spent(CallSpent):
         self.retries += failure.retries
         self.waited = round(self.waited + failure.waited, 3)
 
+    def take(self, other: Spent) -> None:
+        """Add another sum with its single calls."""
+        self.merge(other)
+        self.each.extend(other.each)
+
     def merge(self, other: Spent) -> None:
         """Add another sum; its single calls are left behind. A cost of calls whose price is unknown makes the whole
         unknown.
@@ -92,6 +101,18 @@ class Row(BaseModel):
     started: str = ""
     timestamp: str = ""
     seconds: float = 0.0
+    traceback: Text | None = None
+    """Where an agent, model, grader or benchmark raised something of its own."""
+
+    @classmethod
+    def begin(cls, unit: Any) -> Self:
+        """The row of a unit that is about to be carried out."""
+        return cls(unit=unit.key, status="completed")
+
+    @property
+    def payee(self) -> str:
+        """The model that was called, where rows of one journal differ in it."""
+        return ""
 
     @property
     def owed(self) -> bool:

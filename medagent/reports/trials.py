@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, takewhile
 
+from medagent.engine.report import TableLine, TableSection
 from refsol.stats import Interval, cluster_bootstrap, pass_at_k, pass_hat_k, wilson
 
 
@@ -66,3 +68,21 @@ def clustered(outcomes: Mapping[str, Sequence[bool]]) -> Interval:
     """95 % bootstrap interval of pass@1 with the task type as cluster."""
     clusters = [[sum(trials) / len(trials) for trials in group.values()] for group in by_type(outcomes).values()]
     return cluster_bootstrap(clusters)
+
+
+def trial_section(outcomes: Mapping[str, Sequence[bool]]) -> TableSection:
+    """pass@1 with its error, pass@k and pass^k by type and overall, as a table of its own.
+
+    `k` doubles up to the number of trials, so that the table of many trials can still be read.
+    """
+    whole = rates(outcomes)
+    depths = [*takewhile(lambda k: k < whole.trials, (2**power for power in count(1))), whole.trials]
+    groups = [(name, rates(group)) for name, group in by_type(outcomes).items()]
+    lines = [_trial_line(name, group, depths) for name, group in [*groups, ("all", whole)]]
+    return TableSection(title=f"{whole.trials} trials", lines=tuple(lines), name="task", figure="pass@1", count="tasks")
+
+
+def _trial_line(name: str, group: Rates, depths: Sequence[int]) -> TableLine:
+    at = {f"pass@{k}": group.at[k - 1] for k in depths}
+    hat = {f"pass^{k}": group.hat[k - 1] for k in depths}
+    return TableLine(name=name, n=group.tasks, value=group.pass1, more={"± SE": group.error, **at, **hat})

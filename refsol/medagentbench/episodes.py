@@ -15,7 +15,7 @@ from typing import Any
 from refsol.errors import FactsError
 from refsol.medagentbench.history import Post
 
-_NOT_THE_AGENT = ("model_error", "fhir_error", "cancelled")
+_NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,12 +36,12 @@ def extraction_figures(gold: Items, predicted: Items, *, lists_as_sets: bool = F
     """
     hits = wanted = given = 0
     freeze = _frozen_unordered if lists_as_sets else _frozen
-    for want, have in _pairs(gold, predicted):
-        want_items, have_items = _extracted(want, freeze), _extracted(have, freeze)
+    for want, have in pairs_of(gold, predicted):
+        want_items, have_items = extracted(want, freeze), extracted(have, freeze)
         hits += len(want_items & have_items)
         wanted += len(want_items)
         given += len(have_items)
-    return _prf(hits, wanted, given)
+    return prf(hits, wanted, given)
 
 
 def class_figures(gold: Items, predicted: Items, *, empty_label: str, average: Average) -> PRF:
@@ -49,32 +49,37 @@ def class_figures(gold: Items, predicted: Items, *, empty_label: str, average: A
 
     Raises InputError.
     """
-    pairs = [(_label(want), _label(have) or empty_label) for want, have in _pairs(gold, predicted)]
+    pairs = [(_label(want), _label(have) or empty_label) for want, have in pairs_of(gold, predicted)]
     if not all(want for want, _ in pairs):
         raise InputError("an empty gold label")
     wanted, given = Counter(want for want, _ in pairs), Counter(have for _, have in pairs)
     hits = Counter(want for want, have in pairs if want == have)
+    return averaged(hits, wanted, given, average)
+
+
+def averaged(hits: Counter[str], wanted: Counter[str], given: Counter[str], average: Average) -> PRF:
+    """Figures from the counts of each label: right ones, gold ones, predicted ones."""
     if average is Average.MICRO:
-        return _prf(hits.total(), len(pairs), len(pairs))
+        return prf(hits.total(), wanted.total(), given.total())
     labels = sorted(wanted.keys() | given.keys())
     if not labels:
         return PRF(0.0, 0.0, 0.0)
-    by_label = [_prf(hits[label], wanted[label], given[label]) for label in labels]
+    by_label = [prf(hits[label], wanted[label], given[label]) for label in labels]
     weights = [1 if average is Average.MACRO else wanted[label] for label in labels]
 
-    def averaged(values: Sequence[float]) -> float:
+    def weighted(values: Sequence[float]) -> float:
         return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
 
     return PRF(
-        averaged([figures.precision for figures in by_label]),
-        averaged([figures.recall for figures in by_label]),
-        averaged([figures.f1 for figures in by_label]),
+        weighted([figures.precision for figures in by_label]),
+        weighted([figures.recall for figures in by_label]),
+        weighted([figures.f1 for figures in by_label]),
     )
 
 
 def text_figures(gold: Items, predicted: Items) -> Rouge:
     """The mean ROUGE of all samples. Raises InputError, also where there is no sample."""
-    pairs = list(_pairs(gold, predicted))
+    pairs = list(pairs_of(gold, predicted))
     if not pairs:
         raise InputError("no sample to score")
     return mean(rouge(_text(want), _text(have)) for want, have in pairs)
@@ -86,7 +91,7 @@ def report_figures(gold: Items, predicted: Items) -> Rouge:
     Raises InputError, also where the gold has no section at all.
     """
     pairs = []
-    for want, have in _pairs(gold, predicted):
+    for want, have in pairs_of(gold, predicted):
         if not isinstance(want, dict) or not isinstance(have, dict):
             raise InputError("a report is no object of sections")
         pairs += [(_text(text), _text(have.get(name, ""))) for name, text in want.items()]
@@ -95,7 +100,8 @@ def report_figures(gold: Items, predicted: Items) -> Rouge:
     return mean(rouge(want, have) for want, have in pairs)
 
 
-def _pairs(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
+def pairs_of(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
+    """The answers of each sample, gold and predicted. Raises InputError where the two sides do not fit."""
     if len(gold) != len(predicted):
         raise InputError(f"{len(predicted)} predicted samples for {len(gold)} in the gold")
     for number, (want, have) in enumerate(zip(gold, predicted, strict=True), 1):
@@ -107,7 +113,9 @@ def _pairs(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
         yield want["answer"], have["answer"]
 
 
-def _extracted(answer: object, freeze: Callable[[object], Hashable]) -> set[Hashable]:
+def extracted(answer: object, freeze: Callable[[object], Hashable] | None = None) -> set[Hashable]:
+    """The items of one answer, as values that can be compared. Raises InputError."""
+    freeze = freeze or _frozen
     if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
         raise InputError("an answer is no list of objects")
     return {tuple(freeze(item[key]) for key in sorted(item)) for item in answer}
@@ -137,7 +145,8 @@ def _text(answer: object) -> str:
     return answer
 
 
-def _prf(hits: int, wanted: int, given: int) -> PRF:
+def prf(hits: int, wanted: int, given: int) -> PRF:
+    """Precision, recall and F1 from counts; 0 without a hit."""
     if not hits:
         return PRF(0.0, 0.0, 0.0)
     precision, recall = hits / given, hits / wanted

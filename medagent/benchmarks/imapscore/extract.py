@@ -41,9 +41,9 @@ class Extractor:
     linker: Linker | None = None
     g_eval: bool = False
 
-    async def record(self, item: Item, spent: Spent) -> Recording:
-        """The recording of `item`; `spent` counts the calls. Raises what `ChatModel.complete` raises."""
-        ballot = Ballot(self.sampler, self.min_votes, spent)
+    async def record(self, item: Item, spent: Spent, trial: int = 1) -> Recording:
+        """The recording of `item`; `spent` counts the calls. Raises what `Policy.next` raises."""
+        ballot = Ballot(self.sampler, self.min_votes, spent, trial)
         recording = Recording(item.id, item.digest, Imap(), Imap(), Imap())
         try:
             recording = replace(recording, question=await self._question(ballot, item))

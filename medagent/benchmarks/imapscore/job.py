@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from medagent.agents.choice import AgentChoice
 from medagent.benchmarks.imapscore.extract import Extractor
 from medagent.benchmarks.imapscore.prompts import Prompts
 from medagent.benchmarks.imapscore.samples import ReplyCache, Sampler
-from medagent.clock import wall_clock
 from medagent.engine.rows import Row
-from medagent.errors import EpisodeError
 from medagent.models.limiter import EndpointStats
-from medagent.models.settings import ModelSettings
 from refsol.imapscore.graph import EntityGraph, Linker
 from refsol.imapscore.records import Item, RecordingRow, recording_row
 
 
 @dataclass(frozen=True, slots=True)
 class ItemUnit:
-    """One item."""
+    """One item in one trial."""
 
     item: Item
+    trial: int = 1
 
     @property
     def key(self) -> str:
-        """The item's id, which is unique in its file."""
-        return self.item.id
+        """The item's id, which is unique in its file; `id#2` in the second trial."""
+        return self.item.id if self.trial == 1 else f"{self.item.id}#{self.trial}"
 
 
 class ItemRow(Row):
@@ -41,30 +39,28 @@ class ItemRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class ExtractionJob:
-    """Everything a process needs to extract items."""
+    """Everything a process needs to extract items. `identity` is what of the model's settings decides its replies."""
 
-    model: ModelSettings
+    who: AgentChoice
+    identity: Mapping[str, Any]
     prompts: Prompts
     cache: Path
     min_votes: int
     graph: EntityGraph | None
     g_eval: bool
     concurrency: int
+    row: type[ItemRow] = ItemRow
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[ExtractionWorker]:
         """See `Job.open`."""
-        from medagent.models import open_model
-
         linker = None if self.graph is None else Linker(self.graph)
         cache = ReplyCache(self.cache)
-        model = open_model(self.model, concurrency=self.concurrency)
         try:
-            sampler = Sampler(model, self.model, cache)
-            extractor = Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval)
-            yield ExtractionWorker(extractor, (model.stats,))
+            async with self.who.open(self.concurrency) as (agent, stats):
+                sampler = Sampler(agent, self.identity, cache)
+                yield ExtractionWorker(Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval), stats)
         finally:
-            await model.aclose()
             cache.close()
 
 
@@ -75,16 +71,7 @@ class ExtractionWorker:
     extractor: Extractor
     stats: Sequence[EndpointStats] = ()
 
-    async def run(self, unit: ItemUnit) -> ItemRow:
+    async def run(self, unit: ItemUnit, row: ItemRow) -> None:
         """One item. A failing endpoint leaves it owed; samples that cannot be used are a result."""
-        row = ItemRow(unit=unit.key, status="completed", started=wall_clock())
-        clock = time.monotonic()
-        try:
-            row.recording = recording_row(await self.extractor.record(unit.item, row.spent))
-        except EpisodeError as failure:
-            row.status, row.error = failure.status, str(failure)
-            row.spent.add_failure(failure)
-        except asyncio.CancelledError:
-            row.status = "cancelled"
-        row.timestamp, row.seconds = wall_clock(), round(time.monotonic() - clock, 3)
-        return row
+        recording = await self.extractor.record(unit.item, row.spent, trial=unit.trial)
+        row.recording = recording_row(recording)

@@ -12,14 +12,14 @@ import hashlib
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from medagent.agents.base import Agent
+from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.errors import MedagentError, StopRunError, UserError
-from medagent.models.base import ChatModel, Message
-from medagent.models.settings import ModelSettings
 from medagent.models.wording import strip_thinking
 
 SAMPLES = 3
@@ -72,30 +72,33 @@ class ReplyCache:
 
 
 class Sampler:
-    """Asks a model for samples. Callers that need the same sample at the same time share one call."""
+    """Asks for samples. Callers that need the same sample at the same time share one call. `identity` is what of the
+    model's settings decides its replies.
+    """
 
-    def __init__(self, model: ChatModel, settings: ModelSettings, cache: ReplyCache) -> None:
-        self._model = model
-        self._settings = settings.model_dump(include={"name", "api", "temperature", "max_tokens", "extra"})
+    def __init__(self, agent: Agent, identity: Mapping[str, Any], cache: ReplyCache) -> None:
+        self._agent = agent
+        self._identity = dict(identity)
         self._cache = cache
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def samples(self, prompt: str, read: Callable[[str], T | None], spent: Spent) -> list[T]:
+    async def samples(self, prompt: str, read: Callable[[str], T | None], spent: Spent, trial: int = 1) -> list[T]:
         """What `read` makes of SAMPLES replies to `prompt`; one that it cannot read is asked again, then left out.
+        Each trial has samples of its own.
 
-        `spent` counts the calls made here. Raises what `ChatModel.complete` raises.
+        `spent` counts the calls made here. Raises what `Policy.next` raises.
         """
-        digest = hashlib.sha256(json.dumps([self._settings, prompt], sort_keys=True).encode()).hexdigest()
-        read_samples = await together(
-            *(self._sample(digest, number, prompt, read, spent) for number in range(1, SAMPLES + 1))
-        )
+        digest = hashlib.sha256(json.dumps([self._identity, prompt], sort_keys=True).encode()).hexdigest()
+        first = (trial - 1) * SAMPLES * ATTEMPTS + 1  # no two calls for one prompt have the same seed
+        numbers = range(first, first + SAMPLES)
+        read_samples = await together(*(self._sample(digest, number, prompt, read, spent) for number in numbers))
         return [sample for sample in read_samples if sample is not None]
 
     async def _sample(
         self, digest: str, number: int, prompt: str, read: Callable[[str], T | None], spent: Spent
     ) -> T | None:
         for attempt in range(ATTEMPTS):
-            seed = number + attempt * SAMPLES  # no two calls for one prompt have the same
+            seed = number + attempt * SAMPLES
             sample = read(await self._reply(f"{digest}:{seed}", seed, prompt, spent))
             if sample is not None:
                 return sample
@@ -105,10 +108,12 @@ class Sampler:
         async with self._locks[key]:
             kept = self._cache.get(key)
             if kept is None:
-                completion = await self._model.complete([Message("user", prompt)], seed=seed, session=key)
-                spent.add(completion)
+                with blame("agent"):
+                    policy = self._agent.start(prompt, key=key, seed=seed)
+                    move = await policy.next(prompt)
+                spent.take(policy.spent)
                 # A reply that was cut off is no reply, and half of a surrogate pair no character.
-                whole = "" if completion.finish_reason == "length" else strip_thinking(completion.text)
+                whole = "" if move.finish_reason == "length" else strip_thinking(move.text)
                 kept = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
                 self._cache.put(key, kept)
             return kept

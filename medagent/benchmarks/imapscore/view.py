@@ -85,6 +85,10 @@ def print_scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) 
 
 def print_explanation(recording: Recording, result: ImapScore) -> None:
     """One item: both imaps side by side, the links of each shared term, and the sum."""
+    _print_explanation(Console(highlight=False, width=None if sys.stdout.isatty() else 120), recording, result)
+
+
+def _print_explanation(console: Console, recording: Recording, result: ImapScore) -> None:
     best = _best_relations(result)
     exact = "no score" if result.value is None else _number(result.value)
     parts: list[RenderableType] = [Text(f"item {recording.id} · {result.status} · {exact}", style="bold")]
@@ -105,7 +109,16 @@ def print_explanation(recording: Recording, result: ImapScore) -> None:
     parts += _sum(result)
     if recording.warnings:
         parts.append(Text("\n".join(f"warning: {warning}" for warning in recording.warnings), style="magenta"))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 120).print(Group(*parts))
+    console.print(Group(*parts))
+
+
+def explanation(recording: Recording, result: ImapScore) -> list[str]:
+    """The same as lines of plain text."""
+    import io
+
+    text = io.StringIO()
+    _print_explanation(Console(file=text, highlight=False, width=120, no_color=True), recording, result)
+    return text.getvalue().rstrip().split("\n")
 
 
 def _best_relations(result: ImapScore) -> dict[tuple[int, str, str], Relation]:

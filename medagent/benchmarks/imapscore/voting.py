@@ -36,6 +36,7 @@ class Ballot:
     sampler: Sampler
     min_votes: int
     spent: Spent
+    trial: int = 1
     _warnings: set[str] = field(default_factory=set)
 
     async def votes(self, stage: str, prompt: str, read: Callable[[str], Reading[T]]) -> list[T]:
@@ -48,7 +49,7 @@ class Ballot:
             self._warnings.update(f"{stage}: {warning}" for warning in reading.warnings)
             return reading.value
 
-        samples = await self.sampler.samples(prompt, value, self.spent)
+        samples = await self.sampler.samples(prompt, value, self.spent, self.trial)
         if len(samples) < self.min_votes:
             failure: Literal["no_agreement", "extraction_failed"] = "no_agreement" if samples else "extraction_failed"
             raise UnusableError(failure, f"{stage}: {len(samples)} of {SAMPLES} samples could be read")

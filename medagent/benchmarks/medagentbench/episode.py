@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from pydantic import Field
 
-from medagent.benchmarks.medagentbench.agents.base import Agent, Policy
+from medagent.agents.base import Agent, AgentContext, Policy
+from medagent.agents.choice import AgentChoice
 from medagent.benchmarks.medagentbench.ehr.base import Ehr
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
 from medagent.benchmarks.medagentbench.session import Outcome, Rules, Session, Turn, Write, clean
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
-from medagent.clock import wall_clock
+from medagent.engine.boundary import blame
 from medagent.engine.rows import Row
-from medagent.errors import EpisodeError
-from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
-from medagent.models.settings import ModelSettings
 from medagent.models.wording import strip_thinking
 from medagent.wire import Text
 
@@ -53,15 +50,44 @@ class EpisodeRow(Row):
     transcript: list[Turn] = Field(default_factory=list)
     created: list[Write] = Field(default_factory=list)
 
+    @classmethod
+    def begin(cls, unit: EpisodeUnit) -> Self:
+        """See `Row.begin`."""
+        return cls(unit=unit.key, status="completed", task_id=unit.task.id, trial=unit.trial)
+
+    def take(self, outcome: Outcome) -> None:
+        """Take what an episode left, ended or not."""
+        self.answer = outcome.answer if outcome.status == "completed" else None
+        self.rounds = outcome.rounds
+        self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
+        self.transcript, self.created = outcome.transcript, outcome.writes
+
 
 @dataclass(frozen=True, slots=True)
-class AgentChoice:
-    """Which agent acts, and what it needs."""
+class OwnAgent:
+    """One of the agents that come with the benchmark, and what it needs."""
 
     kind: str
-    model: ModelSettings | None = None
-    answers: Mapping[str, str] | None = None
-    messages: Mapping[str, list[str]] | None = None
+    answers: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What tables and folders call it."""
+        return self.kind
+
+    @asynccontextmanager
+    async def open(self, concurrency: int, base: str) -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
+        """See `AgentChoice.open`."""
+        from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
+        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
+
+        if self.kind == "replay":
+            yield ReplayAgent(self.messages), ()
+        elif self.kind == "reference":
+            yield ReferenceAgent(AgentContext(base=base)), ()
+        else:
+            yield ConstantAgent(self.answers), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,45 +122,29 @@ class EhrChoice:
 class EpisodeJob:
     """Everything a process needs to run episodes."""
 
-    agent: AgentChoice
+    agent: AgentChoice | OwnAgent
     ehr: EhrChoice
     protocol: Protocol
     rules: Rules
     concurrency: int
+    row: type[EpisodeRow] = EpisodeRow
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
         """See `Job.open`."""
         async with AsyncExitStack() as stack:
             ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
-            model: ChatModel | None = None
-            stats: Sequence[EndpointStats] = ()
-            if self.agent.model is not None:
-                from medagent.models import open_model
+            agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
+            yield EpisodeWorker(self._by_tools(agent), ehr, self.protocol, self.rules, stats)
 
-                model = open_model(self.agent.model, concurrency=self.concurrency)
-                stack.push_async_callback(model.aclose)
-                stats = (model.stats,)
-            yield EpisodeWorker(self._agent(model), ehr, self.protocol, self.rules, stats)
+    def _by_tools(self, agent: Agent) -> Agent:
+        """A model that acts by tool calls where the protocol says so; every other agent as it is."""
+        from medagent.agents.chat import ChatAgent
+        from medagent.benchmarks.medagentbench.agents.tools import ToolsAgent
 
-    def _agent(self, model: ChatModel | None) -> Agent:
-        if model is not None:
-            from medagent.benchmarks.medagentbench.agents.text import TextAgent
-            from medagent.benchmarks.medagentbench.agents.tools import ToolsAgent
-
-            return (
-                ToolsAgent(model, self.protocol, self.rules.api_base)
-                if self.protocol.kind == "tools"
-                else TextAgent(model)
-            )
-        from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
-        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
-
-        if self.agent.kind == "replay":
-            return ReplayAgent(self.agent.messages or {})
-        if self.agent.kind == "reference":
-            return ReferenceAgent(self.rules.api_base)
-        return ConstantAgent(self.agent.answers or {})
+        if self.protocol.kind == "tools" and isinstance(agent, ChatAgent) and agent.context.model is not None:
+            return ToolsAgent(agent.context.model, self.protocol, self.rules.api_base)
+        return agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,46 +157,27 @@ class EpisodeWorker:
     rules: Rules
     stats: Sequence[EndpointStats] = ()
 
-    async def run(self, unit: EpisodeUnit) -> EpisodeRow:
-        """One episode from reset to outcome. Failures that are not the agent's end it with their status."""
-        started, clock = wall_clock(), time.monotonic()
-        outcome, error, malformed = Outcome(), None, 0
-        policy = self.agent.start(unit.task, key=unit.key, seed=None if unit.trial == 1 else unit.trial)
-        try:
-            async with self.ehr.session(unit.key) as fhir:
-                session = Session(unit.task, fhir, self.protocol, self.rules)
-                observation = session.reset()
-                outcome = session.outcome()
-                malformed = await _play(session, policy, observation)
-        except EpisodeError as failure:
-            outcome.status, error = failure.status, str(failure)
-            policy.spent.add_failure(failure)
-        except asyncio.CancelledError:
-            outcome.status = "cancelled"
-        return EpisodeRow(
-            unit=unit.key,
-            status=outcome.status or "round_limit",
-            error=error,
-            spent=policy.spent,
-            started=started,
-            timestamp=wall_clock(),
-            seconds=round(time.monotonic() - clock, 3),
-            task_id=unit.task.id,
-            trial=unit.trial,
-            answer=outcome.answer if outcome.status == "completed" else None,
-            rounds=outcome.rounds,
-            malformed=malformed,
-            thinking=any(_needs_stripping(turn) for turn in outcome.transcript),
-            transcript=outcome.transcript,
-            created=outcome.writes,
-        )
+    async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
+        """One episode from reset to outcome; the row has the transcript as far as it came."""
+        with blame("agent"):
+            policy = self.agent.start(unit.task, key=unit.key, seed=None if unit.trial == 1 else unit.trial)
+            row.spent = policy.spent
+        async with self.ehr.session(unit.key) as fhir:
+            session = Session(unit.task, fhir, self.protocol, self.rules)
+            observation = session.reset()
+            try:
+                row.malformed = await _play(session, policy, observation)
+            finally:
+                row.take(session.outcome())
+        row.status = session.outcome().status or "round_limit"
 
 
 async def _play(session: Session, policy: Policy, observation: str) -> int:
     """Let the policy act until the session is done; the number of malformed moves."""
     malformed = 0
     while not session.done:
-        move = await policy.next(observation)
+        with blame("agent"):
+            move = await policy.next(observation)
         if move.problem is not None:
             malformed += 1
             observation = session.refuse(move.text, move.problem)
@@ -196,7 +187,7 @@ async def _play(session: Session, policy: Policy, observation: str) -> int:
 
 
 def _needs_stripping(turn: Turn) -> bool:
-    if turn.role != "agent":
+    if turn.role != "agent" or "<think>" not in turn.content:
         return False
     action = clean(strip_thinking(turn.content))
     return clean(turn.content) != action and action.startswith(("GET", "POST", "FINISH("))

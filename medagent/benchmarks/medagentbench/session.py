@@ -15,7 +15,7 @@ from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
 from medagent.benchmarks.medagentbench.ehr.http import TooLargeError
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
-from medagent.errors import MedagentError
+from medagent.errors import MedagentError, SessionEndedError
 from medagent.models.wording import fill, strip_thinking
 from medagent.wire import Text
 
@@ -85,9 +85,16 @@ class Session:
         self._base = FhirBase(rules.api_base)
         self._outcome = Outcome()
         self._posts = 0
+        self._begun = False
 
     def reset(self) -> str:
-        """Start (again) and return the first message the agent reads."""
+        """Start (again), over a fresh copy of the record, and return the first message the agent reads.
+
+        On an external FHIR server there is one record for all: what was written to it stays.
+        """
+        if self._begun:
+            self._ehr.reset()
+        self._begun = True
         prompt = self._protocol.first_message(self._base.shown, self.task.context, self.task.instruction)
         self._outcome = Outcome(transcript=[Turn("user", prompt)])
         self._posts = 0
@@ -105,8 +112,10 @@ class Session:
     async def act(self, message: str, reasoning: str | None = None) -> str:
         """Take one message of the agent's and return the reply to it ("" when the episode has ended).
 
-        Raises FhirError when the FHIR server fails for good; the transcript keeps what came before.
+        Raises FhirError when the FHIR server fails for good; the transcript keeps what came before. Raises
+        SessionEndedError before the beginning and after the end of an episode.
         """
+        self._check_open()
         dispatched = strip_thinking(message) if self._rules.strip_thinking else message
         self._outcome.transcript.append(
             Turn("agent", message, dispatched if dispatched != message else None, reasoning)
@@ -126,9 +135,16 @@ class Session:
 
     def refuse(self, message: str, problem: str) -> str:
         """Record a message that could not be read as an action (a malformed tool call) and the reply to it."""
+        self._check_open()
         self._outcome.transcript.append(Turn("agent", message))
         self._outcome.rounds += 1
         return self._reply(fill(self._protocol.tool_error, error=problem))
+
+    def _check_open(self) -> None:
+        if not self._begun:
+            raise SessionEndedError("the episode has not begun: call reset first")
+        if self.done:
+            raise SessionEndedError(f"the episode has ended ({self._outcome.status}): call reset for another one")
 
     def _reply(self, text: str) -> str:
         self._outcome.transcript.append(Turn("user", text))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.promptcblue.predict import LineUnit
 from medagent.errors import UserError
 from refsol.promptcblue import TASKS, Problem, ProblemsError
 from refsol.promptcblue.files import Source, check_pair, read_structured
@@ -25,15 +24,6 @@ class DataFile:
     tasks: tuple[Task, ...]
     digest: str
     warnings: Sequence[Problem]
-
-    def units(self) -> list[LineUnit]:
-        """The lines as units."""
-        return [line_unit(line) for line in self.lines]
-
-
-def line_unit(line: Line) -> LineUnit:
-    """The unit of one line."""
-    return LineUnit(line.value["task_dataset"], line.number, line.value["input"])
 
 
 def read_data(path: Path) -> DataFile:

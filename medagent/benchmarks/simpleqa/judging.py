@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from medagent.benchmarks.simpleqa.calls import Call
+from medagent.agents.calls import Call
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.prompts import JudgePrompt
 from refsol.simpleqa.replies import strip_reasoning
@@ -37,7 +37,13 @@ class Question:
     @property
     def name(self) -> str:
         """The id, with the line where several questions share it."""
-        return self.unit.removesuffix(f"/{self.language}")
+        return self.unit.removesuffix(f"#{self.trial}").removesuffix(f"/{self.language}")
+
+    @property
+    def trial(self) -> int:
+        """The trial, by the unit: `H01/hu#2` is the second."""
+        _, mark, number = self.unit.rpartition(f"/{self.language}#")
+        return int(number) if mark and number.isdigit() else 1
 
 
 class Judging(BaseModel):
@@ -67,7 +73,7 @@ class Panel:
         for name, identity in self._judges.items():
             if judge in (None, name):
                 parts = "\0".join((identity, message, prediction))
-                yield Call(hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest(), name, message)
+                yield Call(hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest(), message, name)
 
 
 class Verdicts:
@@ -99,7 +105,7 @@ class Verdicts:
     def again(self, call: Call) -> Call:
         """The same call under a key that the journal does not know yet."""
         attempts = self._attempts.get(call.key, 0)
-        return Call(f"{call.key}#{attempts + 1}", call.model, call.message) if attempts else call
+        return Call(f"{call.key}#{attempts + 1}", call.message, call.model) if attempts else call
 
 
 def judged_rows(

@@ -13,8 +13,6 @@ from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.score import JudgedSet, label_of
 from refsol.simpleqa.verdict import Rule
 
-BUNDLED = Path(__file__).parent / "data" / "hungarian.jsonl"
-
 
 def judged_sets(place: str, items: Sequence[Item] | None = None) -> list[JudgedSet]:
     """The judged sets of a place: a run folder, an OpenCompass folder or file; `FOLDER@JUDGE` is one judge's part.

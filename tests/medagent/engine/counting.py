@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from medagent.engine.rows import Row, Spent
-from medagent.errors import EpisodeError, ModelError, StopRunError
+from medagent.errors import ModelError, StopRunError
 from medagent.models.limiter import EndpointStats
 
 
@@ -40,30 +40,26 @@ class Counting:
     most: int = 0
     running: int = 0
     stats: Sequence[EndpointStats] = ()
+    row: type[NumberRow] = NumberRow
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Counting]:
         yield self
 
-    async def run(self, unit: Number) -> NumberRow:
+    async def run(self, unit: Number, row: NumberRow) -> None:
         self.ran.append(unit.value)
         self.running += 1
         self.most = max(self.most, self.running)
-        status, error = "completed", None
+        row.spent = Spent(calls=1, prompt=self.tokens, cost=self.cost)
         try:
             await asyncio.sleep(60 if unit.value in self.slow else 0.001)
             if unit.value in self.stopping:
                 raise StopRunError("401: the key is refused")
             if unit.value in self.failing:
                 raise ModelError("500: down")
-        except EpisodeError as failure:
-            status, error = failure.status, str(failure)
-        except asyncio.CancelledError:
-            status = "cancelled"
+            row.square = unit.value**2
         finally:
             self.running -= 1
-        spent = Spent(calls=1, prompt=self.tokens, cost=self.cost)
-        return NumberRow(unit=unit.key, status=status, error=error, spent=spent, square=unit.value**2)
 
 
 def numbers(count: int) -> list[Number]:

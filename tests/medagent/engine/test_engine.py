@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from medagent.engine.engine import Limits, Summary, run_units
 from medagent.engine.journal import Journal
 from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
+from medagent.engine.units import Limits, Summary, Watch, run_units
 from medagent.errors import StopRunError, UserError
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
 
@@ -20,7 +20,12 @@ def run(path: Path, job: Counting, count: int, *, limits: Limits | None = None, 
     try:
         return asyncio.run(
             run_units(
-                job, numbers(count), journal, LocalExecutor(concurrency), Progress(quiet=True), limits or Limits()
+                job,
+                numbers(count),
+                journal,
+                LocalExecutor(concurrency),
+                Watch(Progress(quiet=True)),
+                limits or Limits(),
             )
         )
     finally:
@@ -80,7 +85,7 @@ def test_an_interrupted_run_records_what_was_under_way(tmp_path: Path) -> None:
     async def interrupted() -> None:
         job = Counting(slow=frozenset({2}))
         running = asyncio.create_task(
-            run_units(job, numbers(3), journal, LocalExecutor(3), Progress(quiet=True), Limits())
+            run_units(job, numbers(3), journal, LocalExecutor(3), Watch(Progress(quiet=True)), Limits())
         )
         await asyncio.sleep(0.2)
         running.cancel()
@@ -120,14 +125,18 @@ def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     journal.close()
     journal._file = open("/dev/full", "ab", buffering=0)  # noqa: SIM115 - the device that is always full
     with pytest.raises(UserError, match="No space left"):
-        asyncio.run(run_units(Counting(), numbers(3), journal, LocalExecutor(2), Progress(quiet=True), Limits()))
+        asyncio.run(run_units(Counting(), numbers(3), journal, LocalExecutor(2), Watch(Progress(quiet=True)), Limits()))
     journal.close()
 
 
 def test_progress_says_how_far_it_is_in_plain_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = Journal(tmp_path / "j.jsonl", NumberRow)
-    progress = Progress(right=lambda row: row.unit != "n1", group=lambda _: "all")
-    asyncio.run(run_units(Counting(tokens=10, cost=0.001), numbers(4), journal, LocalExecutor(2), progress, Limits()))
+
+    async def right(row: NumberRow) -> bool:
+        return row.unit != "n1"
+
+    watch = Watch(Progress(group=lambda _: "all"), right)
+    asyncio.run(run_units(Counting(tokens=10, cost=0.001), numbers(4), journal, LocalExecutor(2), watch, Limits()))
     journal.close()
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -8,8 +8,9 @@ from fractions import Fraction
 
 import pytest
 
-from medagent.reports.trials import by_type, clustered, rates
-from medagent.reports.trials_table import print_trials
+from medagent.engine.report import Report
+from medagent.reports.tables import print_report
+from medagent.reports.trials import by_type, clustered, rates, trial_section
 from refsol.stats import Interval
 
 FOUR_TRIALS = {
@@ -73,7 +74,7 @@ def test_types_that_do_not_differ_have_no_spread() -> None:
 
 
 def test_the_table_shows_each_type_and_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    print_trials(FOUR_TRIALS)
+    print_report(Report(benchmark="b", folder="f", table=(trial_section(FOUR_TRIALS),)))
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert "task tasks pass@1 ± SE pass@2 pass@4 pass^2 pass^4" in lines
     assert "all 3 50.0 % 28.9 % 61.1 % 66.7 % 38.9 % 33.3 %" in lines
@@ -81,7 +82,7 @@ def test_the_table_shows_each_type_and_the_whole(capsys: pytest.CaptureFixture[s
 
 
 def test_the_table_stays_narrow_for_many_trials(capsys: pytest.CaptureFixture[str]) -> None:
-    print_trials({"task1_1": [True, False] * 25})
+    print_report(Report(benchmark="b", folder="f", table=(trial_section({"task1_1": [True, False] * 25}),)))
     out = capsys.readouterr().out
     header = next(line for line in out.splitlines() if "pass@1" in line)
     assert [word for word in header.split() if word.startswith("pass^")] == [f"pass^{k}" for k in (2, 4, 8, 16, 32, 50)]

@@ -1,5 +1,1 @@
-"""Who decides the next action of an episode."""
-
-from medagent.benchmarks.medagentbench.agents.base import Agent, Move, Policy
-
-__all__ = ["Agent", "Move", "Policy"]
+"""The agents that come with MedAgentBench: tool calling, the reference, the baselines, replay."""

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from medagent.benchmarks.medagentbench.agents.base import Move
+from medagent.agents.base import Agent, AgentContext, Move
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.rows import Spent
 
 
-class ConstantAgent:
+class ConstantAgent(Agent):
     """Finishes each task with the answer of its type; types without one get `[]`."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
+        super().__init__(AgentContext())
         self._answers = answers
 
     def start(self, task: Task, *, key: str, seed: int | None) -> _FixedPolicy:
@@ -34,10 +35,11 @@ class _FixedPolicy:
         return Move(next(self._messages, ""))
 
 
-class ReplayAgent:
+class ReplayAgent(Agent):
     """Repeats recorded messages, by task id; a task that was not recorded says nothing (an invalid action)."""
 
     def __init__(self, messages: Mapping[str, list[str]]) -> None:
+        super().__init__(AgentContext())
         self._messages = messages
 
     def start(self, task: Task, *, key: str, seed: int | None) -> _FixedPolicy:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from medagent.benchmarks.medagentbench.agents.base import Move
+from medagent.agents.base import Agent, Move
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.clock import NOW, NOW_TEXT
 from medagent.engine.rows import Spent
@@ -37,15 +37,12 @@ class Lab:
     text: str
 
 
-class ReferenceAgent:
+class ReferenceAgent(Agent):
     """Needs to know only the FHIR base."""
-
-    def __init__(self, api_base: str) -> None:
-        self._base = api_base.rstrip("/")
 
     def start(self, task: Task, *, key: str, seed: int | None) -> _ReferencePolicy:
         """See `Agent.start`."""
-        return _ReferencePolicy(SOLVERS[task.type](Chart(self._base, task)))
+        return _ReferencePolicy(SOLVERS[task.type](Chart(self.context.base.rstrip("/"), task)))
 
 
 class _ReferencePolicy:

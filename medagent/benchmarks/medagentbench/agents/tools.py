@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from medagent.benchmarks.medagentbench.agents.base import Move
+from medagent.agents.base import Agent, AgentContext, Move
 from medagent.benchmarks.medagentbench.prompts.protocol import FhirFunction, Protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.models.base import ChatModel, Message, Tool, ToolCall
 
@@ -86,10 +87,11 @@ def _parameters(arguments: dict[str, Any]) -> dict[str, str | list[str]]:
     }
 
 
-class ToolsAgent:
+class ToolsAgent(Agent):
     """Offers the toolbox to a chat model."""
 
     def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
+        super().__init__(AgentContext(model, api_base))
         self._model = model
         self._toolbox = Toolbox.of(protocol, api_base)
 
@@ -113,9 +115,10 @@ class _ToolsPolicy:
             self._messages.append(Message("tool", observation, tool_call_id=self._open.id))
         reasoning = None
         if not self._waiting:
-            completion = await self._model.complete(
-                self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
-            )
+            with blame("model"):
+                completion = await self._model.complete(
+                    self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
+                )
             self.spent.add(completion)
             self._messages.append(Message("assistant", completion.text, completion.tool_calls))
             if not completion.tool_calls:

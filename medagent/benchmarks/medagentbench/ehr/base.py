@@ -35,6 +35,10 @@ class EhrSession(Protocol):
     private: bool
     """Whether writes stay with this episode."""
 
+    def reset(self) -> None:
+        """Begin anew with a fresh copy, where writes stay with the episode; else nothing."""
+        ...
+
     async def get(self, target: str) -> Reply:
         """The server's answer to a GET."""
         ...

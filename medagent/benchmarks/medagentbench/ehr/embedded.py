@@ -21,7 +21,7 @@ from medagent.fhir_data.files import is_sqlite, read_resources
 from medagent.paths import cache_dir
 
 if TYPE_CHECKING:
-    from fhir_server import Overlay, Server
+    from fhir_server import Server
 
 _JSON = (("Content-Type", "application/fhir+json"),)
 
@@ -46,8 +46,11 @@ class EmbeddedEhr:
     @asynccontextmanager
     async def session(self, seed: str) -> AsyncIterator[EhrSession]:
         """A private overlay; it is dropped at the end."""
-        with self.server.overlay(seed=seed, now=NOW) as overlay:
-            yield _OverlaySession(overlay)
+        record = _OverlaySession(self.server, seed)
+        try:
+            yield record
+        finally:
+            record.close()
 
     def close(self) -> None:
         """Close the file."""
@@ -57,8 +60,16 @@ class EmbeddedEhr:
 class _OverlaySession:
     private = True
 
-    def __init__(self, overlay: Overlay) -> None:
-        self._overlay = overlay
+    def __init__(self, server: Server, seed: str) -> None:
+        self._server, self._seed = server, seed
+        self._overlay = server.overlay(seed=seed, now=NOW)
+
+    def reset(self) -> None:
+        self._overlay.close()
+        self._overlay = self._server.overlay(seed=self._seed, now=NOW)
+
+    def close(self) -> None:
+        self._overlay.close()
 
     async def get(self, target: str) -> Reply:
         return self._send("GET", target, b"", ())

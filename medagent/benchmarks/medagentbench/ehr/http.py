@@ -126,6 +126,9 @@ class _HttpSession:
     def __init__(self, ehr: HttpEhr) -> None:
         self._ehr = ehr
 
+    def reset(self) -> None:
+        """Nothing: the server's record is everybody's."""
+
     async def get(self, target: str) -> Reply:
         return await self._ehr.send("GET", target, None)
 

@@ -55,8 +55,8 @@ def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | N
     if sum(value is not None for value in named.values()) > 1:
         raise UserError(f"only one of {', '.join(named)} can say where the facts come from")
     if fhir is not None:
-        from medagent.benchmarks.medagentbench.config import fhir_token
         from medagent.benchmarks.medagentbench.ehr.facts import http_facts
+        from medagent.benchmarks.medagentbench.settings import fhir_token
 
         token = fhir_token()
         return http_facts(fhir, {"Authorization": f"Bearer {token}"} if token else {}, None)

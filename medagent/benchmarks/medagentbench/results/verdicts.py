@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from medagent.benchmarks.medagentbench.results import grading
-from medagent.benchmarks.medagentbench.results.paths import grade_path, results_file
+from medagent.benchmarks.medagentbench.results.paths import grade_path, results_file, results_path
 from medagent.errors import UserError
 from medagent.wire import Text
 from refsol.medagentbench import grade_file, read_results
@@ -55,7 +55,7 @@ def read_verdicts(path: Path) -> GradeFile:
 
     Raises UserError, InputError or FactsError where they can be neither read nor made.
     """
-    from medagent.benchmarks.medagentbench.grade_table import grade_document
+    from medagent.benchmarks.medagentbench.findings import grade_document
 
     results = results_file(path)
     grade = grade_path(results)
@@ -69,3 +69,9 @@ def read_verdicts(path: Path) -> GradeFile:
     facts = grading.facts(dataset, fhir=None, ehr=None, key=None)
     report = grade_file(results, grading.items(dataset), facts, base=grading.shown_base(results))
     return GradeFile.model_validate(grade_document(report))
+
+
+def verdicts_of(folder: Path, trial: int) -> dict[str, ItemEntry]:
+    """The verdicts on one trial of a run by task id; none where it has no results file yet."""
+    results = results_path(folder, trial)
+    return {item.task_id: item for item in read_verdicts(results).items} if results.is_file() else {}

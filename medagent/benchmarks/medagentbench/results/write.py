@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,18 @@ from medagent.benchmarks.medagentbench.session import Turn
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.clock import wall_clock
 from medagent.engine.files import write_whole
-from medagent.engine.journal import Journal
 
 ACCEPTED = "POST request accepted"
 
 
-def write_results(folder: Path, dataset: Dataset, round_label: str, journal: Journal[EpisodeRow]) -> list[Path]:
-    """Write one results file a trial, in task order, of every episode in the journal. Raises UserError."""
+def write_results(folder: Path, dataset: Dataset, round_label: str, rows: Iterable[EpisodeRow]) -> list[Path]:
+    """Write one results file a trial, in task order, of every episode; a file that says it all already stays as it is.
+
+    Raises UserError where a file cannot be written.
+    """
     tasks = {task.id: task for task in dataset.tasks}
     trials: dict[int, dict[str, dict[str, Any]]] = {}
-    for row in journal.rows():
+    for row in rows:
         trials.setdefault(row.trial, {})[row.task_id] = result_item(row, tasks[row.task_id])
     paths = []
     for trial, items in sorted(trials.items()):
@@ -35,17 +37,27 @@ def write_results(folder: Path, dataset: Dataset, round_label: str, journal: Jou
             "results": results,
         }
         path = results_path(folder, trial)
-        write_whole(path, json.dumps(document, indent=2) + "\n")
+        if not _holds(path, document):
+            write_whole(path, json.dumps(document, indent=2) + "\n")
         paths.append(path)
     return paths
 
 
+def _holds(path: Path, document: dict[str, Any]) -> bool:
+    """Whether a file holds a document, but for the time when it was written."""
+    try:
+        kept = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(kept, dict) and {**kept, "timestamp": ""} == {**document, "timestamp": ""}
+
+
 def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
-    """One entry of `results`."""
+    """One entry of `results`; what failed for a reason that is not the agent's has no answer."""
     history = post_history(row.transcript)
     return {
         "task_id": row.task_id,
-        "answer": row.answer,
+        "answer": None if row.owed else row.answer,
         "expected_sol": task.sol,
         "eval_MRN": task.eval_MRN,
         "timestamp": row.timestamp,

@@ -1,31 +1,29 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from medagent.cli.imapscore import app
-from medagent.errors import UserError
-from refsol.errors import InputError
+from tests.command import medagent
 
 DATA = Path(str(files("refsol.imapscore") / "data"))
 IMAPS, ITEMS, GRAPH = (str(DATA / name) for name in ("imaps.jsonl", "items.jsonl", "graph.tsv"))
 
 
-def medagent(*arguments: str) -> Result:
-    result = CliRunner().invoke(app, arguments)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+def imapscore(*words: object) -> str:
+    """What `medagent imapscore` prints."""
+    ran = medagent("imapscore", *words)
+    assert ran.code == 0, ran.err
+    return ran.out
 
 
 def test_score_prints_every_item_and_the_mean() -> None:
-    lines = medagent("score", IMAPS).output.splitlines()
+    lines = imapscore("score", IMAPS).splitlines()
     assert [line.split() for line in lines if line.strip().startswith(("en-2", "en-3", "en-4"))] == [
         ["en-2", "1.6667", "5/3", "ok"],
         ["en-3", "1.4000", "7/5", "ok"],
@@ -49,7 +47,7 @@ def test_score_prints_every_item_and_the_mean() -> None:
     ],
 )
 def test_json_has_one_line_an_item(options: list[str], exact: str) -> None:
-    rows = [json.loads(line) for line in medagent("score", IMAPS, "--json", *options).output.splitlines()]
+    rows = [json.loads(line) for line in imapscore("score", IMAPS, "--json", *options).splitlines()]
     assert len(rows) == 12
     assert (rows[2]["id"], rows[2]["status"], rows[2]["exact"]) == ("en-3", "ok", exact)
     assert rows[2]["terms"][1]["links"][0] == {
@@ -66,7 +64,7 @@ def test_a_graph_relates_what_was_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "bare.jsonl"
     path.write_text("\n".join(map(json.dumps, bare)), encoding="utf-8")
     exact = [
-        {row["id"]: row["exact"] for row in map(json.loads, medagent(*arguments, "--json").output.splitlines())}
+        {row["id"]: row["exact"] for row in map(json.loads, imapscore(*arguments, "--json").splitlines())}
         for arguments in (("score", str(path)), ("score", str(path), "--graph", GRAPH))
     ]
     assert (exact[0]["en-3"], exact[1]["en-3"]) == ("0", "7/5")
@@ -76,45 +74,45 @@ def test_a_graph_relates_what_was_not_recorded(tmp_path: Path) -> None:
 def test_graph_warnings_go_to_stderr(tmp_path: Path) -> None:
     graph = tmp_path / "g.obo"
     graph.write_text("format-version: 1.2\nontology: t\n\n[Term]\nid: A\nname: a\nis_a: B\n", encoding="utf-8")
-    result = medagent("score", IMAPS, "--json", "--graph", str(graph))
-    assert "A is_a B" in result.stderr
-    assert all(json.loads(line) for line in result.stdout.splitlines())
+    ran = medagent("imapscore", "score", IMAPS, "--json", "--graph", str(graph))
+    assert "A is_a B" in ran.err
+    assert all(json.loads(line) for line in ran.out.splitlines())
 
 
 def test_explain_shows_both_imaps_the_links_and_the_sum() -> None:
-    text = medagent("explain", IMAPS, "en-3").output
+    text = imapscore("explain", IMAPS, "en-3")
     assert "Inform-department-nephrology" in text
     assert "diagnosis: recall 1 + precision 1/2 − λ 1 = 1/2" in text
     assert "score = 1/2 + 9/10 = 7/5 (1.4000)" in text
     linked = next(line for line in text.splitlines() if line.startswith("ACE inhibitor"))
     assert "c  response more specific" in linked
     assert linked.rstrip().endswith("lisinopril")
-    divided = medagent("explain", IMAPS, "en-3", "--normalize", "label", "--penalty", "off").output
+    divided = imapscore("explain", IMAPS, "en-3", "--normalize", "label", "--penalty", "off")
     assert "score = (3/2 + 7/5) / 6 = 29/60 (0.4833)" in divided
 
 
 def test_explain_of_items_without_a_sum(tmp_path: Path) -> None:
-    assert "item en-7 · empty_response · 0" in medagent("explain", IMAPS, "en-7").output
+    assert "item en-7 · empty_response · 0" in imapscore("explain", IMAPS, "en-7")
     failed = {"id": "x", "digest": "d", "question": "Query-a", "failure": "no_agreement", "reason": "label: 3 samples"}
     path = tmp_path / "failed.jsonl"
     path.write_text(json.dumps(failed), encoding="utf-8")
-    text = medagent("explain", str(path), "x").output
+    text = imapscore("explain", str(path), "x")
     assert "item x · no_agreement · no score" in text
     assert "label: 3 samples" in text
     assert "warning: question: line 1: Query without `-?`" in text
-    assert "mean – over 0 of 1 items · no_agreement 1" in medagent("score", str(path)).output
+    assert "mean – over 0 of 1 items · no_agreement 1" in imapscore("score", str(path))
 
 
 def test_an_unknown_item_is_one_clear_line() -> None:
-    with pytest.raises(UserError, match="no item 99"):
-        medagent("explain", IMAPS, "99")
+    ran = medagent("imapscore", "explain", IMAPS, "99")
+    assert (ran.code, bool(re.search("no item 99", ran.err))) == (1, True)
 
 
 def test_correlate_by_file_and_on_average(tmp_path: Path) -> None:
     copy = tmp_path / "again.jsonl"
     copy.write_text(Path(ITEMS).read_text(encoding="utf-8"), encoding="utf-8")
     arguments = ["--imaps", IMAPS, "--metric", "imapscore", "--metric", "rouge-l+imap", "--draws", "20"]
-    text = medagent("correlate", ITEMS, str(copy), *arguments, "--pair", "imapscore", "bleu").output
+    text = imapscore("correlate", ITEMS, str(copy), *arguments, "--pair", "imapscore", "bleu")
     for title in ("spearman × 100, average", "kendall × 100, average", "again.jsonl"):
         assert title in text.replace("\n", "")
     assert "2 kept as 0" in text
@@ -125,7 +123,7 @@ def test_correlate_by_file_and_on_average(tmp_path: Path) -> None:
 
 
 def test_correlate_without_imaps_has_the_raw_baselines() -> None:
-    text = medagent("correlate", ITEMS, "--draws", "10").output
+    text = imapscore("correlate", ITEMS, "--draws", "10")
     assert "rouge-l" in text
     assert "imap" not in text.replace("imapscore/data", "")
 
@@ -135,16 +133,20 @@ def test_correlate_with_imaps_of_other_items(tmp_path: Path) -> None:
     rows[3]["Question"] += "?"
     path = tmp_path / "items.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    with pytest.raises(InputError, match=r"items\.jsonl: no imaps for 1 of 12 items \(first: item en-4\)"):
-        medagent("correlate", str(path), "--imaps", IMAPS)
+    ran = medagent("imapscore", "correlate", str(path), "--imaps", IMAPS)
+    assert (ran.code, bool(re.search(r"items\.jsonl: no imaps for 1 of 12 items \(first: item en-4\)", ran.err))) == (
+        1,
+        True,
+    )
 
 
 _WITHOUT_EXTRA = """
 import sys
 for name in ("rapidfuzz", "scipy", "obonet", "rouge_score", "sacrebleu", "numpy"):
     sys.modules[name] = None
-from medagent.cli.imapscore import app
-app(sys.argv[1:])
+from medagent.cli.app import main
+sys.argv[1:1] = ["imapscore"]
+main()
 """
 
 

@@ -12,17 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from medagent.benchmarks.imapscore.config import ImapscoreConfig
-from medagent.benchmarks.imapscore.run import run_imapscore
-from medagent.cli.imapscore import app as imapscore_app
-from medagent.cli.run_imapscore import run_imapscore as run_command
+from medagent.benchmarks.imapscore.benchmark import Imapscore
+from medagent.benchmarks.imapscore.settings import ImapscoreSettings
 from medagent.errors import StopRunError, UserError
-from medagent.models.settings import ModelSettings
 from refsol.imapscore.records import Recording, read_recordings
 from refsol.imapscore.score import Status, score_recordings
+from tests import runs
+from tests.command import medagent
 from tests.loopback import Call, ModelServer, status
 from tests.medagent.benchmarks.imapscore.oracle import DATA, ITEMS, RECORDINGS, Oracle, stage_of
 
@@ -32,15 +29,13 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
 
 
-def config(server: ModelServer, folder: Path, **changes: Any) -> ImapscoreConfig:
-    model = ModelSettings(name="m", base_urls=[server.url], temperature=0.9, max_retries=0)
-    return ImapscoreConfig(
-        **{"data": DATA / "items.jsonl", "model": model, "results_dir": folder, "concurrency": 8} | changes
-    )
+def config(server: ModelServer, folder: Path, **changes: Any) -> ImapscoreSettings:
+    options = {"data": DATA / "items.jsonl", "model": "m", "base_url": [server.url], "results_dir": folder}
+    return runs.impatient(ImapscoreSettings)(**options | {"concurrency": 8} | changes)
 
 
 def run(server: ModelServer, folder: Path, **changes: Any) -> int:
-    return run_imapscore(config(server, folder, **changes), quiet=True)
+    return runs.run(Imapscore(), config(server, folder, **changes))
 
 
 def recorded(folder: Path, round_: str = "r1") -> dict[str, Recording]:
@@ -109,25 +104,14 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
             run(server, tmp_path, data=only(tmp_path, "en-3"))
 
 
-_SCRIPT = """
-import sys
-from pathlib import Path
-from medagent.benchmarks.imapscore.config import ImapscoreConfig
-from medagent.benchmarks.imapscore.run import run_imapscore
-from medagent.models.settings import ModelSettings
-data, url, folder = sys.argv[1:]
-model = ModelSettings(name="m", base_urls=[url], temperature=0.9)
-run_imapscore(ImapscoreConfig(data=data, model=model, results_dir=folder, concurrency=4), quiet=True)
-"""
-
-
 def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
     calm, killed = tmp_path / "calm", tmp_path / "killed"
     with ModelServer(reply=Oracle()) as server:
         run(server, calm)
         total = len(server.calls)
     with ModelServer(reply=Oracle(), latency=0.02) as server:
-        arguments = [sys.executable, "-c", _SCRIPT, str(DATA / "items.jsonl"), server.url, str(killed)]
+        arguments = [sys.executable, "-m", "medagent", "run", "imapscore", "--data", str(DATA / "items.jsonl")]
+        arguments += ["--model", "m", "--base-url", server.url, "--results-dir", str(killed), "--concurrency", "4"]
         for stop_at in (total // 4, total // 2):
             process = subprocess.Popen(arguments, env=os.environ | {"OPENAI_API_KEY": "none"})
             while len(server.calls) < stop_at and process.poll() is None:
@@ -170,7 +154,7 @@ def test_what_cannot_be_read_is_asked_again(
     assert (failed.failure, failed.reason) == ("extraction_failed", f"{stage}: 0 of 3 samples could be read")
     (result,) = asyncio.run(score_recordings([failed]))
     assert (result.status, result.value) == (Status.EXTRACTION_FAILED, None)
-    assert f"1 of 1 items: extraction_failed (first: item en-2: {failed.reason})" in capsys.readouterr().err
+    assert f"1 of 1 items: extraction_failed (first: item en-2: {failed.reason})" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["Sure!\n```\n{}\n```\nDone.", "<think>\nInform-x-y\n</think>\n{}", "**{}**"])
@@ -337,7 +321,7 @@ def test_g_eval_is_recorded_beside_the_imaps(tmp_path: Path, capsys: pytest.Capt
     assert (one.failure, one.scores) == (None, {})
     lost = "g-eval: 0 of 3 samples could be read"
     assert one.warnings == ("g-eval+imap: 0 of 3 samples could be read", lost)
-    assert "1 of 1 items lack a rating (first: item en-2: g-eval" in capsys.readouterr().err
+    assert "1 of 1 items lack a rating (first: item en-2: g-eval" in capsys.readouterr().out
 
 
 def test_items_that_the_endpoint_failed_are_owed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,7 +335,9 @@ def test_items_that_the_endpoint_failed_are_owed(tmp_path: Path, capsys: pytest.
     failed = recorded(tmp_path)["en-2"]
     assert failed.failure == "extraction_failed"
     assert "500" in failed.reason
-    assert "1 of 2 items failed and are owed. Continue: medagent run imapscore --" in capsys.readouterr().err
+    said = capsys.readouterr().out
+    assert "Failed, owed and not graded: 1" in said
+    assert "Continue: medagent run imapscore --" in said
     with ModelServer(reply=Oracle()) as server:
         assert run(server, tmp_path, data=data) == 0
         assert {stage_of(call.body) for call in server.calls} == {"question", "label", "response", "relations"}
@@ -382,25 +368,22 @@ def test_replies_that_cannot_be_kept(tmp_path: Path) -> None:
 
 
 def test_from_the_command_line_to_the_correlations(tmp_path: Path) -> None:
-    def medagent(app: typer.Typer, *arguments: str) -> str:
-        result = CliRunner().invoke(app, arguments, catch_exceptions=False)
-        assert result.exit_code == 0
-        return result.output
+    def ran(*words: object) -> str:
+        done = medagent(*words)
+        assert done.code == 0, done.err
+        return done.out
 
-    command = typer.Typer()
-    command.command()(run_command)
     data = str(DATA / "items.jsonl")
     with ModelServer(reply=Oracle()) as server:
         options = ["--base-url", server.url, "--results-dir", str(tmp_path), "--round", "r7", "--g-eval"]
-        medagent(command, "--data", data, "--model", "org/m", "--graph", str(DATA / "graph.tsv"), *options)
+        ran("run", "imapscore", "--data", data, "--model", "org/m", "--graph", DATA / "graph.tsv", *options)
         assert server.calls[0].body["temperature"] == 0.9
     imaps = str(tmp_path / "imapscore_r7_org--m" / "imaps.jsonl")
-    assert "mean 1.7903 over 12 of 12 items" in medagent(imapscore_app, "score", imaps)
-    assert "7/5" in medagent(imapscore_app, "explain", imaps, "en-3")
-    text = medagent(imapscore_app, "correlate", data, "--imaps", imaps, "--draws", "10")
+    assert "mean 1.7903 over 12 of 12 items" in ran("imapscore", "score", imaps)
+    assert "7/5" in ran("imapscore", "explain", imaps, "en-3")
+    text = ran("imapscore", "correlate", data, "--imaps", imaps, "--draws", "10")
     assert "undefined: g-eval is constant (4)" in " ".join(text.split())
-    with pytest.raises(UserError, match="no model is given"):
-        medagent(command, "--data", data)
+    assert "no model is given" in medagent("run", "imapscore", "--data", data).err
 
 
 def test_data_that_cannot_be_read(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.medagentbench.config import RunConfig
-from medagent.benchmarks.medagentbench.run import run_medagentbench
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.models.settings import ModelSettings
+from tests import runs
 from tests.command import Ran
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.medagent.benchmarks.medagentbench.faults import CONTEXT_FULL, FAULTS
@@ -85,13 +86,20 @@ def test_a_retry_comes_when_the_server_said(tmp_path: Path) -> None:
     assert episodes(tmp_path / "v1_r1_m")["task7_1"]["spent"]["waited"] >= 1
 
 
+class HastySettings(runs.impatient(MedAgentBenchSettings, retries=1)):  # type: ignore[misc]
+    """With calls that may take half a second."""
+
+    @property
+    def chat(self) -> ModelSettings | None:
+        chat: ModelSettings | None = super().chat
+        return chat and chat.model_copy(update={"timeout_s": 0.5})
+
+
 def test_faults_that_stay_are_failures_of_the_model_and_owed(tmp_path: Path, undisturbed: dict[str, Any]) -> None:
     struck = dict(zip(TASKS, FAULTS.values(), strict=False))
     with ModelServer(reply=text_reply, faults=lambda call: struck.get(asked(call.body).id)) as server:
-        model = ModelSettings(name="m", base_urls=[server.url], timeout_s=0.5, max_retries=1)
-        code = run_medagentbench(
-            RunConfig(version="v1", types=("task7",), model=model, results_dir=tmp_path), quiet=True
-        )
+        settings = HastySettings(version="v1", types=("task7",), model="m", base_url=[server.url], results_dir=tmp_path)
+        code = runs.run(MedAgentBench(), settings)
     assert code == 2
     kept = episodes(tmp_path / "v1_r1_m")
     assert Counter(row["status"] for row in kept.values()) == {"model_error": 9, "completed": 1}
@@ -112,7 +120,8 @@ def test_ten_refused_requests_in_a_row_stop_the_run_with_the_providers_words(tmp
     assert ran.code == 1
     assert "n must be at least 1" in ran.err
     assert len(server.calls) == 10
-    assert {row["status"] for row in rows(tmp_path / "v1_r1_m")} == {"model_error"}
+    statuses = Counter(row["status"] for row in rows(tmp_path / "v1_r1_m"))
+    assert statuses == {"model_error": 9, "cancelled": 1}  # the call that stopped the run is paid for, too
     assert not (tmp_path / "v1_r1_m" / "results.json").exists()
     with ModelServer(reply=text_reply) as server:
         assert ask(tmp_path, server).code == 0

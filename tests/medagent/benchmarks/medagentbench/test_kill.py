@@ -46,7 +46,7 @@ def finished(path: Path) -> set[str]:
 def test_twenty_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Path) -> None:
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(
-        ["medagent.models.openai", "medagent.benchmarks.medagentbench.run", "fhir_server.server"]
+        ["medagent.models.openai", "medagent.benchmarks.medagentbench.benchmark", "fhir_server.server"]
     )
     dice = random.Random(20)
     path = tmp_path / "v2_r1_m"
@@ -85,7 +85,14 @@ def test_ctrl_c_keeps_what_is_finished_and_records_what_was_under_way(tmp_path: 
         reply=text_reply, faults=lambda call: stall() if asked(call.body).id in stalled else None
     ) as server:
         command = [sys.executable, "-m", "medagent", "run", *words(tmp_path, server, *args)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         wait_until(lambda: len(finished(path)) == 6, lambda: process.poll() is None)
         second = run(tmp_path, *args, "--model", "m", "--base-url", server.url)
         assert second.code == 1

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from medagent.benchmarks.promptcblue.config import PromptcblueConfig
-from medagent.benchmarks.promptcblue.run import run_promptcblue
+from medagent.benchmarks.promptcblue.benchmark import Promptcblue
+from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.errors import StopRunError, UserError
-from medagent.models.settings import ModelSettings
 from refsol.promptcblue import ProblemsError
+from tests import runs
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.refsol.promptcblue.vectors import jsonl, line, text, value
 from tests.shared_data import ROOT
@@ -60,16 +60,26 @@ class Run:
         self.results = folder / "results" / "promptcblue_r1_m"
 
     def __call__(self, server: ModelServer, **changes: Any) -> int:
-        model = ModelSettings(name="m", base_urls=[server.url], max_retries=1, **changes.pop("model", {}))
-        options = {"data": self.data, "results_dir": self.folder / "results", "model": model}
-        return run_promptcblue(PromptcblueConfig(**{**options, **changes}), quiet=True)
+        options = {
+            "data": self.data,
+            "results_dir": self.folder / "results",
+            "model": "m",
+            "base_url": [server.url],
+        }
+        settings = runs.impatient(PromptcblueSettings, retries=1)(**{**options, **changes})
+        return runs.run(Promptcblue(), settings)
 
     @property
     def files(self) -> set[str]:
-        return {path.name for path in self.results.iterdir()} - {".lock", "run.json", "episodes.jsonl"}
+        return {path.name for path in self.results.iterdir()} - {".lock", "run.json", "report.json", "episodes.jsonl"}
 
     def predictions(self, name: str = "test_predictions.json") -> Lines:
         return [json.loads(row) for row in (self.results / name).read_text("utf-8").splitlines()]
+
+
+def words(text: str) -> str:
+    """A text with one blank between words."""
+    return " ".join(text.split())
 
 
 def filled(lines: Sequence[dict[str, Any]]) -> Lines:
@@ -98,14 +108,14 @@ def test_a_run_is_filled_parsed_and_scored(tmp_path: Path, gold: Path, capsys: p
         assert run.files == {"test_predictions.json", "results.json", "scores.json"}
         scores = json.loads((run.results / "scores.json").read_text("utf-8"))
         assert scores["scoreJson"] == pytest.approx(value("scores.json")["scoreJson"], abs=1e-9)
-        assert capsys.readouterr().out.splitlines()[-1].split() == ["score", "63.00"]
+        assert "score 1280 63.00" in words(capsys.readouterr().out)
 
         calls = len(server.calls)
         assert run(server, gold=gold) == 0
         assert len(server.calls) == calls
         out, err = capsys.readouterr()
         assert "is finished and stays as it is" in err
-        assert out.splitlines()[-1].split() == ["score", "63.00"]
+        assert "score 1280 63.00" in words(out)
 
 
 def test_a_run_that_is_killed_goes_on_and_ends_complete_and_in_order(tmp_path: Path) -> None:
@@ -165,10 +175,11 @@ def test_while_a_line_is_owed_only_the_partial_file_is_written(
     answered = [one for one in SMALL if one["input"] not in owed]
     assert run.predictions("test_predictions.partial.json") == filled(answered)
     out, err = capsys.readouterr()
-    assert out == ""
-    assert "CMeEE-V2#2: " in err
-    assert "no such thing" in err
-    assert "2 of 32 lines are owed, so nothing is parsed or scored" in err
+    assert err == ""
+    assert "CMeEE-V2#2" in out
+    assert "no such thing" in out
+    assert "2 of 32 lines are owed, so nothing is parsed or scored" in out
+    assert "F1" not in out
 
     with ModelServer(answer) as server:
         assert run(server, gold=small_gold) == 0
@@ -182,7 +193,8 @@ def test_many_failures_are_not_all_named(tmp_path: Path, capsys: pytest.CaptureF
     owed = [one["input"] for one in LINES[:24:2]]
     with ModelServer(answer, faults=failing(*owed, fault=status(400))) as server:
         assert run(server, concurrency=1) == 2
-    assert f"and 2 more, see {run.results / 'episodes.jsonl'}" in capsys.readouterr().err
+    failed = [line for line in capsys.readouterr().out.splitlines() if "model_error" in line]
+    assert [line.split()[0] for line in failed] == ["12"]
 
 
 def test_a_prompt_over_the_context_limit_is_owed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,7 +202,7 @@ def test_a_prompt_over_the_context_limit_is_owed(tmp_path: Path, capsys: pytest.
     fault = status(400, message="maximum context length is 8")
     with ModelServer(answer, faults=failing(LINES[1]["input"], fault=fault)) as server:
         assert run(server) == 2
-    assert "CMeEE-V2#2: " in capsys.readouterr().err
+    assert "(first: CMeEE-V2#2)" in capsys.readouterr().out
     assert run.predictions("test_predictions.partial.json") == filled([LINES[0], LINES[2]])
 
 
@@ -224,7 +236,7 @@ def test_other_settings_are_refused_and_the_gold_is_no_setting(tmp_path: Path, s
         assert run.files == {"test_predictions.json"}
         assert run(server, gold=small_gold) == 0
         with pytest.raises(UserError, match=r"temperature 0\.0 → 0\.5"):
-            run(server, model={"temperature": 0.5})
+            run(server, temperature=0.5)
         run.data.write_bytes(jsonl(*SMALL[1:]))
         with pytest.raises(UserError, match=r"data-digest .*medagent run promptcblue .*--data"):
             run(server)
@@ -246,7 +258,7 @@ def test_some_tasks_are_scored_as_a_part(tmp_path: Path, gold: Path, capsys: pyt
         assert run(server, gold=gold) == 0
     official = value("scores.json")["scoreJson"]
     mean = (official["CMeIE-Micro-F1"] + official["KUAKE-IR-Micro-F1"]) / 2
-    assert capsys.readouterr().out.splitlines()[-1].split() == ["mean", "of", "2", "tasks", f"{mean:.2f}"]
+    assert f"mean of 2 tasks 160 {mean:.2f}" in words(capsys.readouterr().out)
     assert run.files == {"test_predictions.json", "results.json"}
 
 
@@ -312,7 +324,7 @@ def test_what_the_command_line_can_mend(tmp_path: Path) -> None:
     Run(tmp_path, LINES[:1])
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     for options, message in (
-        (["--data", "test.json"], "medagent: no model is given: pass --model NAME"),
+        (["--data", "test.json"], "medagent: no model is given. Three ways on: "),
         (
             ["--data", "away.json", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"],
             "medagent: away.json: cannot be",

@@ -7,18 +7,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.simpleqa.config import Effort, SimpleqaConfig
+from medagent.benchmarks.simpleqa.benchmark import Simpleqa, judge_again
 from medagent.benchmarks.simpleqa.judging import Judging
-from medagent.benchmarks.simpleqa.load import BUNDLED
-from medagent.benchmarks.simpleqa.run import judge_again, run_simpleqa
+from medagent.benchmarks.simpleqa.settings import BUNDLED, SimpleqaSettings
+from medagent.engine.settings import RunSettings
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.data import read_items
 from refsol.simpleqa.prompts import judge_prompt
+from tests import runs
 from tests.loopback import Call, ModelServer
 
 ITEMS = read_items(BUNDLED)
 UNKNOWN = "nem tudom"
-QUIET = Effort(concurrency=4, quiet=True)
 
 
 def seen_by_judge(body: dict[str, Any]) -> dict[str, str]:
@@ -61,18 +61,22 @@ def settings(server: ModelServer, name: str) -> ModelSettings:
     return ModelSettings(name=name, base_urls=[server.url], max_retries=0)
 
 
-def config(server: ModelServer, folder: Path, *judges: str, **changes: Any) -> SimpleqaConfig:
+def config(server: ModelServer, folder: Path, *judges: str, **changes: Any) -> SimpleqaSettings:
     options: dict[str, Any] = {
         "data": BUNDLED,
-        "model": settings(server, "m"),
-        "judges": [settings(server, judge) for judge in judges or ("j",)],
+        "model": "m",
+        "base_url": [server.url],
+        "judge": list(judges or ("j",)),
         "results_dir": folder,
+        "concurrency": 4,
     }
-    return SimpleqaConfig(**{**options, **changes})
+    return runs.impatient(SimpleqaSettings)(**{**options, **changes})
 
 
-def run(server: ModelServer, folder: Path, *judges: str, effort: Effort = QUIET, **changes: Any) -> int:
-    return run_simpleqa(config(server, folder, *judges, **changes), effort)
+def run(
+    server: ModelServer, folder: Path, *judges: str, quiet: bool = True, as_json: bool = False, **changes: Any
+) -> int:
+    return runs.run(Simpleqa(), config(server, folder, *judges, **changes), quiet=quiet, as_json=as_json)
 
 
 def run_folder(folder: Path, round_: str = "r1") -> Path:
@@ -96,7 +100,7 @@ def judge(
     server: ModelServer, folder: Path, *names: str, only: tuple[str, ...] = (), prompt: Path | None = None
 ) -> int:
     judging = Judging(judges=[settings(server, name) for name in names], prompt=judge_prompt(prompt))
-    return judge_again(run_folder(folder), judging, QUIET, only)
+    return runs.end(Simpleqa(), judge_again(run_folder(folder), judging, RunSettings(concurrency=4), only))
 
 
 def total(folder: Path, section: int = -1) -> dict[str, int]:

@@ -10,34 +10,12 @@ import pytest
 
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.benchmarks.medagentbench.tasks.keys import write_bundled_keys
-from medagent.cli.app import main
+from tests.command import medagent
 from tests.refsol.medagentbench.items import BLOOD_PRESSURE, post, put
 from tests.shared_data import DATA, SHARED, need, read_xz
 
 REAL = SHARED / "medagentbench" / "results_v2_r2_20251127_000553.json"
 PUBLISHED = SHARED / "medagentbench" / "official" / "test_data_v2.json"
-
-
-class Cli:
-    """Runs the command line in this process: exit code, and what was printed."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def __call__(self, *words: object) -> tuple[int, str, str]:
-        self._monkeypatch.setattr("sys.argv", ["medagent", *map(str, words)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = self._capsys.readouterr()
-        return code, captured.out, captured.err
-
-
-@pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    return Cli(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -83,21 +61,23 @@ def test_the_bundled_keys_are_those_of_the_hospital(tmp_path: Path) -> None:
         assert shipped.read_bytes() == (tmp_path / f"key_{version}.json").read_bytes()
 
 
-def test_the_bundled_set_needs_nothing_beside_the_results(cli: Cli, tmp_path: Path) -> None:
-    code, out, err = cli("grade", results_file(tmp_path))
+def test_the_bundled_set_needs_nothing_beside_the_results(tmp_path: Path) -> None:
+    code, out, err = medagent("grade", results_file(tmp_path))
     assert (code, err) == (0, "")
     lines = {line.split("  ")[1].strip(): line.split() for line in out.splitlines() if line.startswith("  ")}
     assert lines["overall"][1:3] == lines["baseline nop"][2:4]
     assert list(tmp_path.iterdir()) == [tmp_path / "results.json"]
 
 
-def test_the_nop_agent_stays_under_15_percent(cli: Cli, tmp_path: Path) -> None:
-    _, out, _ = cli("grade", results_file(tmp_path), "--json")
+def test_the_nop_agent_stays_under_15_percent(tmp_path: Path) -> None:
+    _, out, _ = medagent("grade", results_file(tmp_path), "--json")
     assert json.loads(out)["baselines"]["nop"]["rate"] < 0.15
 
 
-def test_the_real_results_file(cli: Cli, rebuilt: Path) -> None:
-    code, out, _ = cli("grade", need(REAL), "--tasks", need(PUBLISHED), "--ehr", rebuilt, "--side-by-side", "--json")
+def test_the_real_results_file(rebuilt: Path) -> None:
+    code, out, _ = medagent(
+        "grade", need(REAL), "--tasks", need(PUBLISHED), "--ehr", rebuilt, "--side-by-side", "--json"
+    )
     document = json.loads(out)
     assert code == 0
     assert document["overall"] == {
@@ -113,26 +93,26 @@ def test_the_real_results_file(cli: Cli, rebuilt: Path) -> None:
     assert document["others"]["state"]["ungraded"] == 300
 
 
-def test_a_key_built_once_grades_afterwards(cli: Cli, rebuilt: Path, tmp_path: Path) -> None:
+def test_a_key_built_once_grades_afterwards(rebuilt: Path, tmp_path: Path) -> None:
     key = tmp_path / "key.json"
-    code, out, _ = cli("key", "build", key, "--tasks", need(PUBLISHED), "--ehr", rebuilt)
+    code, out, _ = medagent("key", "build", key, "--tasks", need(PUBLISHED), "--ehr", rebuilt)
     assert code == 0
     assert "for 300 tasks" in out
     graded = [
-        json.loads(cli("grade", need(REAL), "--tasks", PUBLISHED, *facts, "--json")[1])
+        json.loads(medagent("grade", need(REAL), "--tasks", PUBLISHED, *facts, "--json")[1])
         for facts in (("--key", key), ("--ehr", rebuilt))
     ]
     assert graded[0] == graded[1]
 
 
-def test_key_build_asks_where_the_facts_are(cli: Cli, tmp_path: Path) -> None:
-    code, _, err = cli("key", "build", tmp_path / "key.json")
+def test_key_build_asks_where_the_facts_are(tmp_path: Path) -> None:
+    code, _, err = medagent("key", "build", tmp_path / "key.json")
     assert (code, err) == (1, "medagent: say where the facts come from: --fhir URL or --ehr FILE.ndjson\n")
 
 
-def test_what_could_not_be_graded_is_exit_code_2_and_shown(cli: Cli, tmp_path: Path) -> None:
+def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> None:
     path = results_file(tmp_path, {"task2_1": {"answer": [60]}, "task2_2": {"task_id": "task2_1"}})
-    code, out, _ = cli("grade", path)
+    code, out, _ = medagent("grade", path)
     assert code == 2
     assert "Not graded: 'task2_1': the answer is not a JSON text but list: [60]" in out
     assert "More than once in the file, only the first was graded: task2_1" in out
@@ -140,52 +120,52 @@ def test_what_could_not_be_graded_is_exit_code_2_and_shown(cli: Cli, tmp_path: P
     assert "rate of all" in out
 
 
-def test_other_rules_are_named_in_the_table(cli: Cli, tmp_path: Path) -> None:
+def test_other_rules_are_named_in_the_table(tmp_path: Path) -> None:
     path = results_file(tmp_path)
-    assert "under the rules 'fair'" in cli("grade", path, "--rules", "fair")[1]
-    _, out, _ = cli("grade", path, "--side-by-side")
+    assert "under the rules 'fair'" in medagent("grade", path, "--rules", "fair")[1]
+    _, out, _ = medagent("grade", path, "--side-by-side")
     assert "The same items under each rule set" in out
-    code, _, err = cli("grade", path, "--rules", "mild")
+    code, _, err = medagent("grade", path, "--rules", "mild")
     assert (code, err) == (1, "medagent: unknown rules 'mild'; known: official, fair, state\n")
 
 
-def test_a_results_file_of_another_set_names_the_way_on(cli: Cli, tmp_path: Path) -> None:
-    code, out, err = cli("grade", need(REAL))
+def test_a_results_file_of_another_set_names_the_way_on(tmp_path: Path) -> None:
+    code, out, err = medagent("grade", need(REAL))
     assert (code, out) == (1, "")
     assert err.count("\n") == 1
     assert "--tasks" in err
     assert "--ehr" in err
 
 
-def test_run_json_beside_says_which_set_it_was(cli: Cli, tmp_path: Path) -> None:
+def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     path = results_file(tmp_path)
     run = tmp_path / "run.json"
     run.write_text(json.dumps({"settings": {"tasks-digest": load_dataset("synthetic", "v1").digest}}), encoding="utf-8")
-    assert cli("grade", path)[0] == 0
+    assert medagent("grade", path)[0] == 0
     run.write_text(json.dumps({"settings": {"tasks-digest": "0" * 64}}), encoding="utf-8")
-    code, _, err = cli("grade", path)
+    code, _, err = medagent("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had another task set" in err
     run.write_text(json.dumps({"settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
-    code, _, err = cli("grade", path)
+    code, _, err = medagent("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had patient data of its own; name it with --ehr" in err
-    assert cli("grade", path, "--key", load_dataset("synthetic", "v1").key)[0] == 0
+    assert medagent("grade", path, "--key", load_dataset("synthetic", "v1").key)[0] == 0
     run.write_text("[]", encoding="utf-8")
-    assert cli("grade", path)[2] == f"medagent: {run}: is damaged; move it away to grade without it\n"
+    assert medagent("grade", path)[2] == f"medagent: {run}: is damaged; move it away to grade without it\n"
 
 
-def test_a_runs_folder_stands_for_its_results_file(cli: Cli, tmp_path: Path) -> None:
+def test_a_runs_folder_stands_for_its_results_file(tmp_path: Path) -> None:
     results_file(tmp_path)
-    assert cli("grade", tmp_path)[0] == 0
-    assert cli("validate", tmp_path)[0] == 0
+    assert medagent("grade", tmp_path)[0] == 0
+    assert medagent("validate", tmp_path)[0] == 0
     for command in ("grade", "validate"):
-        code, _, err = cli(command, tmp_path / "away")
+        code, _, err = medagent(command, tmp_path / "away")
         assert (code, err.count("\n")) == (1, 1)
         assert "is not there; name a finished run's folder or a results file" in err
 
 
-def test_compare_grades_by_the_base_and_patients_of_the_run(cli: Cli, tmp_path: Path) -> None:
+def test_compare_grades_by_the_base_and_patients_of_the_run(tmp_path: Path) -> None:
     base = "http://ehr.test/fhir/"
     task = next(task for task in load_dataset("synthetic", "v1").tasks if task.id == "task3_1")
     body = put(BLOOD_PRESSURE, ("subject",), {"reference": f"Patient/{task.eval_MRN}"})
@@ -194,18 +174,18 @@ def test_compare_grades_by_the_base_and_patients_of_the_run(cli: Cli, tmp_path: 
         results_file(tmp_path / name, {"task3_1": {"post_history": history, "post_count": len(history) // 2}})
     run = tmp_path / "a" / "run.json"
     run.write_text(json.dumps({"settings": {"api-base": base}}), encoding="utf-8")
-    assert json.loads(cli("compare", tmp_path / "a", tmp_path / "b", "--json")[1])["lost"] == ["task3_1"]
+    assert json.loads(medagent("compare", tmp_path / "a", tmp_path / "b", "--json")[1])["lost"] == ["task3_1"]
     run.write_text(json.dumps({"settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
-    code, _, err = cli("compare", tmp_path / "a", tmp_path / "b")
+    code, _, err = medagent("compare", tmp_path / "a", tmp_path / "b")
     assert code == 1
     assert "name it with --ehr" in err
 
 
-def test_runs_over_different_task_sets_are_not_compared(cli: Cli, tmp_path: Path) -> None:
+def test_runs_over_different_task_sets_are_not_compared(tmp_path: Path) -> None:
     for name, spoil in (("a", {}), ("b", {"task2_1": {"eval_MRN": "S0000000"}})):
         (tmp_path / name).mkdir()
         results_file(tmp_path / name, spoil)
-    code, out, err = cli("compare", tmp_path / "a", tmp_path / "b")
+    code, out, err = medagent("compare", tmp_path / "a", tmp_path / "b")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "over different task sets: 1 of 100 tasks have another patient, first 'task2_1'" in err
 
@@ -222,37 +202,37 @@ def test_runs_over_different_task_sets_are_not_compared(cli: Cli, tmp_path: Path
     ],
 )
 def test_a_users_mistake_is_one_line(
-    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], error: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], error: str
 ) -> None:
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path))
-    code, out, err = cli("grade", results_file(tmp_path), *words)
+    code, out, err = medagent("grade", results_file(tmp_path), *words)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert error in err
 
 
-def test_a_task_file_without_facts_asks_for_them(cli: Cli, tmp_path: Path) -> None:
+def test_a_task_file_without_facts_asks_for_them(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.json"
     tasks.write_bytes(load_dataset("synthetic", "v1").path.read_bytes())
-    code, _, err = cli("grade", results_file(tmp_path), "--tasks", tasks)
+    code, _, err = medagent("grade", results_file(tmp_path), "--tasks", tasks)
     assert code == 1
     assert "no answer key comes with this task set; name --key, --ehr or --fhir" in err
 
 
-def test_a_key_of_another_version_is_refused(cli: Cli, tmp_path: Path) -> None:
+def test_a_key_of_another_version_is_refused(tmp_path: Path) -> None:
     key = load_dataset("synthetic", "v2").key
-    code, _, err = cli("grade", results_file(tmp_path), "--key", key)
+    code, _, err = medagent("grade", results_file(tmp_path), "--key", key)
     assert code == 1
     assert "is the answer key of another task set" in err
 
 
-def test_an_unknown_version_asks_for_the_task_file(cli: Cli, tmp_path: Path) -> None:
-    code, _, err = cli("grade", results_file(tmp_path, version="v9"))
+def test_an_unknown_version_asks_for_the_task_file(tmp_path: Path) -> None:
+    code, _, err = medagent("grade", results_file(tmp_path, version="v9"))
     assert code == 1
     assert "version 'v9' is no data set's; name its task file with --tasks" in err
 
 
-def test_a_server_that_is_away_leaves_items_ungraded(cli: Cli, tmp_path: Path) -> None:
-    code, out, _ = cli("grade", results_file(tmp_path), "--fhir", "http://127.0.0.1:9/fhir", "--json")
+def test_a_server_that_is_away_leaves_items_ungraded(tmp_path: Path) -> None:
+    code, out, _ = medagent("grade", results_file(tmp_path), "--fhir", "http://127.0.0.1:9/fhir", "--json")
     document = json.loads(out)
     assert code == 2
     assert document["overall"]["ungraded"] == 70
@@ -260,25 +240,25 @@ def test_a_server_that_is_away_leaves_items_ungraded(cli: Cli, tmp_path: Path) -
     assert "the facts could not be read: http://127.0.0.1:9/fhir/Patient" in document["items"][10]["reason"]
 
 
-def test_the_real_results_file_is_valid_with_warnings(cli: Cli) -> None:
-    code, out, _ = cli("validate", need(REAL))
+def test_the_real_results_file_is_valid_with_warnings() -> None:
+    code, out, _ = medagent("validate", need(REAL))
     assert code == 0
     assert out.endswith("0 errors, 21 warnings\n")
     assert "warning: results[189].answer: 'task7_10': the answer is not a list of one number; a grader rejects" in out
 
 
-def test_a_broken_schema_hides_no_other_problem(cli: Cli, tmp_path: Path) -> None:
+def test_a_broken_schema_hides_no_other_problem(tmp_path: Path) -> None:
     path = results_file(tmp_path, {"task1_1": {"post_count": "0"}, "task1_2": {"task_id": "task1_3"}}, total_tasks=7)
-    assert cli("validate", path)[1].splitlines()[:3] == [
+    assert medagent("validate", path)[1].splitlines()[:3] == [
         "error: results[0].post_count: is not a whole number",
         "error: total_tasks: is 7, but there are 100 results",
         "error: results: 'task1_3' stands there 2 times; only the first is graded",
     ]
     path.write_text("[]", encoding="utf-8")
-    assert cli("validate", path)[1].startswith("error: the top: is not a JSON object\n")
+    assert medagent("validate", path)[1].startswith("error: the top: is not a JSON object\n")
 
 
-def test_the_validator_names_every_problem_with_its_place(cli: Cli, tmp_path: Path) -> None:
+def test_the_validator_names_every_problem_with_its_place(tmp_path: Path) -> None:
     post = {"role": "agent", "content": "POST http://x\n{"}
     accepted = {"role": "user", "content": "POST request accepted"}
     spoil: dict[str, dict[str, Any]] = {
@@ -301,7 +281,7 @@ def test_the_validator_names_every_problem_with_its_place(cli: Cli, tmp_path: Pa
         "task3_6": {"note": 1, "timestamp": "today"},
     }
     places = {task.id: number for number, task in enumerate(load_dataset("synthetic", "v1").tasks)}
-    code, out, _ = cli("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9"), "--json")
+    code, out, _ = medagent("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9"), "--json")
     document = json.loads(out)
     found = {(one["level"], one["place"]) for one in document["problems"]}
     assert code == 1
@@ -326,7 +306,7 @@ def test_the_validator_names_every_problem_with_its_place(cli: Cli, tmp_path: Pa
         ("warning", f"results[{places['task3_6']}].timestamp"),
     }
     del spoil["task1_3"]
-    _, out, _ = cli("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9", extra=1, timestamp=""))
+    _, out, _ = medagent("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9", extra=1, timestamp=""))
     for line in (
         "error: total_tasks: is 7, but there are 100 results",
         "error: results: 'task1_5' stands there 2 times; only the first is graded",
@@ -337,9 +317,9 @@ def test_the_validator_names_every_problem_with_its_place(cli: Cli, tmp_path: Pa
         assert line in out.splitlines()
 
 
-def test_a_grader_accepts_some_departures_and_says_so(cli: Cli, tmp_path: Path) -> None:
+def test_a_grader_accepts_some_departures_and_says_so(tmp_path: Path) -> None:
     spoil = {"task2_1": {"answer": "[60.0]"}, "task2_2": {"answer": '["60"]'}, "task8_1": {"answer": "none"}}
-    lines = cli("validate", results_file(tmp_path, spoil))[1].splitlines()
+    lines = medagent("validate", results_file(tmp_path, spoil))[1].splitlines()
     said = {line.split(": ")[2]: line for line in lines if line.startswith("warning: results")}
     assert "a grader accepts this form" in said["'task2_1'"]
     assert "a grader rejects this form" in said["'task2_2'"]
@@ -348,29 +328,29 @@ def test_a_grader_accepts_some_departures_and_says_so(cli: Cli, tmp_path: Path) 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])
 @pytest.mark.parametrize("command", ["grade", "validate"])
-def test_a_file_that_is_no_json_is_one_line(cli: Cli, tmp_path: Path, content: bytes, command: str) -> None:
+def test_a_file_that_is_no_json_is_one_line(tmp_path: Path, content: bytes, command: str) -> None:
     path = tmp_path / "results.json"
     path.write_bytes(content)
-    code, out, err = cli(command, path)
+    code, out, err = medagent(command, path)
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith(f"medagent: {path}: is n")
 
 
-def test_the_base_is_the_runs_or_the_one_that_is_named(cli: Cli, tmp_path: Path) -> None:
+def test_the_base_is_the_runs_or_the_one_that_is_named(tmp_path: Path) -> None:
     task = next(task for task in load_dataset("synthetic", "v1").tasks if task.id == "task3_1")
     payload = put(BLOOD_PRESSURE, ("subject", "reference"), f"Patient/{task.eval_MRN}")
     history = post(payload, base="https://ehr.test/r4/")
     path = results_file(tmp_path, {task.id: {"post_history": history, "post_count": 1}})
 
     def right(*words: object) -> int:
-        return int(json.loads(cli("grade", path, "--json", *words)[1])["by_type"]["task3"]["right"])
+        return int(json.loads(medagent("grade", path, "--json", *words)[1])["by_type"]["task3"]["right"])
 
     assert (right(), right("--base", "https://ehr.test/r4/")) == (0, 1)
     (tmp_path / "run.json").write_text(json.dumps({"settings": {"api-base": "https://ehr.test/r4/"}}), encoding="utf-8")
     assert (right(), right("--base", "http://localhost:8080/fhir/")) == (1, 0)
 
 
-def test_the_commands_print_whatever_an_agent_said(cli: Cli, tmp_path: Path) -> None:
+def test_the_commands_print_whatever_an_agent_said(tmp_path: Path) -> None:
     said = ["\ud800", "[" * 3000, "9" * 5000, "[NaN]", "\x1b[31m", "\n"]
     spoil = {
         f"task2_{number}": {
@@ -382,8 +362,8 @@ def test_the_commands_print_whatever_an_agent_said(cli: Cli, tmp_path: Path) -> 
         for number, text in enumerate(said, start=1)
     }
     path = results_file(tmp_path, {**spoil, "task9_1": {"task_id": "\ud800"}})
-    assert cli("validate", path)[0] == 1
+    assert medagent("validate", path)[0] == 1
     for words in (("grade", path), ("grade", path, "--json"), ("grade", path, "--side-by-side")):
-        code, out, err = cli(*words)
+        code, out, err = medagent(*words)
         assert (code, err) == (2, "")
         out.encode("utf-8")
