@@ -17,6 +17,7 @@ from medagent.errors import MedagentError
 from medagent.prompts.protocol import Protocol, fill
 from medagent.tasks.dataset import Task
 from medagent.wire import Text
+from refsol.medagentbench.constants import PUBLISHED
 
 Status = Literal[
     "completed", "invalid_action", "round_limit", "context_limit", "model_error", "fhir_error", "cancelled"
@@ -24,7 +25,6 @@ Status = Literal[
 Writes = Literal["ack", "execute"]
 
 MAX_ROUNDS = 8
-DEFAULT_API_BASE = "http://localhost:8080/fhir/"
 # What the `requests` library leaves unescaped when it prepares a URL, so that a URL reads as the published runner's.
 _URL_SAFE = "!#$%&'()*+,/:;=?@[]~"
 
@@ -67,7 +67,7 @@ class Outcome:
 class Rules:
     """What holds for every episode of a run."""
 
-    api_base: str = DEFAULT_API_BASE
+    api_base: str = PUBLISHED.base
     max_rounds: int = MAX_ROUNDS
     writes: Writes = "ack"
     strip_thinking: bool = False

@@ -103,7 +103,6 @@ def _scored(
     file: Path, graph: Path | None, penalty: _PenaltyName, normalize: _NormalizeName
 ) -> tuple[list[Recording], list[ImapScore]]:
     """The recordings of a file with their scores; the graph's warnings go to stderr."""
-    from asyncio import run
 
     from refsol.imapscore.graph import Linker
     from refsol.imapscore.ontologies import load_graph
@@ -114,5 +113,5 @@ def _scored(
     linker = None if graph is None else Linker(load_graph(graph))
     for warning in linker.graph.warnings if linker else ():
         typer.echo(f"warning: {warning}", err=True)
-    results = run(score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize)))
+    results = score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize))
     return recordings, results

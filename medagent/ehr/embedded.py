@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medagent.clock import NOW
 from medagent.ehr.base import EhrSession, Reply
 from medagent.ehr.files import is_sqlite, read_resources
 from medagent.errors import FhirError, UserError
 from medagent.paths import cache_dir
+from refsol.medagentbench.constants import PUBLISHED
 
 if TYPE_CHECKING:
     from fhir_server import Overlay, Server
@@ -46,7 +46,7 @@ class EmbeddedEhr:
     @asynccontextmanager
     async def session(self, seed: str) -> AsyncIterator[EhrSession]:
         """A private overlay; it is dropped at the end."""
-        with self.server.overlay(seed=seed, now=NOW) as overlay:
+        with self.server.overlay(seed=seed, now=PUBLISHED.now) as overlay:
             yield _OverlaySession(overlay)
 
     def close(self) -> None:
@@ -125,7 +125,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
         folder.mkdir(parents=True, exist_ok=True)
         server = Server.open(aside)
         try:
-            server.load(lines(), marks=SeededMarks(name, NOW))
+            server.load(lines(), marks=SeededMarks(name, PUBLISHED.now))
         finally:
             server.close()
         _stamp(target).write_text(_digest(aside), encoding="ascii")

@@ -18,14 +18,14 @@ from medagent.models.limiter import EndpointStats
 from medagent.models.settings import ModelSettings
 from medagent.run.rows import Row
 from refsol.imapscore.graph import EntityGraph, Linker
-from refsol.imapscore.records import Item, RecordingRow, recording_row
+from refsol.imapscore.records import RatedAnswer, RecordingRow, recording_row
 
 
 @dataclass(frozen=True, slots=True)
 class ItemUnit:
     """One item."""
 
-    item: Item
+    item: RatedAnswer
 
     @property
     def key(self) -> str:

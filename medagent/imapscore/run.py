@@ -22,7 +22,7 @@ from medagent.run.local import LocalExecutor
 from medagent.run.progress import Progress
 from refsol.imapscore.imap import Imap
 from refsol.imapscore.ontologies import load_graph
-from refsol.imapscore.records import Item, Recording, RecordingRow, read_items, recording_row
+from refsol.imapscore.records import RatedAnswer, Recording, RecordingRow, read_items, recording_row
 
 DONE, FAILED = 0, 2
 IMAPS = "imaps.jsonl"
@@ -65,7 +65,7 @@ def run_imapscore(config: ImapscoreConfig, *, quiet: bool = False) -> int:
     return FAILED if summary.owed else DONE
 
 
-def _write_imaps(config: ImapscoreConfig, items: Sequence[Item], journal: Journal[ItemRow]) -> None:
+def _write_imaps(config: ImapscoreConfig, items: Sequence[RatedAnswer], journal: Journal[ItemRow]) -> None:
     """Derive the recordings from the journal, in the order of the data."""
     rows = {row.unit: row for row in journal.rows()}
     lines = []

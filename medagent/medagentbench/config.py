@@ -13,9 +13,10 @@ from medagent.models.settings import ModelSettings
 from medagent.prompts.protocol import Protocol
 from medagent.run.config import Effort, Landing, file_digest, model_settings
 from medagent.run.folder import Setting
-from medagent.session import DEFAULT_API_BASE, MAX_ROUNDS, Writes
+from medagent.session import MAX_ROUNDS, Writes
 from medagent.tasks.dataset import Dataset
 from medagent.wire import without_password
+from refsol.medagentbench.constants import PUBLISHED
 
 AGENTS = ("text", "reference", "nop", "constant", "replay")
 
@@ -57,7 +58,7 @@ class RunConfig(Landing, Effort):
     """Messages an agent has."""
     writes: Writes = "ack"
     """What happens to a POST."""
-    api_base: str = Field(default=DEFAULT_API_BASE, pattern=r"^https?://[^/]+/")
+    api_base: str = Field(default=PUBLISHED.base, pattern=r"^https?://[^/]+/")
     """The FHIR base shown to the agent."""
     strip_thinking: bool = False
     """Whether a leading `<think>` block is cut before a message is read."""

@@ -20,8 +20,7 @@ from medagent.run.folder import Setting
 from medagent.run.local import LocalExecutor
 from medagent.session import Rules
 from medagent.tasks.dataset import Dataset, load_dataset, load_tasks_file, select
-from refsol.medagentbench import Ehr as Facts
-from refsol.medagentbench import constant_answers
+from refsol.medagentbench import Facts, constant_answers
 
 
 @dataclass(frozen=True, slots=True)

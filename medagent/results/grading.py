@@ -9,7 +9,7 @@ from typing import Any
 from fhir_server import hospital
 from medagent.errors import UserError
 from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
-from refsol.medagentbench import DEFAULT_BASE, Ehr, KeyEhr, NdjsonEhr, read_results
+from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, read_results
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
@@ -46,10 +46,10 @@ def check_patients(results: Path) -> None:
 def shown_base(results: Path) -> str:
     """The FHIR base that agents were shown: `run.json` has it, else it is the benchmark's. Raises UserError."""
     base = _settings(results.with_name("run.json")).get("api-base")
-    return base if isinstance(base, str) else DEFAULT_BASE
+    return base if isinstance(base, str) else PUBLISHED.base
 
 
-def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Ehr:
+def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Facts:
     """The facts from the one place that is named, or from the data set's key. Raises UserError, InputError."""
     named = {"--fhir": fhir, "--ehr": ehr, "--key": key}
     if sum(value is not None for value in named.values()) > 1:

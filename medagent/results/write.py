@@ -14,8 +14,7 @@ from medagent.run.files import write_whole
 from medagent.run.journal import Journal
 from medagent.session import Turn
 from medagent.tasks.dataset import Dataset, Task
-
-ACCEPTED = "POST request accepted"
+from refsol.medagentbench.constants import PUBLISHED
 
 
 def write_results(folder: Path, dataset: Dataset, round_label: str, journal: Journal[EpisodeRow]) -> list[Path]:
@@ -50,7 +49,7 @@ def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
         "eval_MRN": task.eval_MRN,
         "timestamp": row.timestamp,
         "post_history": history,
-        "post_count": sum(turn["role"] == "user" and ACCEPTED in turn["content"] for turn in history),
+        "post_count": sum(turn["role"] == "user" and PUBLISHED.acknowledgement in turn["content"] for turn in history),
     }
 
 

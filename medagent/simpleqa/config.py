@@ -16,7 +16,7 @@ from medagent.run import config as run
 from medagent.run.config import Landing, model_settings
 from medagent.run.folder import Setting
 from medagent.wire import without_password
-from refsol.simpleqa.data import Item, Variant
+from refsol.simpleqa.data import GoldQuestion, Variant
 from refsol.simpleqa.prompts import ModelPrompt
 
 
@@ -60,7 +60,7 @@ class SimpleqaConfig(Landing):
             raise UserError(f"--lang {unknown[0]}: the prompt has {', '.join(prompt.templates)}")
         return self.languages or list(prompt.templates)
 
-    def settings(self, prompt: ModelPrompt, items: Sequence[Item]) -> dict[str, Setting]:
+    def settings(self, prompt: ModelPrompt, items: Sequence[GoldQuestion]) -> dict[str, Setting]:
         """What decides the answers, keyed by option name, or by a name in `digest` for what no option states."""
         return {
             "variant": self.variant,

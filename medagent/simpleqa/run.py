@@ -20,7 +20,7 @@ from medagent.simpleqa.config import Effort, SimpleqaConfig
 from medagent.simpleqa.folder import RunFiles, shared_ids
 from medagent.simpleqa.judging import Judging, Question
 from medagent.simpleqa.stages import Stages
-from refsol.simpleqa.data import Item, duplicate_ids, read_items
+from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 from refsol.simpleqa.export import as_json, rows_as_json
 from refsol.simpleqa.prompts import judge_prompt, model_prompt
 from refsol.simpleqa.score import label_of, score, self_judged, warnings_of
@@ -87,13 +87,13 @@ def judge_again(path: Path, judging: Judging, effort: Effort, only: Sequence[str
             return _finish(files, stages, effort)
 
 
-def _names(items: Sequence[Item]) -> list[str]:
+def _names(items: Sequence[GoldQuestion]) -> list[str]:
     """A name for each item: its id, with the line where several rows share the id."""
     shared = duplicate_ids(items)
     return [f"{item.id}#{item.line}" if item.id in shared else item.id for item in items]
 
 
-def _questions(items: Sequence[Item], names: Sequence[str], languages: Iterable[str]) -> Iterator[Question]:
+def _questions(items: Sequence[GoldQuestion], names: Sequence[str], languages: Iterable[str]) -> Iterator[Question]:
     listed = list(languages)
     for item, name in zip(items, names, strict=True):
         for language in listed:

@@ -51,7 +51,7 @@ def coefficients() -> dict[str, Coefficient]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CorrelationRow:
     """The correlations of one metric (or the difference of two) in one file (or on average), by human dimension."""
 
     file: str
@@ -65,7 +65,7 @@ def rows(
     pair: tuple[str, str] | None,
     coefficient: Coefficient,
     draws: int = 1000,
-) -> list[Row]:
+) -> list[CorrelationRow]:
     """Every metric, and the difference of `pair`, in each file and, for several files, on their average."""
     groups = [(table.name, [table]) for table in tables]
     if len(tables) > 1:
@@ -75,10 +75,10 @@ def rows(
         dimensions = list(group[0].human)
         for metric in metrics:
             cells = {dimension: correlate(group, metric, dimension, coefficient, draws) for dimension in dimensions}
-            found.append(Row(name, metric, cells))
+            found.append(CorrelationRow(name, metric, cells))
         if pair is not None:
             cells = {dimension: compare(group, pair, dimension, coefficient, draws) for dimension in dimensions}
-            found.append(Row(name, f"{pair[0]} − {pair[1]}", cells))
+            found.append(CorrelationRow(name, f"{pair[0]} − {pair[1]}", cells))
     return found
 
 

@@ -14,7 +14,7 @@ from refsol.errors import InputError
 from refsol.imapscore.baselines import BASELINES, Baselines
 from refsol.imapscore.correlate import Table
 from refsol.imapscore.imap import serialise
-from refsol.imapscore.records import DIMENSIONS, Item, Recording
+from refsol.imapscore.records import DIMENSIONS, RatedAnswer, Recording
 from refsol.imapscore.score import UNSCORED, ImapScore, Status
 
 IMAPSCORE = "imapscore"
@@ -25,12 +25,12 @@ ON_IMAPS = "+imap"
 class Scored:
     """An item with its recording and score; both None where no imaps are at hand."""
 
-    item: Item
+    item: RatedAnswer
     recording: Recording | None = None
     result: ImapScore | None = None
 
 
-def join(name: str, items: Sequence[Item], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
+def join(name: str, items: Sequence[RatedAnswer], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
     """Each item of the file `name` with its recording, found by digest.
 
     Raises InputError where an item has none: the imaps were made from other texts.

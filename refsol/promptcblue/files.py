@@ -24,7 +24,7 @@ from refsol.promptcblue.parse import (
     load_json,
     unknown_task,
 )
-from refsol.promptcblue.tasks import TASKS, Kind, Task
+from refsol.promptcblue.tasks import TASKS, Kind, TaskSpec
 
 _NAMED_IDS = 10
 
@@ -80,7 +80,7 @@ def read_structured(path: Path) -> Source:
     return Source(name, {}, (Problem(name, fault),))
 
 
-def check_pair(predicted: Source, gold: Source, tasks: Sequence[Task]) -> tuple[Problem, ...]:
+def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:
     """Hold both against the form, and the ids of one against the other; the warnings.
 
     Raises ProblemsError with all that is wrong in both.
@@ -102,7 +102,7 @@ def check_pair(predicted: Source, gold: Source, tasks: Sequence[Task]) -> tuple[
     return tuple(problems)
 
 
-def _check_task(source: Source, task: Task, problems: list[Problem], *, is_gold: bool) -> bool:
+def _check_task(source: Source, task: TaskSpec, problems: list[Problem], *, is_gold: bool) -> bool:
     """Add what is wrong with one task of one file; whether it can be compared."""
     if is_fatal(source.problems):
         return False
@@ -130,7 +130,7 @@ def _check_task(source: Source, task: Task, problems: list[Problem], *, is_gold:
     return sound
 
 
-def _item_faults(task: Task, item: object, *, is_gold: bool) -> Iterator[str]:
+def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str]:
     if not isinstance(item, dict):
         yield "must be an object {sample_id, answer}"
         return
@@ -163,7 +163,7 @@ def _other_sections(report: dict[str, Any]) -> list[str]:
     return [name for name in report if name not in REPORT_SECTIONS]
 
 
-def _extraction_faults(task: Task, answer: object) -> Iterator[str]:
+def _extraction_faults(task: TaskSpec, answer: object) -> Iterator[str]:
     if not isinstance(answer, list):
         yield "the answer must be a list of objects"
         return

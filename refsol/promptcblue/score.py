@@ -23,14 +23,14 @@ from refsol.promptcblue.metrics import (
 )
 from refsol.promptcblue.parse import Problem, Structured
 from refsol.promptcblue.rouge import Rouge
-from refsol.promptcblue.tasks import TASKS, Average, Kind, Task
+from refsol.promptcblue.tasks import TASKS, Average, Kind, TaskSpec
 
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
     """The figures of one task (None: no sample on either side) and the name of its main one."""
 
-    task: Task
+    task: TaskSpec
     metric: str
     figures: PRF | Rouge | None
 
@@ -104,7 +104,7 @@ class Scores:
         return "\n".join(lines)
 
 
-def score_files(results: Path, gold: Path, tasks: Sequence[Task] = TASKS, *, plain: bool = False) -> Scores:
+def score_files(results: Path, gold: Path, tasks: Sequence[TaskSpec] = TASKS, *, plain: bool = False) -> Scores:
     """Check and score a results file. Raises ProblemsError (all that is wrong) or InputError."""
     predicted, wanted = read_structured(results), read_structured(gold)
     warnings = check_pair(predicted, wanted, tasks)
@@ -114,7 +114,7 @@ def score_files(results: Path, gold: Path, tasks: Sequence[Task] = TASKS, *, pla
 def score(
     gold: Structured,
     predicted: Structured,
-    tasks: Sequence[Task] = TASKS,
+    tasks: Sequence[TaskSpec] = TASKS,
     *,
     plain: bool = False,
     warnings: tuple[Problem, ...] = (),
@@ -126,7 +126,7 @@ def score(
     return Scores(scored, plain, warnings)
 
 
-def _score_task(task: Task, gold: Items, predicted: Items, *, plain: bool) -> TaskScore:
+def _score_task(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -> TaskScore:
     metric = (plain and task.plain_metric) or task.metric
     figures: PRF | Rouge | None = None
     if gold or predicted:
@@ -137,7 +137,7 @@ def _score_task(task: Task, gold: Items, predicted: Items, *, plain: bool) -> Ta
     return TaskScore(task, metric, figures)
 
 
-def _figures(task: Task, gold: Items, predicted: Items, *, plain: bool) -> PRF | Rouge:
+def _figures(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -> PRF | Rouge:
     match task.kind:
         case Kind.EXTRACTION:
             return extraction_figures(gold, predicted, lists_as_sets=plain)

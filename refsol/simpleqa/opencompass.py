@@ -7,7 +7,6 @@ under `results/<model>_judged-by--<judge>/`. Each file is an object with the key
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import Item, read_text
-from refsol.simpleqa.score import JudgedSet, Row
+from refsol.files import Fault, FaultsError, read_json
+from refsol.simpleqa.data import GoldQuestion
+from refsol.simpleqa.score import JudgedAnswer, JudgedSet
 
 JUDGED_BY = "_judged-by--"
 
@@ -33,7 +33,7 @@ def is_opencompass(path: Path) -> bool:
     return (path / "results").is_dir() or JUDGED_BY in path.name or JUDGED_BY in path.parent.name
 
 
-def read_opencompass(path: Path, items: Sequence[Item] | None = None) -> list[JudgedSet]:
+def read_opencompass(path: Path, items: Sequence[GoldQuestion] | None = None) -> list[JudgedSet]:
     """Every judged data set of an output folder, or of one `results/<model>_judged-by--<judge>` folder in it, or the
     one that a file there belongs to, with all its parts.
 
@@ -48,7 +48,7 @@ def read_opencompass(path: Path, items: Sequence[Item] | None = None) -> list[Ju
     return [judged for folder in folders for judged in _judged_sets(folder, items)]
 
 
-def _judged_sets(folder: Path, items: Sequence[Item] | None) -> Iterator[JudgedSet]:
+def _judged_sets(folder: Path, items: Sequence[GoldQuestion] | None) -> Iterator[JudgedSet]:
     model, _, judge = folder.name.partition(JUDGED_BY)
     asked = folder.parent.parent / "predictions" / model
     results, predictions = _datasets(folder), _datasets(asked)
@@ -58,7 +58,7 @@ def _judged_sets(folder: Path, items: Sequence[Item] | None) -> Iterator[JudgedS
         entries, replies = _matched(asked, predictions.get(dataset, {}), folder, parts)
         warnings = tuple(_proof(folder / dataset, entries, items))
         rows = tuple(
-            Row(
+            JudgedAnswer(
                 id=items[n].id if items else str(n),
                 language=dataset,
                 group=items[n].group if items else "",
@@ -115,25 +115,26 @@ def _matched(
 
 
 def _entries(path: Path) -> list[_Entry]:
-    try:
-        table = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not JSON ({error})") from None
+    return read_json(path, _numbered)
+
+
+def _numbered(table: Any) -> list[_Entry]:
+    """The entries under the keys "0" to "n-1"; every entry of another form is a fault."""
     if not isinstance(table, dict) or not table:
-        raise InputError(f'{path}: not an object with the keys "0", "1", …')
+        raise FaultsError([Fault('is not an object with the keys "0", "1", …')])
     if gaps := [str(n) for n in range(len(table)) if str(n) not in table]:
-        raise InputError(f"{path}: missing the keys {', '.join(gaps)}; a file holds 0 to n-1")
-    return [_entry(table[str(n)], f"{path}: key {n}") for n in range(len(table))]
+        raise FaultsError([Fault(f"missing the keys {', '.join(gaps)}; a file holds 0 to n-1")])
+    entries = [table[str(n)] for n in range(len(table))]
+    if wrong := [n for n, entry in enumerate(entries) if not _is_entry(entry)]:
+        raise FaultsError([Fault("is not an object whose `prediction` is a text", (str(n),)) for n in wrong])
+    return [_Entry(entry.get("prediction"), entry.get("gold"), entry.get("origin_prompt")) for entry in entries]
 
 
-def _entry(value: Any, place: str) -> _Entry:
-    prediction = value.get("prediction") if isinstance(value, dict) else value
-    if not isinstance(value, dict) or not (prediction is None or isinstance(prediction, str)):
-        raise InputError(f"{place}: not an object whose `prediction` is a text")
-    return _Entry(prediction, value.get("gold"), value.get("origin_prompt"))
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("prediction"), str | None)
 
 
-def _proof(place: Path, entries: Sequence[_Entry], items: Sequence[Item] | None) -> Iterator[str]:
+def _proof(place: Path, entries: Sequence[_Entry], items: Sequence[GoldQuestion] | None) -> Iterator[str]:
     if items is None:
         yield f"{place}: completeness is not proved (a last part may be missing); name the questions with --data"
         return

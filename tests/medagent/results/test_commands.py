@@ -353,7 +353,7 @@ def test_a_file_that_is_no_json_is_one_line(cli: Cli, tmp_path: Path, content: b
     path.write_bytes(content)
     code, out, err = cli(command, path)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith(f"medagent: {path}: is n")
+    assert err.startswith(f"medagent: {path}:1: is n")
 
 
 def test_the_base_is_the_runs_or_the_one_that_is_named(cli: Cli, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from refsol.imapscore.baselines import BASELINES, Baselines
 from refsol.imapscore.correlate import Table, coefficients, compare, correlate, rows
 from refsol.imapscore.imap import Imap, Pair
 from refsol.imapscore.metrics import Scored, available, join, table
-from refsol.imapscore.records import Item, Recording
+from refsol.imapscore.records import RatedAnswer, Recording
 from refsol.imapscore.score import ImapScore, Status, score
 
 HUMAN = [1.0, 2.0, 2.0, 3.0, 5.0, 4.0]
@@ -105,7 +105,7 @@ def test_empty_texts_score_zero() -> None:
 
 
 def scored(number: int, failure: str | None = None, **human: float) -> Scored:
-    item = Item(str(number), "q", f"label {number}", f"response {number}", human or {"accuracy": number} | _REST)
+    item = RatedAnswer(str(number), "q", f"label {number}", f"response {number}", human or {"accuracy": number} | _REST)
     label = Imap(inform=(Pair("t", f"v{number}"),))
     response = Imap() if number == 0 else Imap(inform=(Pair("t", f"v{number % 2}"),))
     if failure:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import Item
+from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.score import score
 
@@ -31,8 +31,8 @@ def _folder(tmp_path: Path, sizes: Sequence[int], dataset: str = "hu") -> Path:
     return tmp_path
 
 
-def _items(count: int) -> list[Item]:
-    return [Item(f"q{n}", n + 1, "K?", f"g{n}", "history" if n % 2 else "figure") for n in range(count)]
+def _items(count: int) -> list[GoldQuestion]:
+    return [GoldQuestion(f"q{n}", n + 1, "K?", f"g{n}", "history" if n % 2 else "figure") for n in range(count)]
 
 
 def test_parts_are_put_together_in_their_order(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_keys_that_one_side_lacks_are_named(tmp_path: Path, side: str) -> None:
     ("text", "message"),
     [
         ('{"0": {"prediction": "A"}, "2": {"prediction": "A"}}', "missing the keys 1"),
-        ('{"0": {"prediction": 3}}', "key 0: not an object whose `prediction` is a text"),
-        ('{"0": "A"}', "key 0: not an object"),
+        ('{"0": {"prediction": 3}}', '["0"]: is not an object whose `prediction` is a text'),
+        ('{"0": "A"}', '["0"]: is not an object'),
         ("[]", "not an object with the keys"),
         ("{}", "not an object with the keys"),
         ("{", "not JSON"),
