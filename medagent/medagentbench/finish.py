@@ -10,13 +10,13 @@ from typing import Any
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.medagentbench.plan import Plan
 from medagent.report.grade_table import grade_document, print_grade, write_grade
-from medagent.report.trials import Rates, by_type, clustered, rates
 from medagent.report.trials_table import print_trials
 from medagent.results.paths import grade_path, results_path
 from medagent.run.folder import RunFolder
 from medagent.run.journal import Journal
 from medagent.run.progress import dollars, duration
 from refsol.medagentbench import GradeReport, grade_file
+from refsol.trials import Rates, by_type, clustered, rates
 
 
 def finish(plan: Plan, folder: RunFolder, journal: Journal[EpisodeRow], *, as_json: bool) -> bool:

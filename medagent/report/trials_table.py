@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count, takewhile
 
 from medagent.report.tables import percent, print_table
-from medagent.report.trials import Rates, by_type, clustered, rates
+from refsol.trials import Rates, by_type, clustered, rates
 
 
 def print_trials(outcomes: Mapping[str, Sequence[bool]]) -> None:

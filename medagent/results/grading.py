@@ -9,7 +9,7 @@ from typing import Any
 from fhir_server import hospital
 from medagent.errors import UserError
 from medagent.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
-from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, read_results
+from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, stated_version
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
@@ -20,9 +20,10 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
     if tasks_file is not None:
         found = load_tasks_file(tasks_file)
     else:
-        version = read_results(results).version
+        version = stated_version(results)
         if version not in VERSIONS:
-            raise UserError(f"{results}: version {version!a} is no data set's; name its task file with --tasks")
+            said = "does not say which version it is of" if version is None else f"version {version!a} is no data set's"
+            raise UserError(f"{results}: {said}; name its task file with --tasks")
         found = load_dataset(dataset or settings.get("dataset") or "synthetic", version)
     if settings.get("tasks-digest") not in (None, found.digest):
         raise UserError(

@@ -92,12 +92,16 @@ def _contradictions(data: Any) -> Iterator[Problem]:
 
 
 def _whole_file(file: ResultsFile) -> Iterator[Problem]:
-    if file.version not in VERSIONS:
+    for name in ("version", "round", "timestamp", "total_tasks"):
+        if getattr(file, name) is None:
+            yield Problem("warning", name, "is missing")
+    if file.version is not None and file.version not in VERSIONS:
         yield Problem(
             "warning", "version", f"is {file.version!a}, which is no version of the benchmark; grading it needs --tasks"
         )
     yield from _extras("", file.model_extra)
-    yield from _timestamp("timestamp", file.timestamp)
+    if file.timestamp is not None:
+        yield from _timestamp("timestamp", file.timestamp)
 
 
 def _item(item: ResultItem, known: Collection[str]) -> Iterator[Problem]:

@@ -5,14 +5,18 @@ from refsol.medagentbench.because import Because, Fact
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import Episode, read_episodes
 from refsol.medagentbench.facts import Facts, NdjsonEhr, Observation, Patient, SearchEhr
+from refsol.medagentbench.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind, failure_of
 from refsol.medagentbench.grade import grade_item
 from refsol.medagentbench.key import KeyEhr, build_key, read_key, write_key
+from refsol.medagentbench.recorded import RecordedRun, read_recorded, stated_version
 from refsol.medagentbench.results import ResultItem, ResultsFile, read_results
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
 from refsol.medagentbench.score import GradedItem, GradeReport, Rate, grade_file
 from refsol.medagentbench.verdict import Branch, Check, Verdict
 
 __all__ = [
+    "FAILURE_KINDS",
+    "KIND_WORDS",
     "PUBLISHED",
     "RULE_SETS",
     "Because",
@@ -22,6 +26,8 @@ __all__ = [
     "Episode",
     "Fact",
     "Facts",
+    "Failure",
+    "FailureKind",
     "GradeReport",
     "GradedItem",
     "KeyEhr",
@@ -29,6 +35,7 @@ __all__ = [
     "Observation",
     "Patient",
     "Rate",
+    "RecordedRun",
     "ResultItem",
     "ResultsFile",
     "RuleName",
@@ -36,11 +43,14 @@ __all__ = [
     "Verdict",
     "build_key",
     "constant_answers",
+    "failure_of",
     "grade_file",
     "grade_item",
     "read_episodes",
     "read_key",
+    "read_recorded",
     "read_results",
     "rule_name",
+    "stated_version",
     "write_key",
 ]

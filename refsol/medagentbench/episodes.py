@@ -6,15 +6,17 @@ that was never written. Only what grading needs is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from refsol.errors import FactsError
 from refsol.files import Fault, FaultsError, InputFile
-from refsol.medagentbench.history import Post
+from refsol.medagentbench.history import HistoryMessage, Post
 
-_NOT_THE_AGENT = ("model_error", "fhir_error", "cancelled")
+NOT_THE_AGENT = ("model_error", "fhir_error", "cancelled")
+"""Statuses of episodes that failed for a reason that is not the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +29,21 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode's row; `created` is None where the row has no such record."""
+    """One episode's row; `created` is None where the row has no such record.
+
+    Of a message that was not acted on as it was said, the transcript holds what was acted on.
+    """
 
     task_id: str
     trial: int
     status: str
     created: tuple[Created, ...] | None
+    transcript: tuple[HistoryMessage, ...] = ()
 
     @property
     def failed_elsewhere(self) -> bool:
         """Whether the episode failed for a reason that is not the agent's."""
-        return self.status in _NOT_THE_AGENT
+        return self.status in NOT_THE_AGENT
 
     @property
     def stored_posts(self) -> tuple[Post, ...]:
@@ -64,4 +70,11 @@ def _episode(row: Any) -> Episode:
         if not isinstance(created, list) or not all(isinstance(one, dict) for one in created):
             raise FaultsError([Fault("is not a list of objects", ("created",))])
         created = tuple(Created(str(one.get("url")), one.get("resource")) for one in created)
-    return Episode(row["task_id"], trial, status, created)
+    return Episode(row["task_id"], trial, status, created, tuple(_messages(row.get("transcript"))))
+
+
+def _messages(transcript: Any) -> Iterator[HistoryMessage]:
+    for turn in transcript if isinstance(transcript, list) else ():
+        if isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str):
+            dispatched = turn.get("dispatched")
+            yield HistoryMessage(turn["role"], dispatched if isinstance(dispatched, str) else turn["content"])

@@ -75,7 +75,7 @@ def _judge(task: Mapping[str, Any], case: Case, answer: Any) -> Verdict:
         return Verdict(False, (completed, data), f"the data, not the agent: {error}")
     if not isinstance(answer, str | None) and any(check.name == "answer" for check in evaluation.checks):
         raise _UngradableError(f"the answer is not a JSON text but {type(answer).__name__}: {show(answer)}")
-    return decide((completed, *evaluation.checks), evaluation.branch, evaluation.because)
+    return decide((completed, *evaluation.checks), evaluation.branch, evaluation.because, evaluation.accepted)
 
 
 def _case(

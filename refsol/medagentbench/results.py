@@ -46,14 +46,14 @@ class ResultItem(BaseModel):
 
 
 class ResultsFile(BaseModel):
-    """A whole results file."""
+    """A whole results file. Its labels may be missing: some runners write none."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
-    version: Text
-    round: Text
-    timestamp: Text
-    total_tasks: StrictInt
+    version: Text | None = None
+    round: Text | None = None
+    timestamp: Text | None = None
+    total_tasks: StrictInt | None = None
     results: list[ResultItem]
 
 

@@ -18,8 +18,10 @@ from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import Episode, read_episodes
 from refsol.medagentbench.facts import Facts
+from refsol.medagentbench.failures import FAILURE_KINDS, Failure, FailureKind, failure_of
 from refsol.medagentbench.grade import grade_item
-from refsol.medagentbench.results import ResultItem, read_results
+from refsol.medagentbench.recorded import read_recorded
+from refsol.medagentbench.results import ResultItem
 from refsol.medagentbench.rules import RuleName
 from refsol.medagentbench.tasks import TASKS
 from refsol.medagentbench.verdict import Verdict, show, ungraded
@@ -72,11 +74,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class GradedItem:
-    """One item of the results file under the rules asked for; `others` are the verdicts under further rule sets."""
+    """One item of the results file under the rules asked for; `others` are the verdicts under further rule sets.
+
+    `failure` says why the item is wrong.
+    """
 
     task_id: str
     verdict: Verdict
     others: dict[RuleName, Verdict]
+    failure: Failure | None = None
 
     @property
     def type(self) -> str:
@@ -86,8 +92,13 @@ class GradedItem:
 
 @dataclass(frozen=True, slots=True)
 class GradeReport:
-    """What grading a results file found. `items` holds each task once, in the file's order."""
+    """What grading a results file found. `items` holds each task once, in the file's order.
 
+    `form` names the form in which the answers were found, `warnings` what is odd about the file.
+    """
+
+    form: str
+    warnings: tuple[str, ...]
     rules: RuleName
     items: tuple[GradedItem, ...]
     duplicates: tuple[str, ...]
@@ -126,6 +137,12 @@ class GradeReport:
         }
 
     @property
+    def failures(self) -> dict[FailureKind, int]:
+        """How many items are wrong for each reason, in the order of the kinds; kinds without an item are left out."""
+        counts = Counter(item.failure.kind for item in self.items if item.failure is not None)
+        return {kind: counts[kind] for kind in FAILURE_KINDS if counts[kind]}
+
+    @property
     def others(self) -> dict[RuleName, Rate]:
         """Totals under the further rule sets."""
         names = self.items[0].others if self.items else {}
@@ -156,10 +173,11 @@ def grade_file(
     Raises InputError for a file that cannot be read or belongs to another task set, FactsError for a damaged
     `episodes.jsonl`.
     """
-    results = read_results(path).results
+    run = read_recorded(path, tasks)
+    results = run.items
     known = {str(task["id"]): task for task in tasks}
     _check_task_set(path, results, known)
-    episodes = _episodes_of(path)
+    episodes = {**run.episodes, **_episodes_of(path)}
     first: dict[str, ResultItem] = {}
     for item in results:
         first.setdefault(item.task_id, item)
@@ -167,14 +185,19 @@ def grade_file(
     grader = _Grader(facts, base, constants)
     graded = []
     for item in first.values():
+        episode = episodes.get(item.task_id)
         verdicts = {
-            name: grader.verdict(item, known.get(item.task_id), name, episodes.get(item.task_id))
-            for name in dict.fromkeys((rules, *also))
+            name: grader.verdict(item, known.get(item.task_id), name, episode) for name in dict.fromkeys((rules, *also))
         }
-        graded.append(GradedItem(item.task_id, verdicts.pop(rules), verdicts))
+        verdict = verdicts.pop(rules)
+        known_end = (episode.status, episode.transcript) if episode else (None, ())
+        failure = failure_of(verdict, item.answer, *known_end)
+        graded.append(GradedItem(item.task_id, verdict, verdicts, failure))
     present = [known[task_id] for task_id in first if task_id in known]
     answers = constant_answers(tasks, facts, constants)
     return GradeReport(
+        form=run.form,
+        warnings=run.warnings,
         rules=rules,
         items=tuple(graded),
         duplicates=tuple(task_id for task_id in first if counts[task_id] > 1),

@@ -44,6 +44,8 @@ class Verdict:
     reason: str
     branch: Branch | None = None
     because: Because | None = None
+    accepted: tuple[Any, ...] = ()
+    """The answers that count as right; empty where the answer does not count."""
 
 
 def ungraded(reason: str) -> Verdict:
@@ -51,15 +53,15 @@ def ungraded(reason: str) -> Verdict:
     return Verdict(None, (), reason)
 
 
-def decide(checks: Sequence[Check], branch: Branch, because: Because) -> Verdict:
+def decide(checks: Sequence[Check], branch: Branch, because: Because, accepted: tuple[Any, ...]) -> Verdict:
     """Right where every check passed; the reason names the first that failed, and how many more did."""
     failed = [check for check in checks if not check.passed]
     if not failed:
-        return Verdict(True, tuple(checks), "all checks passed", branch, because)
+        return Verdict(True, tuple(checks), "all checks passed", branch, because, accepted)
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
     reason = f"{first.name}: expected {first.expected}, got {first.actual}{more}"
-    return Verdict(False, tuple(checks), reason, branch, because)
+    return Verdict(False, tuple(checks), reason, branch, because, accepted)
 
 
 def show(value: object) -> str:

@@ -260,6 +260,42 @@ def test_a_server_that_is_away_leaves_items_ungraded(cli: Cli, tmp_path: Path) -
     assert "the facts could not be read: http://127.0.0.1:9/fhir/Patient" in document["items"][10]["reason"]
 
 
+def test_a_file_without_labels_is_graded_and_its_labels_are_warnings(cli: Cli, tmp_path: Path) -> None:
+    path = results_file(tmp_path)
+    whole = cli("grade", path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for label in ("round", "timestamp", "total_tasks"):
+        del document[label]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert cli("grade", path) == whole
+    code, out, _ = cli("validate", path)
+    assert code == 0
+    assert [line for line in out.splitlines() if line.endswith("is missing")] == [
+        f"warning: {label}: is missing" for label in ("round", "timestamp", "total_tasks")
+    ]
+
+
+def test_a_folder_of_the_official_runner_is_graded(cli: Cli, tmp_path: Path) -> None:
+    tasks = load_dataset("synthetic", "v1").tasks
+    lines = [
+        {
+            "index": number,
+            "error": None,
+            "output": {
+                "index": number,
+                "status": "completed",
+                "result": "[]",
+                "history": [{"role": "user", "content": task.instruction}, {"role": "agent", "content": "FINISH([])"}],
+            },
+        }
+        for number, task in enumerate(tasks)
+    ]
+    (tmp_path / "runs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    code, out, _ = cli("grade", tmp_path, "--json")
+    assert code == 0
+    assert json.loads(out)["overall"] == json.loads(out)["baselines"]["nop"]
+
+
 def test_the_real_results_file_is_valid_with_warnings(cli: Cli) -> None:
     code, out, _ = cli("validate", need(REAL))
     assert code == 0

@@ -8,9 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from medagent.report.trials import by_type, clustered, rates
-from medagent.report.trials_table import print_trials
 from refsol.stats import Interval
+from refsol.trials import by_type, clustered, flipping, rates, reliability
 
 FOUR_TRIALS = {
     "task1_1": [True, True, False, False],
@@ -72,16 +71,8 @@ def test_types_that_do_not_differ_have_no_spread() -> None:
     assert clustered({f"task{kind}_{n}": [n % 2 == 0] for kind in range(10) for n in range(30)}) == Interval(0.5, 0.5)
 
 
-def test_the_table_shows_each_type_and_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    print_trials(FOUR_TRIALS)
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "task tasks pass@1 ± SE pass@2 pass@4 pass^2 pass^4" in lines
-    assert "all 3 50.0 % 28.9 % 61.1 % 66.7 % 38.9 % 33.3 %" in lines
-    assert "task2 1 0.0 % 0.0 % 0.0 % 0.0 % 0.0 % 0.0 %" in lines
-
-
-def test_the_table_stays_narrow_for_many_trials(capsys: pytest.CaptureFixture[str]) -> None:
-    print_trials({"task1_1": [True, False] * 25})
-    out = capsys.readouterr().out
-    header = next(line for line in out.splitlines() if "pass@1" in line)
-    assert [word for word in header.split() if word.startswith("pass^")] == [f"pass^{k}" for k in (2, 4, 8, 16, 32, 50)]
+def test_a_task_that_is_right_at_times_flips() -> None:
+    outcomes = {**FOUR_TRIALS, "task3_1": [True, False, False, False], "task4_1": []}
+    assert reliability(outcomes) == {"task1_1": 0.5, "task1_2": 1, "task2_1": 0, "task3_1": 0.25}
+    assert flipping(outcomes) == ("task1_1", "task3_1")
+    assert flipping({}) == ()

@@ -1,4 +1,4 @@
-"""What several trials of the same tasks say: pass@1 with its error, pass@k, pass^k, and intervals.
+"""What several trials of the same tasks say: pass@1 with its error, pass@k, pass^k, intervals, and which tasks flip.
 
 Ten templates are not 300 independent items: beside Wilson's interval stands a bootstrap that draws whole task types.
 """
@@ -66,3 +66,14 @@ def clustered(outcomes: Mapping[str, Sequence[bool]]) -> Interval:
     """95 % bootstrap interval of pass@1 with the task type as cluster."""
     clusters = [[sum(trials) / len(trials) for trials in group.values()] for group in by_type(outcomes).values()]
     return cluster_bootstrap(clusters)
+
+
+def reliability(outcomes: Mapping[str, Sequence[bool]]) -> dict[str, float]:
+    """For each task the share of its graded trials that were right; tasks without one are left out."""
+    return {task: sum(trials) / len(trials) for task, trials in outcomes.items() if trials}
+
+
+def flipping(outcomes: Mapping[str, Sequence[bool]]) -> tuple[str, ...]:
+    """The tasks that were right in some trials and wrong in others, the least decided first."""
+    shares = {task: share for task, share in reliability(outcomes).items() if 0 < share < 1}
+    return tuple(sorted(shares, key=lambda task: abs(shares[task] - 0.5)))
