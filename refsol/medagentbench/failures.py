@@ -136,14 +136,18 @@ def _missed(because: Because, transcript: Sequence[HistoryMessage]) -> Failure |
 def _seen(fact: Fact, observed: Sequence[str], asked: Sequence[str]) -> bool:
     if fact.name in UNITS:
         if fact.time is None:
-            return any("Observation" in action and fact.name in action for action in asked)
+            return any("Observation" in action and fact.name in action for action in _reads(asked))
         return any(fact.time in text and f'"{fact.name}"' in text for text in observed)
     if fact.name == "birthDate":
         return any(str(fact.value) in text for text in observed)
     if fact.name == "sol":
         found = [word for word in _texts(str(fact.value)) if any(word in text for text in observed)]
-        return bool(found) or any("Patient" in action for action in asked)
+        return bool(found) or any("Patient" in action for action in _reads(asked))
     return True
+
+
+def _reads(asked: Sequence[str]) -> list[str]:
+    return [action for action in asked if "GET" in action]
 
 
 def _texts(value: str) -> Iterator[str]:
@@ -185,7 +189,7 @@ def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
     """A failure of the answer. `read`: the transcript shows that what decides was read."""
     wanted = [one for one in verdict.accepted if one]
     tolerance = 0.1 if any(check.expected.endswith("less than 0.1 away") for check in verdict.checks) else 1e-9
-    said = show(answer).strip('"')
+    said = " ".join(str(answer).split())[:200].encode("utf-8", "backslashreplace").decode()
     if any(_same_values(answer, one, tolerance) for one in wanted):
         return Failure("wrong-form", f"the value of {show(wanted[0])}, written as {said}")
     form = "" if _is_list(answer) else ", which is no JSON list either"

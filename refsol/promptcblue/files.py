@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
+from refsol.files import read_text
 from refsol.promptcblue.parse import (
     REPORT_SECTIONS,
     LineError,
@@ -64,20 +65,19 @@ def read_structured(path: Path) -> Source:
     """Read a results or gold file; what is wrong with it is in the source's problems."""
     name = str(path)
     try:
-        value = load_json(path.read_bytes().decode("utf-8-sig"))
+        text = read_text(path)
+    except InputError as error:
+        place, _, fault = str(error).partition(": ")
+        return Source(name, {}, (Problem(place, fault),))
+    try:
+        value = load_json(text)
         if not isinstance(value, dict):
             raise LineError("must be an object with the answers by task")
-    except OSError as error:
-        fault = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError as error:
-        fault = f"not UTF-8 at byte {error.start + 1}"
     except LineError as error:
-        fault = str(error)
-    else:
-        extra = [task for task in value if task not in {known.name for known in TASKS}]
-        odd = (Problem(name, f"{unknown_task(task)}; it is not scored", fatal=False) for task in extra)
-        return Source(name, value, tuple(odd))
-    return Source(name, {}, (Problem(name, fault),))
+        return Source(name, {}, (Problem(name, str(error)),))
+    extra = [task for task in value if task not in {known.name for known in TASKS}]
+    odd = (Problem(name, f"{unknown_task(task)}; it is not scored", fatal=False) for task in extra)
+    return Source(name, value, tuple(odd))
 
 
 def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:

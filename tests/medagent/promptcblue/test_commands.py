@@ -34,7 +34,7 @@ def test_parse_then_score(folder: Path) -> None:
 
 def test_table_details_part_and_plain(folder: Path) -> None:
     score = ["score", "results.json", "--gold", "gold.json"]
-    assert "CMeEE-V2      Micro-F1          78.95    67.95     *73.04" in runner.invoke(app, score).stdout
+    assert "CMeEE-V2         80 Micro-F1         78.95    67.95    *73.04  " in runner.invoke(app, score).stdout
     details = json.loads(runner.invoke(app, [*score, "--details"]).stdout)["details"]
     assert details.keys() == value("scores_detail.json").keys()
     part = json.loads(runner.invoke(app, [*score, "--json", "--tasks", "MedDG", "--metrics", "plain"]).stdout)
