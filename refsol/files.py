@@ -70,7 +70,11 @@ def json_object(value: Any) -> dict[str, Any]:
 
 def is_unicode(text: str) -> bool:
     """Whether a text can be written as UTF-8: JSON's escapes can spell half of a surrogate pair, which cannot."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def in_unicode(validate: Validator[T]) -> Validator[T]:
