@@ -65,6 +65,8 @@ def _text(error: ErrorDetails) -> str:
         return f"is not {context['expected']}"
     if error["type"] in ("value_error", "assertion_error"):
         return str(context.get("error", error["msg"]))
+    if error["type"] in ("greater_than_equal", "less_than_equal"):
+        return f"is {'below' if 'ge' in context else 'above'} {context.get('ge', context.get('le'))}"
     message = error["msg"].removeprefix("Input ")
     return f"{message[0].lower()}{message[1:]}"
 

@@ -75,6 +75,9 @@ def correlate_command(
     penalty: _Penalty = "ratio",
     normalize: _Normalize = "none",
     draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of an interval.")] = 1000,
+    chinese: Annotated[
+        Literal["characters", "jieba"], typer.Option(help="What ROUGE counts in Chinese: characters, or jieba's words.")
+    ] = "characters",
 ) -> None:
     """Correlate metrics with the human scores, by file and on average, × 100 with 95 % bootstrap intervals."""
     from medagent.imapscore import view
@@ -91,7 +94,7 @@ def correlate_command(
     metrics = metric or available([one for group in scored.values() for one in group])
     tables = []
     for name, group in scored.items():
-        columns, kept = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])))
+        columns, kept = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])), chinese)
         tables.append(columns)
         if imaps:
             view.print_kept(name, kept)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from refsol.errors import InputError
-from refsol.imapscore.baselines import BASELINES, Baselines
+from refsol.imapscore.baselines import BASELINES, Baselines, ChineseTokens
 from refsol.imapscore.correlate import Table
 from refsol.imapscore.imap import serialise
 from refsol.imapscore.records import DIMENSIONS, RatedAnswer, Recording
@@ -62,8 +62,10 @@ class Kept:
     left_out: Counter[str]
 
 
-def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[Table, Kept]:
-    """The columns of one file over the items that have every one of `metrics`.
+def table(
+    name: str, scored: Sequence[Scored], metrics: Sequence[str], chinese: ChineseTokens = "characters"
+) -> tuple[Table, Kept]:
+    """The columns of one file over the items that have every one of `metrics`; `chinese` says what ROUGE counts.
 
     Raises InputError for a metric that is not at hand, and for an item without its three human scores.
     """
@@ -72,7 +74,7 @@ def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[
         if metric not in known:
             raise InputError(f"{name}: no metric {metric!r}; at hand: {', '.join(known)}")
     needed = any(metric.removesuffix(ON_IMAPS) in BASELINES for metric in metrics)
-    baselines = Baselines() if needed else None
+    baselines = Baselines(chinese) if needed else None
     kept = Kept(Counter(), Counter({Status.NO_AGREEMENT: 0, Status.EXTRACTION_FAILED: 0}))
     columns: dict[str, list[float]] = {metric: [] for metric in metrics}
     human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}

@@ -11,16 +11,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
+from refsol.errors import InputError
 from refsol.files import Encoding, InputFile, in_unicode
 from refsol.imapscore.imap import Imap, parse, serialise
 from refsol.imapscore.relations import Relation, Relations, ValuePair
 from refsol.schema import validator
 
 DIMENSIONS = ("accuracy", "completeness", "specificity")
+HIGHEST_SCORE = 5
+"""People score from 0 to this."""
 _PREDICTION = "_prediction"
 
 
@@ -57,16 +60,26 @@ class Recording:
     warnings: tuple[str, ...] = ()
 
 
+def _written(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+_Written = Annotated[str, AfterValidator(_written)]
+_Score = Annotated[FiniteFloat, Field(ge=0, le=HIGHEST_SCORE)]
+
+
 class _ReleasedRow(BaseModel):
     """A row of the released form; the answer's key names the model, so it is among the extra ones."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     id: str | int | None = None
-    Question: str
-    Doctor_Response: str
-    Average_accuracy_score: FiniteFloat | None = None
-    Average_completeness_score: FiniteFloat | None = None
-    Average_specific_scores: FiniteFloat | None = None
+    Question: _Written
+    Doctor_Response: _Written
+    Average_accuracy_score: _Score | None = None
+    Average_completeness_score: _Score | None = None
+    Average_specific_scores: _Score | None = None
 
 
 class _RelationRow(BaseModel):
@@ -100,8 +113,8 @@ class RecordingRow(BaseModel):
 def read_items(path: Path, *, encoding: Encoding = "utf-8") -> list[RatedAnswer]:
     """The items of a file in the released form; an item without an `id` is known by its line.
 
-    Raises InputError, naming each line, for a row without a `…_prediction` key or with two, a score that is no number,
-    and an id that two rows share.
+    Raises InputError, naming each line, for a row without a `…_prediction` key or with two, an empty text, a score that
+    is no number from 0 to 5, and an id that two rows share; also for a file without an item.
     """
     items: dict[str, RatedAnswer] = {}
     with InputFile(path, encoding=encoding, expected="each line must be an item in the released form") as file:
@@ -113,6 +126,8 @@ def read_items(path: Path, *, encoding: Encoding = "utf-8") -> list[RatedAnswer]
             scores = (row.Average_accuracy_score, row.Average_completeness_score, row.Average_specific_scores)
             human = {name: value for name, value in zip(DIMENSIONS, scores, strict=True) if value is not None}
             items[id_] = RatedAnswer(id_, row.Question, row.Doctor_Response, response, human)
+    if not items:
+        raise InputError(f"{path}: holds no item")
     return list(items.values())
 
 
@@ -125,9 +140,9 @@ def _response(row: _ReleasedRow, file: InputFile, line: int) -> str:
         file.fault(f"one key that ends in {_PREDICTION} is needed, found: {found}", line=line)
         return ""
     response = extra[predictions[0]]
-    if isinstance(response, str):
+    if isinstance(response, str) and response.strip():
         return response
-    file.fault("is not a text", line=line, place=predictions[0])
+    file.fault("is empty" if isinstance(response, str) else "is not a text", line=line, place=predictions[0])
     return ""
 
 

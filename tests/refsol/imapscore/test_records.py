@@ -61,6 +61,11 @@ def without(key: str) -> dict[str, Any]:
         (json.dumps(ROW).replace("2.5", "NaN"), ":2: "),
         (without("Question"), ":2: Question: "),
         ({**ROW, "Doctor_Response": None}, ":2: Doctor_Response: "),
+        ({**ROW, "Average_accuracy_score": 5.1}, ":2: Average_accuracy_score: is above 5"),
+        ({**ROW, "Average_accuracy_score": -1}, ":2: Average_accuracy_score: is below 0"),
+        ({**ROW, "Doctor_Response": " "}, ":2: Doctor_Response: is empty"),
+        ({**ROW, "gpt_prediction": "\n"}, ":2: gpt_prediction: is empty"),
+        (json.dumps({**ROW, "Question": "\ud800"}), ":2: Question: is not Unicode"),
         ("{", ":2: "),
         ("[]", ":2: "),
     ],
@@ -69,6 +74,18 @@ def test_rows_that_are_refused(tmp_path: Path, row: dict[str, Any] | str, messag
     with pytest.raises(InputError, match=message) as refused:
         read_items(write(tmp_path / "items.jsonl", ROW, row))
     assert "\n" not in str(refused.value)
+
+
+def test_every_bad_row_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        read_items(write(tmp_path / "items.jsonl", without("Question"), ROW, {**ROW, "gpt_prediction": 3}, "{"))
+    lines = [line.partition(".jsonl:")[2].split(":")[0] for line in str(refused.value).splitlines()]
+    assert lines == ["1", "3", "4"]
+
+
+def test_a_file_without_an_item_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"items\.jsonl: holds no item"):
+        read_items(write(tmp_path / "items.jsonl", ""))
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
