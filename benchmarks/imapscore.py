@@ -6,7 +6,6 @@ Run: python benchmarks/imapscore.py
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sys
 import tempfile
@@ -60,7 +59,7 @@ def main() -> None:
         path = Path(folder) / "imaps.jsonl"
         path.write_text("\n".join(recording_row(recording(dice, i)).line() for i in range(ITEMS)), encoding="utf-8")
         with timed(f"{ITEMS} stored items read and scored"):
-            asyncio.run(score_recordings(read_recordings(path)))
+            score_recordings(read_recordings(path))
 
     names = sorted({words(dice, 3) for _ in range(NAMES)} | {f"{words(dice, 2)} {i}" for i in range(1000)})[:NAMES]
     entities = [Entity(name, (name,), (names[i // 10],) if i else ()) for i, name in enumerate(names)]

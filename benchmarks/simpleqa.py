@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from medagent.benchmarks.simpleqa.calls import CallRow
+
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.opencompass import read_opencompass
 from refsol.simpleqa.prompts import judge_prompt
-from refsol.simpleqa.score import DIMENSIONS, Row, score
+from refsol.simpleqa.score import DIMENSIONS, JudgedAnswer, score
 from refsol.simpleqa.verdict import RULES, read_verdict
 
 ROWS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
@@ -66,7 +67,7 @@ def run_folder(folder: Path) -> None:
 
 
 def main() -> None:
-    rows = [Row(str(n), "hu", DIMENSIONS[n % 8], REPLY, {"J": JUDGED[n % 4]}) for n in range(ROWS)]
+    rows = [JudgedAnswer(str(n), "hu", DIMENSIONS[n % 8], REPLY, {"J": JUDGED[n % 4]}) for n in range(ROWS)]
     with timed(f"score {ROWS:,} judged rows in memory"):
         score(rows)
     for rule in RULES:

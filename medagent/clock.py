@@ -1,11 +1,8 @@
-"""The benchmark's clock: it is always the same moment."""
+"""The real time, for what is written about a run."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-
-NOW_TEXT = "2023-11-13T10:15:00+00:00"
-NOW = datetime.fromisoformat(NOW_TEXT)
 
 
 def wall_clock() -> str:

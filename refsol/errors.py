@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RefsolError(Exception):
-    """Root of refsol's errors; its text is one line that a user can act on."""
+    """Root of refsol's errors; its text says what a user can act on, one line a problem."""
 
 
 class InputError(RefsolError):

@@ -42,13 +42,27 @@ def bootstrap(
     Draws for which the statistic is not defined (NaN) are left out; where none is left, both ends are NaN.
     Raises ValueError for `n` or `draws` below 1, or a `level` that is no proportion.
     """
-    if n < 1 or draws < 1 or not 0 < level < 1:
-        raise ValueError(f"bootstrap of {n} items with {draws} draws at level {level}")
+    return percentile(bootstrap_values(statistic, n, draws=draws, seed=seed), level=level)
+
+
+def bootstrap_values(
+    statistic: Callable[[Sequence[int]], float], n: int, *, draws: int = 1000, seed: int = 0
+) -> list[float]:
+    """The statistic of each draw, NaN included. Raises ValueError for `n` or `draws` below 1."""
+    if n < 1 or draws < 1:
+        raise ValueError(f"bootstrap of {n} items with {draws} draws")
     generator = random.Random(seed)
     items = range(n)
-    values = sorted(v for _ in range(draws) if not math.isnan(v := statistic(generator.choices(items, k=n))))
+    return [statistic(generator.choices(items, k=n)) for _ in range(draws)]
+
+
+def percentile(values: Iterable[float], *, level: float = 0.95) -> Interval:
+    """The interval of the middle `level` of some draws. Raises ValueError for a `level` that is no proportion."""
+    if not 0 < level < 1:
+        raise ValueError(f"an interval at level {level}")
+    ordered = sorted(value for value in values if not math.isnan(value))
     tail = (1 - level) / 2
-    return Interval(_quantile(values, tail), _quantile(values, 1 - tail))
+    return Interval(_quantile(ordered, tail), _quantile(ordered, 1 - tail))
 
 
 def cluster_bootstrap(

@@ -40,4 +40,5 @@ def build(
     task_set = load_tasks_file(tasks) if tasks else load_dataset(dataset, version)
     answers = build_key(grading.items(task_set), grading.facts(task_set, fhir=fhir, ehr=ehr, key=None))
     write_key(out, answers)
-    print(f"{out}: {len(answers.patients)} patients and {len(answers.readings)} series for {len(task_set.tasks)} tasks")
+    patients, series = len(answers.patients), len(answers.observations)
+    print(f"{out}: {patients} patients and {series} series for {len(task_set.tasks)} tasks")

@@ -6,13 +6,13 @@ same conversation always gets the same reply, also after a resume.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from medagent.errors import ModelError, UserError
 from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.limiter import EndpointStats
+from refsol.files import anything, read_json
 
 Reply = str | Completion
 Script = Sequence[Reply] | Mapping[str, Sequence[Reply]] | Callable[[Sequence[Message], str], Reply]
@@ -31,12 +31,7 @@ class ScriptedModel:
     @classmethod
     def from_file(cls, path: Path) -> ScriptedModel:
         """A script in a JSON file: a list of replies, or an object with such a list a session. Raises UserError."""
-        try:
-            script = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise UserError(f"{path}: the script cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}: the script is not JSON in UTF-8: {error}") from None
+        script = read_json(path, anything, expected="a script of replies is expected", error=UserError)
         scripts = script.values() if isinstance(script, dict) else [script]
         if not all(isinstance(s, list) and all(isinstance(reply, str) for reply in s) for s in scripts):
             raise UserError(f"{path}: a script is a list of texts, or an object with such a list a session")

@@ -2,37 +2,45 @@
 
 ROUGE is rouge-score's F-measure and BLEU is sacrebleu's sentence score, both 0 to 100. Their own tokenizers drop or
 never split Chinese, so a pair of texts that holds Chinese is split by sacrebleu's `zh` tokenizer, in which each Chinese
-character is a token.
+character is a token. ROUGE may go by jieba's words instead, and is then what rouge_chinese (1.0.3) gives for them.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Hashable
+from itertools import pairwise
+from typing import Any, Literal, get_args
 
 from refsol.imapscore.extra import need
+from refsol.sequences import common_subsequence
 
 _CHINESE = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 _ROUGES = {"rouge-1": "rouge1", "rouge-2": "rouge2", "rouge-l": "rougeL"}
 
 BASELINES = (*_ROUGES, "bleu")
+ChineseTokens = Literal["characters", "jieba"]
+CHINESE_TOKENS: tuple[ChineseTokens, ...] = get_args(ChineseTokens)
 
 
 class Baselines:
     """Scores a response against a label by every baseline. Raises InputError where the packages are missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, chinese: ChineseTokens = "characters") -> None:
         scorer = need("rouge_score.rouge_scorer").RougeScorer
         kinds = list(_ROUGES.values())
         self._rouge, self._chinese_rouge = scorer(kinds), scorer(kinds, tokenizer=_ChineseTokenizer())
+        self._word_rouge = _WordRouge() if chinese == "jieba" else None
         bleu = need("sacrebleu").BLEU
         self._bleu, self._chinese_bleu = bleu(effective_order=True), bleu(effective_order=True, tokenize="zh")
 
     def scores(self, label: str, response: str) -> dict[str, float]:
         """The score of each of BASELINES."""
         chinese = _CHINESE.search(label + response) is not None
-        rouge = (self._chinese_rouge if chinese else self._rouge).score(label, response)
         bleu = (self._chinese_bleu if chinese else self._bleu).sentence_score(response, [label])
+        if chinese and self._word_rouge is not None:
+            return self._word_rouge.scores(label, response) | {"bleu": bleu.score}
+        rouge = (self._chinese_rouge if chinese else self._rouge).score(label, response)
         return {name: 100 * rouge[kind].fmeasure for name, kind in _ROUGES.items()} | {"bleu": bleu.score}
 
 
@@ -45,3 +53,51 @@ class _ChineseTokenizer:
     def tokenize(self, text: str) -> list[str]:
         """The lower-case words and Chinese characters of `text`."""
         return re.findall(r"\w+", self._split(text.lower()))
+
+
+class _WordRouge:
+    """ROUGE over jieba's words as rouge_chinese computes it: distinct words and pairs, punctuation included; the
+    longest common subsequence of all words. A line that is blank counts as one empty word, as it does there.
+    """
+
+    def __init__(self) -> None:
+        jieba = need("jieba")
+        jieba.setLogLevel("WARNING")
+        self._split: Any = jieba.lcut
+
+    def scores(self, label: str, response: str) -> dict[str, float]:
+        """ROUGE-1, -2 and -L, 0 to 100; 0 where a text has no word."""
+        wanted, given = self._words(label), self._words(response)
+        if not wanted or not given:
+            return dict.fromkeys(_ROUGES, 0.0)
+        common = common_subsequence(wanted, given)
+        return {
+            "rouge-1": _overlap(set(wanted), set(given)),
+            "rouge-2": _overlap(set(pairwise(wanted)), set(pairwise(given))),
+            "rouge-l": _f_measure(common, len(wanted), len(given)),
+        }
+
+    def _words(self, text: str) -> list[str]:
+        lines = _sentences(" ".join(self._split(text)))
+        return [word for line in lines if line for word in " ".join(line.split()).split(" ")]
+
+
+_ENDS = "。！？?"
+_CLOSING_QUOTES = "”’"
+
+
+def _sentences(text: str) -> list[str]:
+    """The text cut behind the ends of sentences, and at its own line ends."""
+    text = re.sub(rf"([{_ENDS}])([^{_CLOSING_QUOTES}])", r"\1\n\2", text)
+    text = re.sub(rf"(\.{{6}}|…{{2}})([^{_CLOSING_QUOTES}])", r"\1\n\2", text)
+    text = re.sub(rf"([{_ENDS}][{_CLOSING_QUOTES}])([^，{_ENDS}])", r"\1\n\2", text)
+    return text.rstrip().split("\n")
+
+
+def _overlap(wanted: set[Hashable], given: set[Hashable]) -> float:
+    return _f_measure(len(wanted & given), len(wanted), len(given))
+
+
+def _f_measure(common: int, wanted: int, given: int) -> float:
+    precision, recall = common / given if given else 0.0, common / wanted if wanted else 0.0
+    return 100 * 2 * precision * recall / (precision + recall + 1e-8)

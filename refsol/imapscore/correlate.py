@@ -2,7 +2,7 @@
 
 By file (a file holds one model's answers) and on the average over files. Intervals are percentile bootstraps over
 items; two metrics are compared by the bootstrap of their difference on the same draws. Where a column is constant a
-rank correlation is undefined, and says so.
+rank correlation is undefined, and says so. Below ten items there is no interval.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from refsol.stats import Interval, bootstrap
 
 Column = Sequence[float]
 Coefficient = Callable[[Column, Column], float]
+AVERAGE = "average"
+MIN_ITEMS = 10
+"""So many items an interval needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +33,12 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A coefficient × 100 with its interval; None, and the reason, where it is undefined."""
+    """A coefficient × 100 over `n` items with its interval; None, and the reason, where it is undefined."""
 
     value: float | None
     interval: Interval | None = None
     reason: str = ""
+    n: int = 0
 
 
 def coefficients() -> dict[str, Coefficient]:
@@ -51,7 +55,7 @@ def coefficients() -> dict[str, Coefficient]:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CorrelationRow:
     """The correlations of one metric (or the difference of two) in one file (or on average), by human dimension."""
 
     file: str
@@ -65,7 +69,7 @@ def rows(
     pair: tuple[str, str] | None,
     coefficient: Coefficient,
     draws: int = 1000,
-) -> list[Row]:
+) -> list[CorrelationRow]:
     """Every metric, and the difference of `pair`, in each file and, for several files, on their average."""
     groups = [(table.name, [table]) for table in tables]
     if len(tables) > 1:
@@ -75,10 +79,12 @@ def rows(
         dimensions = list(group[0].human)
         for metric in metrics:
             cells = {dimension: correlate(group, metric, dimension, coefficient, draws) for dimension in dimensions}
-            found.append(Row(name, metric, cells))
+            if len(dimensions) > 1:
+                cells[AVERAGE] = correlate_all(group, metric, dimensions, coefficient, draws)
+            found.append(CorrelationRow(name, metric, cells))
         if pair is not None:
             cells = {dimension: compare(group, pair, dimension, coefficient, draws) for dimension in dimensions}
-            found.append(Row(name, f"{pair[0]} − {pair[1]}", cells))
+            found.append(CorrelationRow(name, f"{pair[0]} − {pair[1]}", cells))
     return found
 
 
@@ -90,10 +96,20 @@ def correlate(
         for name, column in ((metric, table.metrics[metric]), (dimension, table.human[dimension])):
             if _constant(column):
                 what = "has fewer than two items" if len(column) < 2 else f"is constant ({column[0]:g})"
-                return Correlation(None, reason=f"{name} {what} in {table.name}")
-    statistic = _average(tables, metric, dimension, coefficient)
-    size = sum(len(table.human[dimension]) for table in tables)
-    return Correlation(statistic(range(size)), bootstrap(statistic, size, draws=draws))
+                return Correlation(None, reason=f"{name} {what} in {table.name}", n=_size(tables))
+    return _estimate(_average(tables, metric, dimension, coefficient), _size(tables), draws)
+
+
+def correlate_all(
+    tables: Sequence[Table], metric: str, dimensions: Sequence[str], coefficient: Coefficient, draws: int
+) -> Correlation:
+    """The mean of the metric's correlations with all human dimensions: the paper's column AVE."""
+    for dimension in dimensions:
+        alone = correlate(tables, metric, dimension, coefficient, 1)
+        if alone.value is None:
+            return alone
+    statistics = [_average(tables, metric, dimension, coefficient) for dimension in dimensions]
+    return _estimate(lambda drawn: fmean(one(drawn) for one in statistics), _size(tables), draws)
 
 
 def compare(
@@ -105,12 +121,16 @@ def compare(
         if alone.value is None:
             return alone
     first, second = (_average(tables, metric, dimension, coefficient) for metric in metrics)
-    size = sum(len(table.human[dimension]) for table in tables)
+    return _estimate(lambda drawn: first(drawn) - second(drawn), _size(tables), draws)
 
-    def difference(drawn: Sequence[int]) -> float:
-        return first(drawn) - second(drawn)
 
-    return Correlation(difference(range(size)), bootstrap(difference, size, draws=draws))
+def _estimate(statistic: Callable[[Sequence[int]], float], size: int, draws: int) -> Correlation:
+    interval = bootstrap(statistic, size, draws=draws) if size >= MIN_ITEMS else None
+    return Correlation(statistic(range(size)), interval, n=size)
+
+
+def _size(tables: Sequence[Table]) -> int:
+    return sum(len(next(iter(table.human.values()), ())) for table in tables)
 
 
 def _average(

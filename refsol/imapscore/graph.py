@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from refsol.errors import InputError
 from refsol.imapscore.extra import need
@@ -83,25 +83,16 @@ class EntityGraph:
         return []
 
 
-class Encoder(Protocol):
-    """Turns texts into vectors, one a text and all of one length; likeness is their cosine."""
-
-    def encode(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """The vectors of `texts`."""
-        ...
-
-
 class Linker:
-    """Finds the entities that a value names. Without an `encoder` likeness is rapidfuzz's ratio, 0 to 100.
+    """Finds the entities that a value names; likeness is rapidfuzz's ratio, 0 to 100.
 
-    Raises InputError where rapidfuzz (or, with an encoder, numpy) is not installed.
+    Raises InputError where rapidfuzz is not installed.
     """
 
-    def __init__(self, graph: EntityGraph, threshold: float = 95, encoder: Encoder | None = None) -> None:
+    def __init__(self, graph: EntityGraph, threshold: float = 95) -> None:
         self.graph = graph
         self._linked: dict[str, frozenset[str]] = {}
-        names = list(graph.by_name)
-        self._candidates = _Similar(names, threshold) if encoder is None else _Near(names, threshold, encoder)
+        self._candidates = _SimilarNames(list(graph.by_name), threshold)
 
     def link(self, value: str) -> frozenset[str]:
         """The ids of the entities that `value` names; none where no name is alike enough."""
@@ -118,7 +109,7 @@ class Linker:
         return _NOTHING
 
 
-class _Similar:
+class _SimilarNames:
     """Names by rapidfuzz's ratio, which is 100 (1 - d / (m + n)) for texts of m and n characters, d insertions and
     deletions apart.
 
@@ -162,30 +153,6 @@ class _Similar:
         """Where the pieces of a name begin and end. Empty ones, where likeness says little, are shared by all."""
         count = self._most(length) + 1
         return [(i * length // count, (i + 1) * length // count) for i in range(count)]
-
-
-class _Near:
-    """Names by the cosine of an encoder's vectors, as a percentage."""
-
-    def __init__(self, names: Sequence[str], threshold: float, encoder: Encoder) -> None:
-        self._numpy = need("numpy")
-        self._names = names
-        self._threshold = threshold
-        self._encoder = encoder
-        self._vectors = self._units(names)
-
-    def above(self, key: str) -> Collection[str]:
-        """The names at least as alike as the threshold, the most alike first."""
-        if not self._names:
-            return []
-        likeness = 100 * (self._vectors @ self._units([key])[0])
-        order = self._numpy.argsort(-likeness, kind="stable")
-        return [self._names[i] for i in order if likeness[i] >= self._threshold]
-
-    def _units(self, texts: Sequence[str]) -> Any:
-        vectors = self._numpy.asarray(self._encoder.encode(texts), dtype=float)
-        lengths = self._numpy.linalg.norm(vectors, axis=-1, keepdims=True)
-        return vectors / self._numpy.where(lengths == 0, 1, lengths)
 
 
 _DESIGNATORS = re.compile(r"\d+(?:\.\d+)?|[一二三四五六七八九十]|(?<![a-z'’])(?:[a-z]|[ivx]{2,})(?![a-z])")

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from refsol.errors import InputError
-from refsol.imapscore.baselines import BASELINES, Baselines
+from refsol.imapscore.baselines import BASELINES, Baselines, ChineseTokens
 from refsol.imapscore.correlate import Table
 from refsol.imapscore.imap import serialise
-from refsol.imapscore.records import DIMENSIONS, Item, Recording
+from refsol.imapscore.records import DIMENSIONS, RatedAnswer, Recording
 from refsol.imapscore.score import UNSCORED, ImapScore, Status
 
 IMAPSCORE = "imapscore"
@@ -25,12 +25,12 @@ ON_IMAPS = "+imap"
 class Scored:
     """An item with its recording and score; both None where no imaps are at hand."""
 
-    item: Item
+    item: RatedAnswer
     recording: Recording | None = None
     result: ImapScore | None = None
 
 
-def join(name: str, items: Sequence[Item], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
+def join(name: str, items: Sequence[RatedAnswer], recorded: Iterable[tuple[Recording, ImapScore]]) -> list[Scored]:
     """Each item of the file `name` with its recording, found by digest.
 
     Raises InputError where an item has none: the imaps were made from other texts.
@@ -62,8 +62,10 @@ class Kept:
     left_out: Counter[str]
 
 
-def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[Table, Kept]:
-    """The columns of one file over the items that have every one of `metrics`.
+def table(
+    name: str, scored: Sequence[Scored], metrics: Sequence[str], chinese: ChineseTokens = "characters"
+) -> tuple[Table, Kept]:
+    """The columns of one file over the items that have every one of `metrics`; `chinese` says what ROUGE counts.
 
     Raises InputError for a metric that is not at hand, and for an item without its three human scores.
     """
@@ -72,7 +74,7 @@ def table(name: str, scored: Sequence[Scored], metrics: Sequence[str]) -> tuple[
         if metric not in known:
             raise InputError(f"{name}: no metric {metric!r}; at hand: {', '.join(known)}")
     needed = any(metric.removesuffix(ON_IMAPS) in BASELINES for metric in metrics)
-    baselines = Baselines() if needed else None
+    baselines = Baselines(chinese) if needed else None
     kept = Kept(Counter(), Counter({Status.NO_AGREEMENT: 0, Status.EXTRACTION_FAILED: 0}))
     columns: dict[str, list[float]] = {metric: [] for metric in metrics}
     human: dict[str, list[float]] = {dimension: [] for dimension in DIMENSIONS}

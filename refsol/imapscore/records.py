@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 from refsol.errors import InputError
+from refsol.files import Encoding, InputFile, in_unicode
 from refsol.imapscore.imap import Imap, parse, serialise
 from refsol.imapscore.relations import Relation, Relations, ValuePair
+from refsol.schema import validator
 
 DIMENSIONS = ("accuracy", "completeness", "specificity")
+HIGHEST_SCORE = 5
+"""People score from 0 to this."""
 _PREDICTION = "_prediction"
-_Row = TypeVar("_Row", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class RatedAnswer:
     """A question, the doctor's answer (the label), a model's answer, and human scores by dimension (or none)."""
 
     id: str
@@ -57,16 +60,26 @@ class Recording:
     warnings: tuple[str, ...] = ()
 
 
+def _written(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+_Written = Annotated[str, AfterValidator(_written)]
+_Score = Annotated[FiniteFloat, Field(ge=0, le=HIGHEST_SCORE)]
+
+
 class _ReleasedRow(BaseModel):
     """A row of the released form; the answer's key names the model, so it is among the extra ones."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     id: str | int | None = None
-    Question: str
-    Doctor_Response: str
-    Average_accuracy_score: FiniteFloat | None = None
-    Average_completeness_score: FiniteFloat | None = None
-    Average_specific_scores: FiniteFloat | None = None
+    Question: _Written
+    Doctor_Response: _Written
+    Average_accuracy_score: _Score | None = None
+    Average_completeness_score: _Score | None = None
+    Average_specific_scores: _Score | None = None
 
 
 class _RelationRow(BaseModel):
@@ -97,37 +110,51 @@ class RecordingRow(BaseModel):
         return self.model_dump_json(exclude_defaults=True)
 
 
-def read_items(path: Path) -> list[Item]:
+def read_items(path: Path, *, encoding: Encoding = "utf-8") -> list[RatedAnswer]:
     """The items of a file in the released form; an item without an `id` is known by its line.
 
-    Raises InputError, naming the line, for a row without a `…_prediction` key or with two, a score that is no number,
-    and an id that two rows share.
+    Raises InputError, naming each line, for a row without a `…_prediction` key or with two, an empty text, a score that
+    is no number from 0 to 5, and an id that two rows share; also for a file without an item.
     """
-    items = [_item(path, number, row) for number, row in _rows(path, _ReleasedRow, "an item in the released form")]
-    _check_ids(path, [item.id for item in items])
-    return items
+    items: dict[str, RatedAnswer] = {}
+    with InputFile(path, encoding=encoding, expected="each line must be an item in the released form") as file:
+        for line, row in file.json_lines(in_unicode(validator(_ReleasedRow))):
+            response = _response(row, file, line)
+            id_ = str(line if row.id is None else row.id)
+            if id_ in items:
+                file.fault(f"two rows have the id {id_}", line=line)
+            scores = (row.Average_accuracy_score, row.Average_completeness_score, row.Average_specific_scores)
+            human = {name: value for name, value in zip(DIMENSIONS, scores, strict=True) if value is not None}
+            items[id_] = RatedAnswer(id_, row.Question, row.Doctor_Response, response, human)
+    if not items:
+        raise InputError(f"{path}: holds no item")
+    return list(items.values())
 
 
-def _item(path: Path, number: int, row: _ReleasedRow) -> Item:
+def _response(row: _ReleasedRow, file: InputFile, line: int) -> str:
+    """The model's answer; empty, and a fault of the file, where there is none."""
     extra = row.model_extra or {}
     predictions = [key for key in extra if key.endswith(_PREDICTION)]
     if len(predictions) != 1:
         found = ", ".join(predictions) if predictions else "none"
-        raise InputError(f"{path}:{number}: one key that ends in {_PREDICTION} is needed, found: {found}")
+        file.fault(f"one key that ends in {_PREDICTION} is needed, found: {found}", line=line)
+        return ""
     response = extra[predictions[0]]
-    if not isinstance(response, str):
-        raise InputError(f"{path}:{number}: {predictions[0]} is no text")
-    scores = (row.Average_accuracy_score, row.Average_completeness_score, row.Average_specific_scores)
-    human = {name: value for name, value in zip(DIMENSIONS, scores, strict=True) if value is not None}
-    id_ = str(number if row.id is None else row.id)
-    return Item(id_, row.Question, row.Doctor_Response, response, human)
+    if isinstance(response, str) and response.strip():
+        return response
+    file.fault("is empty" if isinstance(response, str) else "is not a text", line=line, place=predictions[0])
+    return ""
 
 
 def read_recordings(path: Path) -> list[Recording]:
-    """The recordings of a file. Raises InputError, naming the line, for a row that is no recording, or an id twice."""
-    recordings = [_recording(row) for _, row in _rows(path, RecordingRow, "an item's recorded imaps")]
-    _check_ids(path, [recording.id for recording in recordings])
-    return recordings
+    """The recordings of a file. Raises InputError, naming each line, for a row that is no recording, or an id twice."""
+    recordings: dict[str, Recording] = {}
+    with InputFile(path, expected="each line must be an item's recorded imaps") as file:
+        for line, row in file.json_lines(in_unicode(validator(RecordingRow))):
+            if row.id in recordings:
+                file.fault(f"two rows have the id {row.id}", line=line)
+            recordings[row.id] = _recording(row)
+    return list(recordings.values())
 
 
 def _recording(row: RecordingRow) -> Recording:
@@ -173,30 +200,3 @@ def recording_row(recording: Recording) -> RecordingRow:
         scores=dict(recording.scores),
         warnings=list(recording.warnings),
     )
-
-
-def _check_ids(path: Path, ids: Sequence[str]) -> None:
-    seen: set[str] = set()
-    for id_ in ids:
-        if id_ in seen:
-            raise InputError(f"{path}: two rows have the id {id_}")
-        seen.add(id_)
-
-
-def _rows(path: Path, model: type[_Row], what: str) -> Iterator[tuple[int, _Row]]:
-    """The file's lines with their numbers, blank ones skipped; `what` a line is, for messages."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: cannot be read: not UTF-8 at byte {error.start + 1}") from error
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield number, model.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors()[0]
-                place = ".".join(map(str, first["loc"]))
-                fault = f"{place + ': ' if place else ''}{first['msg']}"
-                raise InputError(f"{path}:{number}: {fault}; each line must be {what}") from error

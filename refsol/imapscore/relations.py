@@ -1,13 +1,13 @@
 """How a label's value and a response's value are related, and who may say so.
 
 Four relations (paper, section 4): e, b and c match, and c costs. `find_relations` compares the values of the terms that
-both imaps inform of: equal normal texts are e without asking, a finder is asked for the rest, its silence is u. Finders
-are asynchronous because one of them asks a model (`medagent.benchmarks.imapscore`); those here never wait.
+both imaps inform of: equal normal texts are e without asking, the finders are asked for the rest, and what none of them
+relates is u. Whoever has to wait for an answer (a model) asks for the `open_pairs`, and hands it to `matching_pairs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -29,14 +29,6 @@ class Relation(StrEnum):
         """Whether this relation counts as a match."""
         return self is not Relation.UNMATCHED
 
-    @property
-    def swapped(self) -> Relation:
-        """The relation seen from the other side."""
-        return _SWAPPED.get(self, self)
-
-
-_SWAPPED = {Relation.BELONGING: Relation.CONTAINMENT, Relation.CONTAINMENT: Relation.BELONGING}
-
 
 @dataclass(frozen=True, slots=True)
 class ValuePair:
@@ -55,11 +47,6 @@ class ValuePair:
         """Whether both values have the same normal text."""
         return self.key[1] == self.key[2]
 
-    @property
-    def swapped(self) -> ValuePair:
-        """The pair seen from the other side."""
-        return ValuePair(self.term, self.response, self.label)
-
 
 Relations = Mapping[ValuePair, Relation]
 
@@ -67,18 +54,9 @@ Relations = Mapping[ValuePair, Relation]
 class RelationFinder(Protocol):
     """Relates values; a pair that is missing from the answer is one it says nothing about."""
 
-    async def find(self, pairs: Sequence[ValuePair]) -> Relations:
+    def find(self, pairs: Sequence[ValuePair]) -> Relations:
         """The relations of those `pairs` that this finder knows."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """Knows nothing beyond equal normal texts, which are settled before a finder is asked."""
-
-    async def find(self, pairs: Sequence[ValuePair]) -> Relations:
-        """No relation."""
-        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +65,7 @@ class Recorded:
 
     relations: Relations
 
-    async def find(self, pairs: Sequence[ValuePair]) -> Relations:
+    def find(self, pairs: Sequence[ValuePair]) -> Relations:
         """The recorded relations of `pairs`."""
         return {pair: self.relations[pair] for pair in pairs if pair in self.relations}
 
@@ -98,7 +76,7 @@ class Graph:
 
     linker: Linker
 
-    async def find(self, pairs: Sequence[ValuePair]) -> Relations:
+    def find(self, pairs: Sequence[ValuePair]) -> Relations:
         """e, b or c where both values are linked and the graph relates them; nothing otherwise."""
         found = {}
         for pair in pairs:
@@ -112,32 +90,36 @@ class Graph:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
-    """Asks each finder for what the ones before it did not match: a graph before a model."""
-
-    finders: Sequence[RelationFinder]
-
-    async def find(self, pairs: Sequence[ValuePair]) -> Relations:
-        """For each pair the first finder's e, b or c."""
-        found: dict[ValuePair, Relation] = {}
-        for finder in self.finders:
-            open_pairs = [pair for pair in pairs if pair not in found]
-            answer = await finder.find(open_pairs) if open_pairs else {}
-            found |= {pair: relation for pair, relation in answer.items() if relation.matches}
-        return found
+def find_relations(label: Imap, response: Imap, finders: Sequence[RelationFinder] = ()) -> dict[ValuePair, Relation]:
+    """The matching value pairs of the terms in both imaps. Each finder is asked for what those before it left open."""
+    found: dict[ValuePair, Relation] = {}
+    for finder in finders:
+        if pairs := open_pairs(label, response, found):
+            found.update(finder.find(pairs))
+    return matching_pairs(label, response, found)
 
 
-async def find_relations(finder: RelationFinder, label: Imap, response: Imap) -> dict[ValuePair, Relation]:
-    """The matching value pairs of the terms in both imaps; `finder` is asked only where the texts differ."""
-    informed = response.informed
-    pairs = [
-        ValuePair(value.term, value.value, other.value)
-        for term, values in label.informed.items()
-        for value in values
-        for other in informed.get(term, ())
+def open_pairs(label: Imap, response: Imap, found: Relations) -> list[ValuePair]:
+    """The value pairs of the terms in both imaps whose texts differ and that nothing in `found` matches."""
+    return [
+        pair
+        for pair in _value_pairs(label, response)
+        if not pair.same_text and not found.get(pair, Relation.UNMATCHED).matches
     ]
-    open_pairs = [pair for pair in pairs if not pair.same_text]
-    found = await finder.find(open_pairs) if open_pairs else {}
-    related = ((pair, Relation.EXACT if pair.same_text else found.get(pair, Relation.UNMATCHED)) for pair in pairs)
-    return {pair: relation for pair, relation in related if relation.matches}
+
+
+def matching_pairs(label: Imap, response: Imap, found: Relations) -> dict[ValuePair, Relation]:
+    """The value pairs of the terms in both imaps that match, by their texts or by `found`."""
+    related = {
+        pair: Relation.EXACT if pair.same_text else found.get(pair, Relation.UNMATCHED)
+        for pair in _value_pairs(label, response)
+    }
+    return {pair: relation for pair, relation in related.items() if relation.matches}
+
+
+def _value_pairs(label: Imap, response: Imap) -> Iterator[ValuePair]:
+    informed = response.informed
+    for term, values in label.informed.items():
+        for value in values:
+            for other in informed.get(term, ()):
+                yield ValuePair(value.term, value.value, other.value)

@@ -15,7 +15,15 @@ from fractions import Fraction
 from refsol.imapscore.graph import Linker
 from refsol.imapscore.imap import Imap, Pair
 from refsol.imapscore.records import Recording
-from refsol.imapscore.relations import Chain, Graph, Recorded, Relation, Relations, ValuePair, find_relations
+from refsol.imapscore.relations import (
+    Graph,
+    Recorded,
+    Relation,
+    RelationFinder,
+    Relations,
+    ValuePair,
+    find_relations,
+)
 
 
 class Penalty(StrEnum):
@@ -111,7 +119,7 @@ def score(
     return ImapScore(Status.OK, total / divisor, tuple(terms), divisor)
 
 
-async def score_recordings(
+def score_recordings(
     recordings: Iterable[Recording],
     linker: Linker | None = None,
     *,
@@ -124,9 +132,10 @@ async def score_recordings(
         if recording.failure is not None:
             results.append(ImapScore(Status(recording.failure), None))
             continue
-        recorded = Recorded(recording.relations)
-        finder = recorded if linker is None else Chain([Graph(linker), recorded])
-        relations = await find_relations(finder, recording.label, recording.response)
+        finders: list[RelationFinder] = [Recorded(recording.relations)]
+        if linker is not None:
+            finders.insert(0, Graph(linker))
+        relations = find_relations(recording.label, recording.response, finders)
         results.append(score(recording.label, recording.response, relations, penalty=penalty, normalize=normalize))
     return results
 

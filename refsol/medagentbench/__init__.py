@@ -1,41 +1,56 @@
 """MedAgentBench: the official verdict on every item of a results file, with the reason, with or without a server."""
 
 from refsol.medagentbench.baselines import constant_answers
-from refsol.medagentbench.ehr import Ehr, HttpEhr, NdjsonEhr, Patient, Reading
+from refsol.medagentbench.because import Because, Fact
+from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import Episode, read_episodes
-from refsol.medagentbench.grade import DEFAULT_BASE, grade_item
+from refsol.medagentbench.facts import Facts, NdjsonEhr, Observation, Patient, SearchEhr
+from refsol.medagentbench.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind, failure_of
+from refsol.medagentbench.grade import grade_item
 from refsol.medagentbench.key import KeyEhr, build_key, read_key, write_key
+from refsol.medagentbench.recorded import RecordedRun, read_recorded, stated_version
 from refsol.medagentbench.results import ResultItem, ResultsFile, read_results
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
 from refsol.medagentbench.score import GradedItem, GradeReport, Rate, grade_file
 from refsol.medagentbench.verdict import Branch, Check, Verdict
 
 __all__ = [
-    "DEFAULT_BASE",
+    "FAILURE_KINDS",
+    "KIND_WORDS",
+    "PUBLISHED",
     "RULE_SETS",
+    "Because",
     "Branch",
     "Check",
-    "Ehr",
+    "Constants",
     "Episode",
+    "Fact",
+    "Facts",
+    "Failure",
+    "FailureKind",
     "GradeReport",
     "GradedItem",
-    "HttpEhr",
     "KeyEhr",
     "NdjsonEhr",
+    "Observation",
     "Patient",
     "Rate",
-    "Reading",
+    "RecordedRun",
     "ResultItem",
     "ResultsFile",
     "RuleName",
+    "SearchEhr",
     "Verdict",
     "build_key",
     "constant_answers",
+    "failure_of",
     "grade_file",
     "grade_item",
     "read_episodes",
     "read_key",
+    "read_recorded",
     "read_results",
     "rule_name",
+    "stated_version",
     "write_key",
 ]

@@ -7,13 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refsol.medagentbench.ehr import Ehr
-from refsol.medagentbench.grade import rule_on
+from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.medagentbench.facts import Facts
+from refsol.medagentbench.grade import evaluate_unanswered
 
 NOP_ANSWER = "[]"
 
 
-def constant_answers(tasks: Sequence[Mapping[str, Any]], ehr: Ehr) -> dict[str, str]:
+def constant_answers(
+    tasks: Sequence[Mapping[str, Any]], facts: Facts, constants: Constants = PUBLISHED
+) -> dict[str, str]:
     """For each task type the answer's JSON text that is right most often without a POST; the first of equals.
 
     Types without any right answer that needs no POST get `[]`.
@@ -21,7 +24,7 @@ def constant_answers(tasks: Sequence[Mapping[str, Any]], ehr: Ehr) -> dict[str, 
     tallies: dict[str, Counter[str]] = {}
     for task in tasks:
         tally = tallies.setdefault(str(task["id"]).partition("_")[0], Counter({NOP_ANSWER: 0}))
-        ruling = rule_on(task, ehr)
-        if ruling is not None and ruling.branch != "order":
-            tally.update({json.dumps(answer) for answer in ruling.accepted})
+        evaluation = evaluate_unanswered(task, facts, constants)
+        if evaluation is not None and evaluation.branch != "order":
+            tally.update({json.dumps(answer) for answer in evaluation.accepted})
     return {kind: max(tally, key=lambda answer: tally[answer]) for kind, tally in tallies.items()}

@@ -6,16 +6,17 @@ that was never written. Only what grading needs is read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from refsol.errors import FactsError
-from refsol.medagentbench.history import Post
+from refsol.files import Fault, FaultsError, InputFile
+from refsol.medagentbench.history import HistoryMessage, Post
 
-_NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled")
+NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled")
+"""Statuses of episodes that failed for a reason that is not the agent's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +29,21 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode's row; `created` is None where the row has no such record."""
+    """One episode's row; `created` is None where the row has no such record.
+
+    Of a message that was not acted on as it was said, the transcript holds what was acted on.
+    """
 
     task_id: str
     trial: int
     status: str
     created: tuple[Created, ...] | None
+    transcript: tuple[HistoryMessage, ...] = ()
 
     @property
     def failed_elsewhere(self) -> bool:
         """Whether the episode failed for a reason that is not the agent's."""
-        return self.status in _NOT_THE_AGENT
+        return self.status in NOT_THE_AGENT
 
     @property
     def stored_posts(self) -> tuple[Post, ...]:
@@ -48,32 +53,28 @@ class Episode:
 
 def read_episodes(path: Path, trial: int = 1) -> dict[str, Episode]:
     """One trial's episodes by task id. Raises FactsError, naming file and line."""
-    return {episode.task_id: episode for episode in _rows(path) if episode.trial == trial}
+    with InputFile(path, error=FactsError, expected="each line must be an episode") as file:
+        episodes = [episode for _, episode in file.json_lines(_episode, torn_tail=True)]
+    return {episode.task_id: episode for episode in episodes if episode.trial == trial}
 
 
-def _rows(path: Path) -> Iterator[Episode]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise FactsError(f"{path}: cannot be read: {error}") from None
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield _row(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                if number == len(lines):
-                    return
-                raise FactsError(f"{path}, line {number}: is not an episode: {error}") from None
-
-
-def _row(row: Any) -> Episode:
+def _episode(row: Any) -> Episode:
     if not isinstance(row, dict) or not isinstance(row.get("task_id"), str):
-        raise ValueError("no object with a task_id")
+        raise FaultsError([Fault("is not an object with a task_id")])
     trial, status, created = row.get("trial", 1), row.get("status"), row.get("created")
-    if not isinstance(trial, int) or not isinstance(status, str):
-        raise ValueError(f"{row['task_id']} has no trial number or no status")
+    if not isinstance(trial, int):
+        raise FaultsError([Fault("is not a whole number", ("trial",))])
+    if not isinstance(status, str):
+        raise FaultsError([Fault("is not a text", ("status",))])
     if created is not None:
         if not isinstance(created, list) or not all(isinstance(one, dict) for one in created):
-            raise ValueError(f"created of {row['task_id']} is no list of objects")
+            raise FaultsError([Fault("is not a list of objects", ("created",))])
         created = tuple(Created(str(one.get("url")), one.get("resource")) for one in created)
-    return Episode(row["task_id"], trial, status, created)
+    return Episode(row["task_id"], trial, status, created, tuple(_messages(row.get("transcript"))))
+
+
+def _messages(transcript: Any) -> Iterator[HistoryMessage]:
+    for turn in transcript if isinstance(transcript, list) else ():
+        if isinstance(turn, dict) and isinstance(turn.get("role"), str) and isinstance(turn.get("content"), str):
+            dispatched = turn.get("dispatched")
+            yield HistoryMessage(turn["role"], dispatched if isinstance(dispatched, str) else turn["content"])

@@ -1,101 +1,172 @@
-"""The clinical facts of a patient at the benchmark's moment: age, latest reading, mean, each from an `Ehr`.
+"""Where facts come from: the `Facts` protocol, and two of its sources. The third, `KeyEhr`, stands in `key.py`.
 
-Times are read by `datetime.fromisoformat` and compared by Python; where the stored data does not allow that, the
-published grader fails the agent, and `DataError` says that the data is at fault. Observed behaviour throughout.
+A grader needs little: a patient's birth date, and the times and values of one patient's observations of one code in the
+server's order (that of insertion). FHIR JSON is read into `Patient` and `Observation` here and goes no further.
 """
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
 
-from refsol.medagentbench.ehr import Ehr, Reading
+from refsol.errors import FactsError
+from refsol.files import InputFile, json_object
 
-NOW_TEXT = "2023-11-13T10:15:00+00:00"
-NOW = datetime(2023, 11, 13, 10, 15, tzinfo=UTC)
-DAY_AGO = NOW - timedelta(hours=24)
-YEAR_AGO = NOW.replace(year=2022)
-_FULL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+PAGE = 5000
+"""Observations asked for in the one page that is read, as the published grader does."""
 
-
-class DataError(ValueError):
-    """The stored data makes a right verdict impossible, whatever the agent did."""
+Ask = Callable[[str], tuple[int, bytes | str]]
+"""Sends a GET to a URL and gives the status and body of the answer. Raises FactsError where no answer comes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lab:
-    """A reading whose time and value could be read; `text` is the time as stored."""
+class Patient:
+    """A patient; `birth_date` as stored."""
 
-    time: datetime
-    value: int | float
-    text: str
+    birth_date: str | None
 
 
-def age(ehr: Ehr, mrn: str) -> int:
-    """Full years at the benchmark's date. Raises DataError without a full birth date, FactsError."""
-    patient = ehr.patient(mrn)
-    if patient is None:
-        raise DataError(f"no patient has the identifier {mrn}")
-    text = patient.birth_date or ""
-    try:
-        born = date.fromisoformat(text) if _FULL_DATE.fullmatch(text) else None
-    except ValueError:
-        born = None
-    if born is None:
-        raise DataError(f"the birth date of {mrn} is {text or 'missing'}, not a full date")
-    today = NOW.date()
-    return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One Observation: `effectiveDateTime` as stored and `valueQuantity.value`; None where it has none."""
+
+    time: str | None
+    value: int | float | None
 
 
-def labs(ehr: Ehr, mrn: str, code: str) -> list[Lab]:
-    """All readings of a code in the server's order. Raises DataError where one cannot be read, FactsError."""
-    return [read_lab(reading, code) for reading in ehr.observations(mrn, code)]
+class Facts(Protocol):
+    """Facts about patients. Both methods raise FactsError where they cannot be read."""
+
+    def patient(self, mrn: str) -> Patient | None:
+        """The first patient with this identifier, or None."""
+        ...
+
+    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
+        """The observations of `code` (MG, K, GLU, A1C) of the patient with this id, in the server's order."""
+        ...
 
 
-def since(found: Sequence[Lab], start: datetime) -> list[Lab]:
-    """Those at or after `start`; later than now counts too. Raises DataError for a time without a zone."""
-    try:
-        return [lab for lab in found if lab.time >= start]
-    except TypeError:
-        raise DataError("a reading's time has no zone and cannot be compared with the benchmark's now") from None
+class NdjsonEhr:
+    """FHIR resources from a file, one a line, without a server. The file is read at the first question.
+
+    A subject matches by its reference's last two steps (`Patient/ID`), a code by any of its codings, as a FHIR
+    server's `patient` and `code` searches do.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._patients: dict[str, Patient] = {}
+        self._observations: dict[tuple[str, str], list[Observation]] = {}
+        self._problem: FactsError | None = None
+        self._loaded = False
+
+    def patient(self, mrn: str) -> Patient | None:
+        """The first patient with this identifier. Raises FactsError where the file is damaged."""
+        self._load()
+        return self._patients.get(mrn)
+
+    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
+        """The patient's observations of `code` in the file's order. Raises FactsError where the file is damaged."""
+        self._load()
+        return self._observations.get((mrn, code), ())
+
+    def _load(self) -> None:
+        if not self._loaded:
+            self._loaded = True
+            try:
+                with InputFile(self.path, error=FactsError) as file:
+                    kinds = {self._add(resource) for _, resource in file.json_lines(json_object)}
+                if not kinds & {"Patient", "Observation"}:
+                    raise FactsError(f"{self.path}: holds no FHIR Patient or Observation")
+            except FactsError as error:
+                self._problem = error
+        if self._problem is not None:
+            raise self._problem
+
+    def _add(self, resource: dict[str, Any]) -> str:
+        kind = str(resource.get("resourceType"))
+        if kind == "Patient":
+            for identifier in _objects(resource.get("identifier")):
+                if isinstance(mrn := identifier.get("value"), str):
+                    self._patients.setdefault(mrn, _patient(resource))
+        elif kind == "Observation":
+            reference = _object(resource.get("subject")).get("reference")
+            target, _, mrn = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
+            codings = _objects(_object(resource.get("code")).get("coding")) if target.endswith("/Patient") else []
+            for code in {code for coding in codings if isinstance(code := coding.get("code"), str)}:
+                self._observations.setdefault((mrn, code), []).append(_observation(resource))
+        return kind
 
 
-def until(found: Sequence[Lab], end: datetime) -> list[Lab]:
-    """Those at or before `end`. Raises DataError for a time without a zone."""
-    try:
-        return [lab for lab in found if lab.time <= end]
-    except TypeError:
-        raise DataError("a reading's time has no zone and cannot be compared with the benchmark's now") from None
+class SearchEhr:
+    """Facts from a FHIR server's searches: one page of 5,000 a question, each question asked once.
+
+    `ask` brings the answers, over HTTP or from a server in the same process. A server that does not answer is not asked
+    again: every later question fails at once with the same words.
+    """
+
+    def __init__(self, base: str, ask: Ask) -> None:
+        self.base = base.rstrip("/") + "/"
+        self._ask = ask
+        self._pages: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self._no_answer: FactsError | None = None
+
+    def patient(self, mrn: str) -> Patient | None:
+        """The server's first patient with this identifier. Raises FactsError."""
+        found = self._search("Patient", f"identifier={mrn}")
+        return _patient(found[0]) if found else None
+
+    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
+        """The server's first page of observations. Raises FactsError."""
+        found = self._search("Observation", f"patient={mrn}&code={code}&_count={PAGE}")
+        return [_observation(resource) for resource in found]
+
+    def _search(self, kind: str, query: str) -> list[dict[str, Any]]:
+        if (kind, query) not in self._pages:
+            url = f"{self.base}{kind}?{query}&_format=json"
+            entries = _objects(self._bundle(url).get("entry"))
+            resources = [_object(entry.get("resource")) for entry in entries]
+            self._pages[kind, query] = [one for one in resources if one.get("resourceType") == kind]
+        return self._pages[kind, query]
+
+    def _bundle(self, url: str) -> dict[str, Any]:
+        if self._no_answer is not None:
+            raise self._no_answer
+        try:
+            status, body = self._ask(url)
+        except FactsError as error:
+            self._no_answer = error
+            raise
+        if status != 200:
+            raise FactsError(f"{url}: status {status}")
+        try:
+            bundle = json.loads(body)
+        except (ValueError, RecursionError):
+            bundle = None
+        if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
+            raise FactsError(f"{url}: the answer is not a FHIR Bundle in JSON")
+        return bundle
 
 
-def latest(found: Sequence[Lab]) -> Lab | None:
-    """The one with the greatest time, the first of equals. Raises DataError where zones are mixed."""
-    try:
-        return max(found, key=lambda lab: lab.time, default=None)
-    except TypeError:
-        raise DataError("some readings' times have a zone and some have none: they cannot be compared") from None
+def _patient(resource: dict[str, Any]) -> Patient:
+    birth_date = resource.get("birthDate")
+    return Patient(birth_date if isinstance(birth_date, str) else None)
 
 
-def mean(found: Sequence[Lab]) -> float:
-    """The mean, summed one after the other in the given order (`sum` compensates since Python 3.12)."""
-    total = 0.0
-    for lab in found:
-        total += lab.value
-    return total / len(found)
+def _observation(resource: dict[str, Any]) -> Observation:
+    time, value = resource.get("effectiveDateTime"), _object(resource.get("valueQuantity")).get("value")
+    return Observation(
+        time if isinstance(time, str) else None,
+        value if isinstance(value, int | float) and not isinstance(value, bool) else None,
+    )
 
 
-def read_lab(reading: Reading, code: str) -> Lab:
-    """A reading with its time and value read. Raises DataError where either is missing or cannot be."""
-    if reading.time is None:
-        raise DataError(f"an Observation of {code} has no effectiveDateTime")
-    if reading.value is None or abs(reading.value) > sys.float_info.max:
-        raise DataError(
-            f"the Observation of {code} at {reading.time} has no valueQuantity.value that can be reckoned with"
-        )
-    try:
-        return Lab(datetime.fromisoformat(reading.time), reading.value, reading.time)
-    except ValueError:
-        raise DataError(f"the time {reading.time} of an Observation of {code} is not a full date") from None
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -8,16 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from refsol.errors import FactsError
-from refsol.medagentbench.ehr import Ehr
+from refsol.medagentbench.clinical import DataError
+from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import Episode
-from refsol.medagentbench.facts import DataError
-from refsol.medagentbench.history import HistoryError, ends_in_attempt, extract_posts, read_turns
-from refsol.medagentbench.rules import RULE_SETS, RuleName, Rules, rule_name
-from refsol.medagentbench.tasks import TASKS, Conduct, Item, Ruling
+from refsol.medagentbench.facts import Facts
+from refsol.medagentbench.history import HistoryError, ends_in_attempt, extract_posts, read_messages
+from refsol.medagentbench.rules import RULE_SETS, RuleName, RuleSet, rule_name
+from refsol.medagentbench.tasks import TASKS, AgentOutput, Case, Evaluation
 from refsol.medagentbench.verdict import MISSING, Check, Verdict, decide, show, ungraded
-
-DEFAULT_BASE = "http://localhost:8080/fhir/"
-"""The FHIR base that agents are shown, and that the URLs of their posts begin with."""
 
 
 class _UngradableError(ValueError):
@@ -28,62 +26,74 @@ def grade_item(
     task: Mapping[str, Any],
     answer: str | None,
     history: Sequence[Any],
-    ehr: Ehr,
+    facts: Facts,
     *,
-    base: str = DEFAULT_BASE,
+    base: str | None = None,
     rules: RuleName = "official",
     episode: Episode | None = None,
+    constants: Constants = PUBLISHED,
 ) -> Verdict:
     """Grade one item: the task (`id`, `eval_MRN`, `sol`), the answer's JSON text, and the post history.
 
-    `episode` is the item's row of `episodes.jsonl`, which `state` needs. What cannot be graded has `correct=None` and
-    a reason; the only error is InputError for an unknown rule set.
+    `base` is the FHIR base that the agent was shown, where it is not that of the constants. `episode` is the item's row
+    of `episodes.jsonl`, which `state` needs. What cannot be graded has `correct=None` and a reason; the only error is
+    InputError for an unknown rule set.
     """
     rule_set = RULE_SETS[rule_name(rules)]
     try:
-        conduct = _conduct(answer, history, rule_set, episode)
-        item = _item(task, conduct, ehr, base, rule_set)
-        verdict = _judge(task, item, answer)
-        if rule_set.mended and not verdict.correct:
-            bounded = _judge(task, replace(item, bounded=True), answer)
+        output = _output(answer, history, rule_set, constants, episode)
+        case = _case(task, output, facts, base, rule_set, constants)
+        verdict = _judge(task, case, answer)
+        if rule_set.lenient and not verdict.correct:
+            bounded = _judge(task, replace(case, bounded=True), answer)
             verdict = bounded if bounded.correct else verdict
     except (_UngradableError, HistoryError) as error:
         return ungraded(str(error))
     except FactsError as error:
-        return ungraded(f"the facts could not be read: {error}")
+        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
     return verdict
 
 
-def rule_on(task: Mapping[str, Any], ehr: Ehr) -> Ruling | None:
+def evaluate_unanswered(task: Mapping[str, Any], facts: Facts, constants: Constants = PUBLISHED) -> Evaluation | None:
     """What `official` says of a task before any agent: the branch and the accepted answers.
 
     None where the task or its facts do not allow a verdict.
     """
-    nobody = Conduct(MISSING, (), attempted=False, spoiled=False)
+    nothing = AgentOutput(MISSING, (), attempted=False, unanswered_post=False)
     try:
-        return TASKS[_type(task)](_item(task, nobody, ehr, DEFAULT_BASE, RULE_SETS["official"]))
+        return TASKS[_type(task)](_case(task, nothing, facts, None, RULE_SETS["official"], constants))
     except (_UngradableError, DataError, FactsError):
         return None
 
 
-def _judge(task: Mapping[str, Any], item: Item, answer: str | None) -> Verdict:
+def _judge(task: Mapping[str, Any], case: Case, answer: Any) -> Verdict:
     completed = Check("completed", answer is not None, "an answer", "none" if answer is None else "an answer")
     try:
-        ruling = TASKS[_type(task)](item)
+        evaluation = TASKS[_type(task)](case)
     except DataError as error:
         data = Check("data", False, "data that a verdict can rest on", str(error))
         return Verdict(False, (completed, data), f"the data, not the agent: {error}")
-    return decide((completed, *ruling.checks), ruling.branch)
+    if not isinstance(answer, str | None) and any(check.name == "answer" for check in evaluation.checks):
+        raise _UngradableError(f"the answer is not a JSON text but {type(answer).__name__}: {show(answer)}")
+    return decide((completed, *evaluation.checks), evaluation.branch, evaluation.because, evaluation.accepted)
 
 
-def _item(task: Mapping[str, Any], conduct: Conduct, ehr: Ehr, base: str, rules: Rules) -> Item:
+def _case(
+    task: Mapping[str, Any],
+    output: AgentOutput,
+    facts: Facts,
+    base: str | None,
+    rules: RuleSet,
+    constants: Constants,
+) -> Case:
     mrn, sol = task.get("eval_MRN"), task.get("sol")
     if _type(task) == "task1":
         if sol is None:
             raise _UngradableError(f"{task['id']} states no answer (sol)")
     elif not isinstance(mrn, str) or not mrn:
         raise _UngradableError(f"{task['id']} names no patient (eval_MRN)")
-    return Item(mrn if isinstance(mrn, str) else "", sol, conduct, ehr, base.rstrip("/") + "/", rules)
+    base = (base or constants.base).rstrip("/") + "/"
+    return Case(mrn if isinstance(mrn, str) else "", sol, output, facts, base, rules, constants)
 
 
 def _type(task: Mapping[str, Any]) -> str:
@@ -93,22 +103,23 @@ def _type(task: Mapping[str, Any]) -> str:
     return kind
 
 
-def _conduct(answer: str | None, history: Sequence[Any], rules: Rules, episode: Episode | None) -> Conduct:
-    if answer is not None and not isinstance(answer, str):
-        raise _UngradableError(f"the answer is not a JSON text but {type(answer).__name__}: {show(answer)}")
+def _output(
+    answer: Any, history: Sequence[Any], rules: RuleSet, constants: Constants, episode: Episode | None
+) -> AgentOutput:
     if episode is not None and episode.failed_elsewhere:
         raise _UngradableError(f"the episode ended as {episode.status}: not the agent's doing")
-    parsed = MISSING if answer is None else _parse(answer)
+    parsed = _parse(answer) if isinstance(answer, str) else MISSING
     if rules.stored:
         if episode is None or episode.created is None:
             raise _UngradableError(
                 "no record of what the server stored: `state` reads episodes.jsonl beside the results"
             )
         posts = episode.stored_posts
-        return Conduct(parsed, posts, attempted=bool(posts), spoiled=False)
-    turns = read_turns(history)
-    attempted = any(turn.is_post_action if rules.mended else turn.is_attempt for turn in turns)
-    return Conduct(parsed, extract_posts(turns), attempted, ends_in_attempt(turns))
+        return AgentOutput(parsed, posts, attempted=bool(posts), unanswered_post=False)
+    messages = read_messages(history)
+    attempted = any(message.is_post_action if rules.lenient else message.is_attempt for message in messages)
+    posts = extract_posts(messages, constants.acknowledgement)
+    return AgentOutput(parsed, posts, attempted, ends_in_attempt(messages))
 
 
 def _parse(answer: str) -> Any:

@@ -1,7 +1,7 @@
 """What a post history says: attempts, and the posts that were accepted. Observed behaviour of the published grader.
 
 An *attempt* is an agent's message with `POST` anywhere in it. It is *accepted* if the message after it, whoever wrote
-it, contains `POST request accepted`. Lines are split at `\\n` only.
+it, contains the runner's acknowledgement. Lines are split at `\\n` only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-_ACCEPTED = "POST request accepted"
 _FENCES = ("```tool_code", "```")
 
 
@@ -21,7 +20,7 @@ class HistoryError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class HistoryMessage:
     """One message of a history."""
 
     role: str
@@ -49,28 +48,28 @@ class Post:
     payload: Any
 
 
-def read_turns(history: Iterable[Any]) -> tuple[Turn, ...]:
+def read_messages(history: Iterable[Any]) -> tuple[HistoryMessage, ...]:
     """The messages of a stored history. Raises HistoryError."""
-    turns = []
+    messages = []
     for place, item in enumerate(history):
         role, content = (item.get("role"), item.get("content")) if isinstance(item, dict) else (None, None)
         if not isinstance(role, str) or not isinstance(content, str):
             raise HistoryError(f"post_history[{place}] is not an object with the texts role and content")
-        turns.append(Turn(role, content))
-    return tuple(turns)
+        messages.append(HistoryMessage(role, content))
+    return tuple(messages)
 
 
-def ends_in_attempt(turns: Sequence[Turn]) -> bool:
+def ends_in_attempt(messages: Sequence[HistoryMessage]) -> bool:
     """Whether the last message is an attempt, so that no answer to it can be looked up."""
-    return bool(turns) and turns[-1].is_attempt
+    return bool(messages) and messages[-1].is_attempt
 
 
-def extract_posts(turns: Sequence[Turn]) -> tuple[Post, ...]:
-    """The accepted attempts whose payload is JSON, in order."""
+def extract_posts(messages: Sequence[HistoryMessage], acknowledgement: str) -> tuple[Post, ...]:
+    """The attempts followed by the acknowledgement whose payload is JSON, in order."""
     posts = (
-        _read_post(turn.content)
-        for turn, following in pairwise(turns)
-        if turn.is_attempt and _ACCEPTED in following.content
+        _read_post(message.content)
+        for message, following in pairwise(messages)
+        if message.is_attempt and acknowledgement in following.content
     )
     return tuple(post for post in posts if post is not None)
 

@@ -1,7 +1,8 @@
 """The answer key of a task set: the facts its verdicts rest on, taken once from any EHR, so that anyone grades offline.
 
-Which facts those are, the rules say themselves: they are run against an EHR that remembers what it was asked. Of a
-patient's readings the key keeps those that can decide a verdict. A key carries the digest of the tasks it was made for.
+Which facts those are, the rules say themselves: they are run against a source that notes what it was asked. Of a
+patient's observations the key keeps those that can decide a verdict. It carries the digest of the tasks it was made
+for.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from refsol.errors import FactsError, InputError
-from refsol.medagentbench import facts
-from refsol.medagentbench.ehr import Ehr, Patient, Reading
-from refsol.medagentbench.grade import rule_on
+from refsol.files import read_json
+from refsol.medagentbench import clinical
+from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.medagentbench.facts import Facts, Observation, Patient
+from refsol.medagentbench.grade import evaluate_unanswered
+from refsol.schema import validator
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,7 @@ class AnswerKey:
     tasks: str
     """`digest_tasks` of the task set."""
     patients: dict[str, Patient | None] = field(default_factory=dict)
-    readings: dict[tuple[str, str], tuple[Reading, ...]] = field(default_factory=dict)
+    observations: dict[tuple[str, str], tuple[Observation, ...]] = field(default_factory=dict)
 
 
 class KeyEhr:
@@ -55,10 +59,10 @@ class KeyEhr:
         except KeyError:
             raise FactsError(f"{self.path}: does not hold the patient {mrn}") from None
 
-    def observations(self, mrn: str, code: str) -> Sequence[Reading]:
+    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
         """The readings that matter, in the server's order. Raises FactsError."""
         try:
-            return self._key.readings[mrn, code]
+            return self._key.observations[mrn, code]
         except KeyError:
             raise FactsError(f"{self.path}: does not hold the readings of {code} of {mrn}") from None
 
@@ -69,11 +73,11 @@ def digest_tasks(tasks: Sequence[Mapping[str, Any]]) -> str:
     return hashlib.sha256(json.dumps(used, separators=(",", ":")).encode()).hexdigest()
 
 
-def build_key(tasks: Sequence[Mapping[str, Any]], ehr: Ehr) -> AnswerKey:
-    """Take the facts of these tasks from an EHR. Raises FactsError where they cannot be read."""
-    recorder = _Recorder(ehr, AnswerKey(digest_tasks(tasks)))
+def build_key(tasks: Sequence[Mapping[str, Any]], facts: Facts, constants: Constants = PUBLISHED) -> AnswerKey:
+    """Take what decides these tasks from any source of facts. Raises FactsError where they cannot be read."""
+    recorder = _Recorder(facts, AnswerKey(digest_tasks(tasks)), constants)
     for task in tasks:
-        rule_on(task, recorder)
+        evaluate_unanswered(task, recorder, constants)
         if recorder.failure is not None:
             raise recorder.failure
     return recorder.key
@@ -86,7 +90,7 @@ def write_key(path: Path, key: AnswerKey) -> None:
         patients={mrn: None if patient is None else (patient.birth_date,) for mrn, patient in key.patients.items()},
         readings={
             f"{mrn} {code}": [(reading.time, reading.value) for reading in found]
-            for (mrn, code), found in key.readings.items()
+            for (mrn, code), found in key.observations.items()
         },
     ).model_dump(mode="json")
     lines = [
@@ -103,21 +107,13 @@ def write_key(path: Path, key: AnswerKey) -> None:
 
 def read_key(path: Path) -> AnswerKey:
     """Read a key. Raises InputError naming the file and the place."""
-    try:
-        stored = _KeyFile.model_validate(json.loads(path.read_bytes()))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise InputError(f"{path}: is no answer key: at {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: is no answer key: {error}") from None
+    stored = read_json(path, validator(_KeyFile), expected="an answer key is expected")
     patients = {mrn: None if entry is None else Patient(entry[0]) for mrn, entry in stored.patients.items()}
-    readings = {}
+    observations = {}
     for name, found in stored.readings.items():
         mrn, _, code = name.rpartition(" ")
-        readings[mrn, code] = tuple(Reading(time, value) for time, value in found)
-    return AnswerKey(stored.tasks, patients, readings)
+        observations[mrn, code] = tuple(Observation(time, value) for time, value in found)
+    return AnswerKey(stored.tasks, patients, observations)
 
 
 class _KeyFile(BaseModel):
@@ -131,41 +127,46 @@ class _KeyFile(BaseModel):
 
 
 class _Recorder:
-    """An EHR that passes questions on and notes the answers in a key."""
+    """Passes questions on to a source of facts, and notes the answers in a key."""
 
-    def __init__(self, ehr: Ehr, key: AnswerKey) -> None:
-        self._ehr = ehr
+    def __init__(self, facts: Facts, key: AnswerKey, constants: Constants) -> None:
+        self._facts = facts
+        self._constants = constants
         self.key = key
         self.failure: FactsError | None = None
 
     def patient(self, mrn: str) -> Patient | None:
         try:
-            self.key.patients[mrn] = self._ehr.patient(mrn)
+            self.key.patients[mrn] = self._facts.patient(mrn)
         except FactsError as error:
             self.failure = error
             raise
         return self.key.patients[mrn]
 
-    def observations(self, mrn: str, code: str) -> Sequence[Reading]:
+    def observations(self, mrn: str, code: str) -> Sequence[Observation]:
         try:
-            found = self._ehr.observations(mrn, code)
+            found = self._facts.observations(mrn, code)
         except FactsError as error:
             self.failure = error
             raise
-        self.key.readings[mrn, code] = _used(found)
+        self.key.observations[mrn, code] = _used(found, self._constants)
         return found
 
 
-def _used(found: Sequence[Reading]) -> tuple[Reading, ...]:
-    """The readings that can decide a verdict: of the last day, the latest, and the latest until now.
+def _used(found: Sequence[Observation], constants: Constants) -> tuple[Observation, ...]:
+    """The observations that can decide a verdict: of the last day, the latest, and the latest until now.
 
     Where one cannot be read or compared, that decides, and all are kept.
     """
     try:
-        read = [(facts.read_lab(reading, ""), reading) for reading in found]
-        labs = [lab for lab, _ in read]
-        kept = [*facts.since(labs, facts.DAY_AGO), facts.latest(labs), facts.latest(facts.until(labs, facts.NOW))]
-    except facts.DataError:
+        read = [(clinical.read_measurement(observation, ""), observation) for observation in found]
+        measured = [measurement for measurement, _ in read]
+        kept = [
+            *clinical.since(measured, constants.day_ago),
+            clinical.latest(measured),
+            clinical.latest(clinical.until(measured, constants.now)),
+        ]
+    except clinical.DataError:
         return tuple(found)
-    places = {id(lab) for lab in kept}
-    return tuple(reading for lab, reading in read if id(lab) in places)
+    places = {id(measurement) for measurement in kept}
+    return tuple(observation for measurement, observation in read if id(measurement) in places)

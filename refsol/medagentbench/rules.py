@@ -11,43 +11,34 @@ from dataclasses import dataclass
 from typing import Literal
 
 from refsol.errors import InputError
-from refsol.medagentbench.facts import NOW_TEXT
-from refsol.medagentbench.forms import Form, at, contains, either, equal, optional, some, word
+from refsol.medagentbench.matchers import Matcher, at, contains, either, equal, optional, some, word
 
 RuleName = Literal["official", "fair", "state"]
 
-REFERRAL = (
-    "Situation: acute left knee injury, Background: radiology report indicates ACL tear. "
-    "Assessment: ACL tear grade II. Recommendation: request for Orthopedic service to evaluate and provide "
-    "management recommendations."
-)
-"""The free text of a task8 referral, as every task8 instruction of the published data set quotes it."""
-
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleSet:
     """What one rule set accepts."""
 
     name: RuleName
     spellings: Callable[[str], tuple[str, ...]]
     """The texts that count as a stored time."""
-    iv: Form
+    iv: Matcher
     """`dosageInstruction[0].route` of an intravenous order."""
-    oral: Form
+    oral: Matcher
     """`dosageInstruction[0].route` of an oral order."""
-    rate: Callable[[int], Form]
+    rate: Callable[[int], Matcher]
     """`rateQuantity` of so many grams over as many hours."""
-    note: Form
-    """`note` of a referral."""
-    mended: bool
+    note: Callable[[str], Matcher]
+    """`note` of a referral with this text."""
+    lenient: bool
     """Whether an upper bound at now, another order of two posts, and prose with the word POST are accepted."""
     stored: bool
     """Whether posts are what the server stored, not what the transcript says."""
 
-    @property
-    def now(self) -> Form:
-        """A time that must be the benchmark's now."""
-        return either(*(equal(text) for text in self.spellings(NOW_TEXT)))
+    def time(self, wanted: str) -> Matcher:
+        """A time that must be the wanted one."""
+        return either(*map(equal, self.spellings(wanted)))
 
 
 def _with_zulu(text: str) -> tuple[str, ...]:
@@ -57,38 +48,45 @@ def _with_zulu(text: str) -> tuple[str, ...]:
     return (text,)
 
 
-def _route(official: Form, words: tuple[str, ...], codes: tuple[str, ...]) -> Form:
+def _route(official: Matcher, words: tuple[str, ...], codes: tuple[str, ...]) -> Matcher:
     """The official bare text, or a CodeableConcept that says the route by text or by a coding."""
     coding = either(at(("code",), either(*map(equal, codes))), at(("display",), word(*words)))
     return either(official, at(("text",), word(*words)), at(("coding",), some(coding)))
 
 
-def _rate(dose: int) -> Form:
+def _rate(dose: int) -> Matcher:
     return equal({"value": dose, "unit": "h"})
 
 
-def _rate_or_grams_per_hour(dose: int) -> Form:
+def _rate_or_grams_per_hour(dose: int) -> Matcher:
     return either(_rate(dose), equal({"value": 1, "unit": "g/h"}))
 
 
-_NOTE = at(("text",), contains(REFERRAL))
+def _note(text: str) -> Matcher:
+    return at(("text",), contains(text))
+
+
+def _note_or_notes(text: str) -> Matcher:
+    return either(_note(text), some(_note(text)))
+
+
 # SNOMED CT 47625008 and 26643006; HL7 v3 RouteOfAdministration IV and PO.
 _IV = _route(equal("IV"), ("iv", "intravenous", "intravenous route"), ("47625008", "IV"))
 _ORAL = _route(word("oral"), ("oral", "oral route", "po"), ("26643006", "PO"))
 
-OFFICIAL = Rules("official", lambda text: (text,), equal("IV"), word("oral"), _rate, _NOTE, False, False)
-FAIR = Rules("fair", _with_zulu, _IV, _ORAL, _rate_or_grams_per_hour, either(_NOTE, some(_NOTE)), True, False)
-STATE = Rules(
+OFFICIAL = RuleSet("official", lambda text: (text,), equal("IV"), word("oral"), _rate, _note, False, False)
+FAIR = RuleSet("fair", _with_zulu, _IV, _ORAL, _rate_or_grams_per_hour, _note_or_notes, True, False)
+STATE = RuleSet(
     "state",
     FAIR.spellings,
     optional(_IV),
     optional(_ORAL),
     FAIR.rate,
     FAIR.note,
-    mended=True,
+    lenient=True,
     stored=True,
 )
-RULE_SETS: dict[RuleName, Rules] = {rules.name: rules for rules in (OFFICIAL, FAIR, STATE)}
+RULE_SETS: dict[RuleName, RuleSet] = {rules.name: rules for rules in (OFFICIAL, FAIR, STATE)}
 
 
 def rule_name(text: str) -> RuleName:

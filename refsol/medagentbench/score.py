@@ -15,10 +15,13 @@ from typing import Any
 
 from refsol.errors import InputError
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
-from refsol.medagentbench.ehr import Ehr
+from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import Episode, read_episodes
-from refsol.medagentbench.grade import DEFAULT_BASE, grade_item
-from refsol.medagentbench.results import ResultItem, read_results
+from refsol.medagentbench.facts import Facts
+from refsol.medagentbench.failures import FAILURE_KINDS, Failure, FailureKind, failure_of
+from refsol.medagentbench.grade import grade_item
+from refsol.medagentbench.recorded import read_recorded
+from refsol.medagentbench.results import ResultItem
 from refsol.medagentbench.rules import RuleName
 from refsol.medagentbench.tasks import TASKS
 from refsol.medagentbench.verdict import Verdict, show, ungraded
@@ -71,11 +74,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class GradedItem:
-    """One item of the results file under the rules asked for; `others` are the verdicts under further rule sets."""
+    """One item of the results file under the rules asked for; `others` are the verdicts under further rule sets.
+
+    `failure` says why the item is wrong.
+    """
 
     task_id: str
     verdict: Verdict
     others: dict[RuleName, Verdict]
+    failure: Failure | None = None
 
     @property
     def type(self) -> str:
@@ -85,8 +92,13 @@ class GradedItem:
 
 @dataclass(frozen=True, slots=True)
 class GradeReport:
-    """What grading a results file found. `items` holds each task once, in the file's order."""
+    """What grading a results file found. `items` holds each task once, in the file's order.
 
+    `form` names the form in which the answers were found, `warnings` what is odd about the file.
+    """
+
+    form: str
+    warnings: tuple[str, ...]
     rules: RuleName
     items: tuple[GradedItem, ...]
     duplicates: tuple[str, ...]
@@ -125,6 +137,12 @@ class GradeReport:
         }
 
     @property
+    def failures(self) -> dict[FailureKind, int]:
+        """How many items are wrong for each reason, in the order of the kinds; kinds without an item are left out."""
+        counts = Counter(item.failure.kind for item in self.items if item.failure is not None)
+        return {kind: counts[kind] for kind in FAILURE_KINDS if counts[kind]}
+
+    @property
     def others(self) -> dict[RuleName, Rate]:
         """Totals under the further rule sets."""
         names = self.items[0].others if self.items else {}
@@ -141,59 +159,91 @@ class GradeReport:
 def grade_file(
     path: Path,
     tasks: Sequence[Mapping[str, Any]],
-    ehr: Ehr,
+    facts: Facts,
     *,
-    base: str = DEFAULT_BASE,
+    base: str | None = None,
     rules: RuleName = "official",
     also: Sequence[RuleName] = (),
+    constants: Constants = PUBLISHED,
 ) -> GradeReport:
     """Grade a results file against its task set; `episodes.jsonl` beside it is read where it is.
+
+    `base` is the FHIR base that agents were shown, where it is not that of the constants; `also` are further rule sets.
 
     Raises InputError for a file that cannot be read or belongs to another task set, FactsError for a damaged
     `episodes.jsonl`.
     """
-    results = read_results(path).results
+    run = read_recorded(path, tasks)
+    results = run.items
     known = {str(task["id"]): task for task in tasks}
     _check_task_set(path, results, known)
-    episodes = _episodes_of(path)
+    episodes = {**run.episodes, **_episodes_of(path)}
     first: dict[str, ResultItem] = {}
     for item in results:
         first.setdefault(item.task_id, item)
     counts = Counter(item.task_id for item in results)
+    grader = _Grader(facts, base, constants)
     graded = []
     for item in first.values():
+        episode = episodes.get(item.task_id)
         verdicts = {
-            name: _grade(item, known.get(item.task_id), ehr, base, name, episodes.get(item.task_id))
-            for name in dict.fromkeys((rules, *also))
+            name: grader.verdict(item, known.get(item.task_id), name, episode) for name in dict.fromkeys((rules, *also))
         }
-        graded.append(GradedItem(item.task_id, verdicts.pop(rules), verdicts))
+        verdict = verdicts.pop(rules)
+        known_end = (episode.status, episode.transcript) if episode else (None, ())
+        failure = failure_of(verdict, item.answer, *known_end)
+        graded.append(GradedItem(item.task_id, verdict, verdicts, failure))
     present = [known[task_id] for task_id in first if task_id in known]
-    constants = constant_answers(tasks, ehr)
+    answers = constant_answers(tasks, facts, constants)
     return GradeReport(
+        form=run.form,
+        warnings=run.warnings,
         rules=rules,
         items=tuple(graded),
         duplicates=tuple(task_id for task_id in first if counts[task_id] > 1),
         absent=len(known) - len(present),
         baselines={
-            "nop": _baseline(present, ehr, dict.fromkeys(constants, NOP_ANSWER)),
-            "constant": _baseline(present, ehr, constants),
+            "nop": grader.rate(present, dict.fromkeys(answers, NOP_ANSWER)),
+            "constant": grader.rate(present, answers),
         },
     )
 
 
-def _grade(
-    item: ResultItem, task: Mapping[str, Any] | None, ehr: Ehr, base: str, rules: RuleName, episode: Episode | None
-) -> Verdict:
-    if task is None:
-        return ungraded(f"unknown task id {item.task_id!r}")
-    if _is_of_another(item, task):
-        return ungraded(f"the item is about {show(item.eval_MRN)} and expects {show(item.expected_sol)}: not this task")
-    history = [{"role": message.role, "content": message.content} for message in item.post_history]
-    return grade_item(task, item.answer, history, ehr, base=base, rules=rules, episode=episode)
+@dataclass(frozen=True, slots=True)
+class _Grader:
+    """What all items of a file are graded with."""
 
+    facts: Facts
+    base: str | None
+    constants: Constants
 
-def _baseline(tasks: Sequence[Mapping[str, Any]], ehr: Ehr, answers: Mapping[str, str]) -> Rate:
-    return Rate.of(grade_item(task, answers[str(task["id"]).partition("_")[0]], [], ehr) for task in tasks)
+    def verdict(
+        self, item: ResultItem, task: Mapping[str, Any] | None, rules: RuleName, episode: Episode | None
+    ) -> Verdict:
+        """The verdict on an item of the file."""
+        if task is None:
+            return ungraded(f"unknown task id {item.task_id!r}")
+        if _is_of_another(item, task):
+            about = f"the item is about {show(item.eval_MRN)} and expects {show(item.expected_sol)}"
+            return ungraded(f"{about}: not this task")
+        history = [{"role": message.role, "content": message.content} for message in item.post_history]
+        return grade_item(
+            task,
+            item.answer,
+            history,
+            self.facts,
+            base=self.base,
+            rules=rules,
+            episode=episode,
+            constants=self.constants,
+        )
+
+    def rate(self, tasks: Sequence[Mapping[str, Any]], answers: Mapping[str, str]) -> Rate:
+        """What an agent scores, under the official rules, that gives each task type's answer and sends nothing."""
+        return Rate.of(
+            grade_item(task, answers[str(task["id"]).partition("_")[0]], [], self.facts, constants=self.constants)
+            for task in tasks
+        )
 
 
 def _check_task_set(path: Path, results: Sequence[ResultItem], known: Mapping[str, Mapping[str, Any]]) -> None:

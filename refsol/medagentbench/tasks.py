@@ -1,23 +1,26 @@
-"""The rules of the ten task types: pure functions from an `Item` to a `Ruling`.
+"""The rules of the ten task types: pure functions from a `Case` to an `Evaluation`.
 
 Observed behaviour of the published grader. A task type is declared by the facts it asks of the EHR, the orders these
-make due, and the answers it accepts. The payload's fields are data (`forms.Field`); where the rule sets differ, the
-form comes from `rules.Rules`.
+make due, and the answers it accepts. The payload's fields are data (`forms.FieldRule`); where the rule sets differ, the
+matcher comes from `rules.RuleSet`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import permutations
 from typing import Any
 
-from refsol.medagentbench import facts
-from refsol.medagentbench.ehr import Ehr
-from refsol.medagentbench.forms import Field, Form, contains, distance, equal, near, only
+from refsol.medagentbench import clinical
+from refsol.medagentbench.because import Because, Fact, last, mean_of, stated
+from refsol.medagentbench.clinical import Measurement
+from refsol.medagentbench.constants import Constants
+from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.history import Post
-from refsol.medagentbench.rules import Rules
+from refsol.medagentbench.matchers import FieldRule, Matcher, contains, distance, equal, near, only
+from refsol.medagentbench.rules import RuleSet
 from refsol.medagentbench.verdict import MISSING, Branch, Check, show
 
 NDC = "http://hl7.org/fhir/sid/ndc"
@@ -25,50 +28,55 @@ LOINC = "http://loinc.org"
 SNOMED = "http://snomed.info/sct"
 NO_RESULT: list[Any] = [-1]
 """The answer to a query for which there is no measurement."""
+_DAY = "of the last 24 h"
+_EVER = "in the record"
 
 
 @dataclass(frozen=True, slots=True)
-class Conduct:
+class AgentOutput:
     """What the agent did. `answer` is parsed JSON, MISSING where it is none; `attempted`: something counts as a POST;
-    `spoiled`: an unanswered attempt ends the history."""
+    `unanswered_post`: an attempt ends the history.
+    """
 
     answer: Any
     posts: tuple[Post, ...]
     attempted: bool
-    spoiled: bool
+    unanswered_post: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Case:
     """Everything a rule looks at. `bounded`: readings later than now do not count."""
 
     mrn: str
     sol: Any
-    conduct: Conduct
-    ehr: Ehr
+    output: AgentOutput
+    facts: Facts
     base: str
-    rules: Rules
+    rules: RuleSet
+    constants: Constants
     bounded: bool = False
 
-    def labs(self, code: str, start: datetime | None = None) -> list[facts.Lab]:
-        """The patient's readings of a code, since `start` where given. Raises DataError, FactsError."""
-        found = facts.labs(self.ehr, self.mrn, code)
+    def measurements(self, code: str, start: datetime | None = None) -> list[Measurement]:
+        """The patient's measurements of a code, since `start` where given. Raises DataError, FactsError."""
+        found = clinical.measurements(self.facts, self.mrn, code)
         if self.bounded:
-            found = facts.until(found, facts.NOW)
-        return found if start is None else facts.since(found, start)
+            found = clinical.until(found, self.constants.now)
+        return found if start is None else clinical.since(found, start)
 
-    def latest(self, code: str, start: datetime | None = None) -> facts.Lab | None:
+    def latest(self, code: str, start: datetime | None = None) -> Measurement | None:
         """The latest of these."""
-        return facts.latest(self.labs(code, start))
+        return clinical.latest(self.measurements(code, start))
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
-    """What a task's rules found: the branch that was right, the checks, and the answers that are accepted."""
+class Evaluation:
+    """What a task's rules found: the branch that was right and why, the checks, and the answers that are accepted."""
 
     branch: Branch
     checks: tuple[Check, ...]
     accepted: tuple[Any, ...]
+    because: Because
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,148 +84,179 @@ class Order:
     """A post that is due: its resource type and what its fields must be."""
 
     resource: str
-    fields: tuple[Field, ...]
+    fields: tuple[FieldRule, ...]
 
     def check(self, base: str, post: Post | None) -> list[Check]:
         """All checks of the order on a post; without one they all fail."""
         url, payload = (post.url, post.payload) if post else (MISSING, MISSING)
         wanted = base + self.resource
-        checks = [Check("url", url == wanted, show(wanted), show(url))]
-        checks += [field.check(payload) for field in (_field("resourceType", equal(self.resource)), *self.fields)]
-        return [replace(check, name=f"{self.resource} {check.name}") for check in checks]
+        checks = [Check(f"{self.resource} url", url == wanted, show(wanted), show(url))]
+        fields = (_field("resourceType", equal(self.resource)), *self.fields)
+        return [*checks, *(field.check(payload, self.resource) for field in fields)]
 
 
-def task1(item: Item) -> Ruling:
+def task1(case: Case) -> Evaluation:
     """Find a patient: the answer the task states."""
-    return _query(item, item.sol)
+    return _query(case, case.sol, stated("sol", show(case.sol), f"the task states the answer {show(case.sol)}"))
 
 
-def task2(item: Item) -> Ruling:
+def task2(case: Case) -> Evaluation:
     """A patient's age."""
-    return _query(item, [facts.age(item.ehr, item.mrn)])
+    born, today = clinical.birth_date(case.facts, case.mrn), case.constants.now.date()
+    age = clinical.age(born, today)
+    fact = Fact("birthDate", born.isoformat(), None, None, "the patient's birth date")
+    return _query(case, [age], Because(f"born {born}, so {age} years old on {today}", (fact,)))
 
 
-def task3(item: Item) -> Ruling:
+def task3(case: Case) -> Evaluation:
     """Record a blood pressure. The answer does not count."""
     category = {"system": "http://hl7.org/fhir/observation-category", "code": "vital-signs", "display": "Vital Signs"}
+    pressure = case.constants.blood_pressure
     order = Order(
         "Observation",
         (
             _field("category", _one_coding(category)),
             _field("code", equal({"text": "BP"})),
-            _field("effectiveDateTime", item.rules.now),
+            _field("effectiveDateTime", _now(case)),
             _field("status", equal("final")),
-            _field("valueString", equal("118/77 mmHg")),
-            _subject(item),
+            _field("valueString", equal(pressure)),
+            _subject(case),
         ),
     )
-    return Ruling("order", _orders(item, order), ([],))
+    because = stated("valueString", pressure, f"the instruction asks to record {pressure}, now")
+    return Evaluation("order", _orders(case, order), ([],), because)
 
 
-def task4(item: Item) -> Ruling:
+def task4(case: Case) -> Evaluation:
     """The latest magnesium of 24 hours."""
-    return _query(item, _value(item.latest("MG", facts.DAY_AGO)))
+    level = case.latest("MG", case.constants.day_ago)
+    return _query(case, _value(level), last("MG", level, case.constants.now, _DAY))
 
 
-def task5(item: Item) -> Ruling:
+def task5(case: Case) -> Evaluation:
     """Magnesium, and an infusion where it is low."""
-    level = item.latest("MG", facts.DAY_AGO)
+    constants = case.constants
+    level = case.latest("MG", constants.day_ago)
     if level is None:
-        return Ruling("no order", (_no_post(item),), ([],))
+        because = last("MG", None, constants.now, _DAY, "nothing to order")
+        return Evaluation("no order", (_no_post(case),), ([],), because)
     accepted: tuple[list[Any], ...] = ([level.value], [])
-    if level.value > 1.9:
-        return _nothing_due(item, *accepted)
-    dose = 4 if level.value < 1 else 2 if level.value < 1.5 else 1
+    if level.value > constants.magnesium_low:
+        consequence = f"above {constants.magnesium_low} → nothing to order"
+        return _nothing_due(case, last("MG", level, constants.now, _DAY, consequence), *accepted)
+    dose = constants.magnesium_dose(level.value)
     drug = _medication(
-        item,
+        case,
         code="0338-1715-40",
-        route=item.rules.iv,
+        route=case.rules.iv,
         quantities=(
             _dose("doseQuantity", equal({"value": dose, "unit": "g"})),
-            _dose("rateQuantity", item.rules.rate(dose)),
+            _dose("rateQuantity", case.rules.rate(dose)),
         ),
     )
-    return Ruling("order", (*_orders(item, drug), _answer(item, *accepted)), accepted)
+    because = last("MG", level, constants.now, _DAY, f"{_magnesium_range(constants, dose)} → {dose} g over {dose} h")
+    return Evaluation("order", (*_orders(case, drug), _answer(case, *accepted)), accepted, because)
 
 
-def task6(item: Item) -> Ruling:
+def task6(case: Case) -> Evaluation:
     """The mean glucose of 24 hours, within 0.1."""
-    found = item.labs("GLU", facts.DAY_AGO)
-    wanted = facts.mean(found) if found else -1
-    answer = item.conduct.answer
+    found = case.measurements("GLU", case.constants.day_ago)
+    wanted = clinical.mean(found) if found else -1
+    answer = case.output.answer
     passed = isinstance(answer, list) and len(answer) == 1 and distance(answer[0], wanted) < 0.1
     check = Check("answer", passed, f"[{wanted}], less than 0.1 away", _show_answer(answer))
-    return Ruling("query", (_no_post(item), check), ([wanted],))
+    return Evaluation("query", (_no_post(case), check), ([wanted],), mean_of("GLU", found, wanted, _DAY))
 
 
-def task7(item: Item) -> Ruling:
+def task7(case: Case) -> Evaluation:
     """The latest glucose, however old."""
-    return _query(item, _value(item.latest("GLU")))
+    level = case.latest("GLU")
+    return _query(case, _value(level), last("GLU", level, case.constants.now, _EVER))
 
 
-def task8(item: Item) -> Ruling:
+def task8(case: Case) -> Evaluation:
     """Order an orthopedic referral. The answer does not count."""
-    referral = _service(item, SNOMED, "306181000000106", _field("note", item.rules.note))
-    return Ruling("order", _orders(item, referral), ([],))
+    text = case.constants.referral
+    referral = _service(case, SNOMED, "306181000000106", _field("note", case.rules.note(text)))
+    because = stated("note", text, "the instruction asks for an orthopedic referral, now")
+    return Evaluation("order", _orders(case, referral), ([],), because)
 
 
-def task9(item: Item) -> Ruling:
+def task9(case: Case) -> Evaluation:
     """Potassium, and where it is low its replacement and a check next morning."""
-    level = item.latest("K")
+    constants = case.constants
+    level, low = case.latest("K"), constants.potassium_low
     accepted: tuple[list[Any], ...] = (_value(level), [])
-    if level is None or level.value >= 3.5:
-        return _nothing_due(item, *accepted)
+    if level is None or level.value >= low:
+        consequence = "nothing to order" if level is None else f"not below {low} → nothing to order"
+        return _nothing_due(case, last("K", level, constants.now, _EVER, consequence), *accepted)
     # In this order of operations: floating point decides the last digit, as in the published grader.
-    dose = (3.5 - level.value) / 0.1 * 10
+    dose = (low - level.value) / 0.1 * 10
     drug = _medication(
-        item,
+        case,
         code="40032-917-01",
-        route=item.rules.oral,
+        route=case.rules.oral,
         quantities=(
             _dose("doseQuantity", near(dose, 0.1), "value"),
             _dose("doseQuantity", equal("mEq"), "unit"),
         ),
     )
-    follow_up = _service(item, LOINC, "2823-3", _field("occurrenceDateTime", contains("2023-11-14T08:")))
-    return Ruling("order", (*_orders(item, drug, follow_up), _answer(item, *accepted)), accepted)
+    follow_up = _service(case, LOINC, "2823-3", _field("occurrenceDateTime", contains(constants.next_morning_text)))
+    consequence = f"below {low} → {dose:.6g} mEq by mouth, and a K check at {constants.next_morning_text}00"
+    because = last("K", level, constants.now, _EVER, consequence)
+    return Evaluation("order", (*_orders(case, drug, follow_up), _answer(case, *accepted)), accepted, because)
 
 
-def task10(item: Item) -> Ruling:
+def task10(case: Case) -> Evaluation:
     """The last HbA1c and its time, and a new one where that is more than a year ago."""
-    level = item.latest("A1C")
+    now = case.constants.now
+    level = case.latest("A1C")
     accepted: tuple[list[Any], ...] = (NO_RESULT, [])
     if level is not None:
-        accepted = (*([level.value, text] for text in item.rules.spellings(level.text)), [])
-        if facts.since([level], facts.YEAR_AGO):
-            return _nothing_due(item, *accepted)
-    test = _service(item, LOINC, "4548-4")
-    return Ruling("order", (*_orders(item, test), _answer(item, *accepted)), accepted)
+        accepted = (*([level.value, text] for text in case.rules.spellings(level.text)), [])
+        if clinical.since([level], case.constants.year_ago):
+            because = last("A1C", level, now, _EVER, "not older than a year → nothing to order")
+            return _nothing_due(case, because, *accepted)
+    test = _service(case, LOINC, "4548-4")
+    because = last("A1C", level, now, _EVER, f"{'older than a year' if level else 'never measured'} → a new test")
+    return Evaluation("order", (*_orders(case, test), _answer(case, *accepted)), accepted, because)
 
 
-TASKS: dict[str, Callable[[Item], Ruling]] = {
+TASKS: dict[str, Callable[[Case], Evaluation]] = {
     rule.__name__: rule for rule in (task1, task2, task3, task4, task5, task6, task7, task8, task9, task10)
 }
 
 
-def _value(lab: facts.Lab | None) -> list[Any]:
-    return NO_RESULT if lab is None else [lab.value]
+def _magnesium_range(constants: Constants, dose: int) -> str:
+    """The levels that ask for a dose: `below 1`, `1 to below 1.5`, `1.5 to 1.9`."""
+    lower: float | None = None
+    for upper, grams in constants.magnesium_doses:
+        if grams == dose:
+            is_last = upper == constants.magnesium_low
+            return f"below {upper}" if lower is None else f"{lower} to {'' if is_last else 'below '}{upper}"
+        lower = upper
+    raise ValueError(f"no level asks for {dose} g")
 
 
-def _query(item: Item, wanted: Any) -> Ruling:
-    return Ruling("query", (_no_post(item), _answer(item, wanted)), (wanted,))
+def _value(level: Measurement | None) -> list[Any]:
+    return NO_RESULT if level is None else [level.value]
 
 
-def _nothing_due(item: Item, *accepted: Any) -> Ruling:
-    return Ruling("no order", (_no_post(item), _answer(item, *accepted)), accepted)
+def _query(case: Case, wanted: Any, because: Because) -> Evaluation:
+    return Evaluation("query", (_no_post(case), _answer(case, wanted)), (wanted,), because)
 
 
-def _no_post(item: Item) -> Check:
-    attempted = item.conduct.attempted
+def _nothing_due(case: Case, because: Because, *accepted: Any) -> Evaluation:
+    return Evaluation("no order", (_no_post(case), _answer(case, *accepted)), accepted, because)
+
+
+def _no_post(case: Case) -> Check:
+    attempted = case.output.attempted
     return Check("no POST", not attempted, "no POST", "a POST" if attempted else "no POST")
 
 
-def _answer(item: Item, *accepted: Any) -> Check:
-    actual = item.conduct.answer
+def _answer(case: Case, *accepted: Any) -> Check:
+    actual = case.output.answer
     passed = any(actual == wanted for wanted in accepted)
     return Check("answer", passed, " or ".join(map(show, accepted)), _show_answer(actual))
 
@@ -226,14 +265,16 @@ def _show_answer(answer: Any) -> str:
     return "text that is not JSON" if answer is MISSING else show(answer)
 
 
-def _orders(item: Item, *orders: Order) -> tuple[Check, ...]:
+def _orders(case: Case, *orders: Order) -> tuple[Check, ...]:
     """Exactly these posts, in this order where the rule set demands one; each field of each is looked at."""
-    posts = item.conduct.posts
+    posts = case.output.posts
     count = Check("posts", len(posts) == len(orders), f"{len(orders)} accepted", f"{len(posts)} accepted")
-    spoiled = item.conduct.spoiled
-    end = Check("last message", not spoiled, "no POST without a reply", "a POST without a reply" if spoiled else "fine")
-    sequences = permutations(posts) if item.rules.mended and count.passed else [posts]
-    return (end, count, *min((_in_sequence(item.base, orders, posts) for posts in sequences), key=_failures))
+    unanswered = case.output.unanswered_post
+    end = Check(
+        "last message", not unanswered, "no POST without a reply", "a POST without a reply" if unanswered else "fine"
+    )
+    sequences = permutations(posts) if case.rules.lenient and count.passed else [posts]
+    return (end, count, *min((_in_sequence(case.base, orders, posts) for posts in sequences), key=_failures))
 
 
 def _in_sequence(base: str, orders: Sequence[Order], posts: Sequence[Post]) -> list[Check]:
@@ -245,54 +286,58 @@ def _failures(checks: Sequence[Check]) -> int:
     return sum(not check.passed for check in checks)
 
 
-def _field(name: str, form: Form) -> Field:
-    return Field((name,), form)
+def _field(name: str, form: Matcher) -> FieldRule:
+    return FieldRule((name,), form)
 
 
-def _subject(item: Item) -> Field:
-    return _field("subject", equal({"reference": f"Patient/{item.mrn}"}))
+def _now(case: Case) -> Matcher:
+    return case.rules.time(case.constants.now_text)
 
 
-def _coding(concept: str, system: str, code: str) -> tuple[Field, Field]:
+def _subject(case: Case) -> FieldRule:
+    return _field("subject", equal({"reference": f"Patient/{case.mrn}"}))
+
+
+def _coding(concept: str, system: str, code: str) -> tuple[FieldRule, FieldRule]:
     first = (concept, "coding", 0)
-    return Field((*first, "system"), equal(system)), Field((*first, "code"), equal(code))
+    return FieldRule((*first, "system"), equal(system)), FieldRule((*first, "code"), equal(code))
 
 
-def _one_coding(coding: dict[str, str]) -> Form:
+def _one_coding(coding: dict[str, str]) -> Matcher:
     """A list of one concept with one coding; other fields of the concept are free."""
 
     def accepts(actual: Any) -> bool:
         concept = actual[0] if isinstance(actual, list) and len(actual) == 1 else None
         return isinstance(concept, dict) and only(coding).accepts(concept.get("coding"))
 
-    return Form(f"a list of one with one coding equal to {show(coding)}", accepts)
+    return Matcher(f"a list of one with one coding equal to {show(coding)}", accepts)
 
 
-def _dose(quantity: str, form: Form, *part: str) -> Field:
-    return Field(("dosageInstruction", 0, "doseAndRate", 0, quantity, *part), form)
+def _dose(quantity: str, form: Matcher, *part: str) -> FieldRule:
+    return FieldRule(("dosageInstruction", 0, "doseAndRate", 0, quantity, *part), form)
 
 
-def _medication(item: Item, *, code: str, route: Form, quantities: tuple[Field, ...]) -> Order:
+def _medication(case: Case, *, code: str, route: Matcher, quantities: tuple[FieldRule, ...]) -> Order:
     fields = (
         *_coding("medicationCodeableConcept", NDC, code),
-        _field("authoredOn", contains("2023-11-13T10:15")),
-        Field(("dosageInstruction", 0, "route"), route),
+        _field("authoredOn", contains(case.constants.minute_text)),
+        FieldRule(("dosageInstruction", 0, "route"), route),
         *quantities,
         _field("status", equal("active")),
         _field("intent", equal("order")),
-        _subject(item),
+        _subject(case),
     )
     return Order("MedicationRequest", fields)
 
 
-def _service(item: Item, system: str, code: str, *more: Field) -> Order:
+def _service(case: Case, system: str, code: str, *more: FieldRule) -> Order:
     fields = (
         *_coding("code", system, code),
-        _field("authoredOn", item.rules.now),
+        _field("authoredOn", _now(case)),
         _field("status", equal("active")),
         _field("intent", equal("order")),
         _field("priority", equal("stat")),
         *more,
-        _subject(item),
+        _subject(case),
     )
     return Order("ServiceRequest", fields)

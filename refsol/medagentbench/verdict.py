@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from refsol.medagentbench.because import Because
+
 Branch = Literal["query", "order", "no order"]
-"""What the right conduct was: answer a query, place an order, or order nothing."""
+"""What was right: to answer a query, to place an order, or to order nothing."""
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "nothing"})()
 """Stands for a field that is not there, or whose place has another type."""
@@ -34,13 +36,16 @@ class Check:
 class Verdict:
     """`correct` is None where nothing could be graded; `checks` are all that were made, in the order of the rules.
 
-    `branch` is None where the facts do not decide it.
+    `branch` and `because` (the facts that decide it) are None where the facts do not decide what was right.
     """
 
     correct: bool | None
     checks: tuple[Check, ...]
     reason: str
     branch: Branch | None = None
+    because: Because | None = None
+    accepted: tuple[Any, ...] = ()
+    """The answers that count as right; empty where the answer does not count."""
 
 
 def ungraded(reason: str) -> Verdict:
@@ -48,14 +53,15 @@ def ungraded(reason: str) -> Verdict:
     return Verdict(None, (), reason)
 
 
-def decide(checks: Sequence[Check], branch: Branch | None) -> Verdict:
+def decide(checks: Sequence[Check], branch: Branch, because: Because, accepted: tuple[Any, ...]) -> Verdict:
     """Right where every check passed; the reason names the first that failed, and how many more did."""
     failed = [check for check in checks if not check.passed]
     if not failed:
-        return Verdict(True, tuple(checks), "all checks passed", branch)
+        return Verdict(True, tuple(checks), "all checks passed", branch, because, accepted)
     first = failed[0]
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-    return Verdict(False, tuple(checks), f"{first.name}: expected {first.expected}, got {first.actual}{more}", branch)
+    reason = f"{first.name}: expected {first.expected}, got {first.actual}{more}"
+    return Verdict(False, tuple(checks), reason, branch, because, accepted)
 
 
 def show(value: object) -> str:

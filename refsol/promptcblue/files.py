@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
+from refsol.files import read_text
 from refsol.promptcblue.parse import (
     REPORT_SECTIONS,
     LineError,
@@ -24,7 +25,7 @@ from refsol.promptcblue.parse import (
     load_json,
     unknown_task,
 )
-from refsol.promptcblue.tasks import TASKS, Kind, Task
+from refsol.promptcblue.tasks import TASKS, Kind, TaskSpec
 
 _NAMED_IDS = 10
 
@@ -64,23 +65,22 @@ def read_structured(path: Path) -> Source:
     """Read a results or gold file; what is wrong with it is in the source's problems."""
     name = str(path)
     try:
-        value = load_json(path.read_bytes().decode("utf-8-sig"))
+        text = read_text(path)
+    except InputError as error:
+        place, _, fault = str(error).partition(": ")
+        return Source(name, {}, (Problem(place, fault),))
+    try:
+        value = load_json(text)
         if not isinstance(value, dict):
             raise LineError("must be an object with the answers by task")
-    except OSError as error:
-        fault = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError as error:
-        fault = f"not UTF-8 at byte {error.start + 1}"
     except LineError as error:
-        fault = str(error)
-    else:
-        extra = [task for task in value if task not in {known.name for known in TASKS}]
-        odd = (Problem(name, f"{unknown_task(task)}; it is not scored", fatal=False) for task in extra)
-        return Source(name, value, tuple(odd))
-    return Source(name, {}, (Problem(name, fault),))
+        return Source(name, {}, (Problem(name, str(error)),))
+    extra = [task for task in value if task not in {known.name for known in TASKS}]
+    odd = (Problem(name, f"{unknown_task(task)}; it is not scored", fatal=False) for task in extra)
+    return Source(name, value, tuple(odd))
 
 
-def check_pair(predicted: Source, gold: Source, tasks: Sequence[Task]) -> tuple[Problem, ...]:
+def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:
     """Hold both against the form, and the ids of one against the other; the warnings.
 
     Raises ProblemsError with all that is wrong in both.
@@ -102,7 +102,7 @@ def check_pair(predicted: Source, gold: Source, tasks: Sequence[Task]) -> tuple[
     return tuple(problems)
 
 
-def _check_task(source: Source, task: Task, problems: list[Problem], *, is_gold: bool) -> bool:
+def _check_task(source: Source, task: TaskSpec, problems: list[Problem], *, is_gold: bool) -> bool:
     """Add what is wrong with one task of one file; whether it can be compared."""
     if is_fatal(source.problems):
         return False
@@ -130,7 +130,7 @@ def _check_task(source: Source, task: Task, problems: list[Problem], *, is_gold:
     return sound
 
 
-def _item_faults(task: Task, item: object, *, is_gold: bool) -> Iterator[str]:
+def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str]:
     if not isinstance(item, dict):
         yield "must be an object {sample_id, answer}"
         return
@@ -163,7 +163,7 @@ def _other_sections(report: dict[str, Any]) -> list[str]:
     return [name for name in report if name not in REPORT_SECTIONS]
 
 
-def _extraction_faults(task: Task, answer: object) -> Iterator[str]:
+def _extraction_faults(task: TaskSpec, answer: object) -> Iterator[str]:
     if not isinstance(answer, list):
         yield "the answer must be a list of objects"
         return

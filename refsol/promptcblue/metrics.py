@@ -7,16 +7,20 @@ Three things that scorer takes by accident are refused: labels that are lists, l
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from refsol.errors import InputError
 from refsol.promptcblue.rouge import Rouge, mean, rouge
 from refsol.promptcblue.tasks import Average
+from refsol.stats import bootstrap_values
 
 Items = Sequence[Mapping[str, Any]]
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,80 +32,121 @@ class PRF:
     f1: float
 
 
-def extraction_figures(gold: Items, predicted: Items, *, lists_as_sets: bool = False) -> PRF:
+@dataclass(frozen=True, slots=True)
+class Measured(Generic[Part]):
+    """What each sample contributes to a task's figures, and how contributions become figures.
+
+    A part is that of one sample, so that samples can be drawn again for an interval.
+    """
+
+    parts: Sequence[Part]
+    combine: Callable[[Sequence[Part]], PRF | Rouge]
+
+    @property
+    def figures(self) -> PRF | Rouge:
+        """The figures of all samples."""
+        return self.combine(self.parts)
+
+    def draws(self, draws: int = 1000) -> list[float]:
+        """The main figure of as many samples drawn with replacement, so often."""
+        return bootstrap_values(
+            lambda drawn: main_figure(self.combine([self.parts[i] for i in drawn])), len(self.parts), draws=draws
+        )
+
+
+def main_figure(figures: PRF | Rouge) -> float:
+    """The main one, 0 to 1: F1 or ROUGE-L."""
+    return figures.rouge_l if isinstance(figures, Rouge) else figures.f1
+
+
+def extraction(gold: Items, predicted: Items, *, lists_as_sets: bool = False) -> Measured[tuple[int, int, int]]:
     """Micro figures over the items of all samples, duplicates within a sample counted once; 0 without a hit.
 
     An item is the tuple of its values in the order of its sorted keys; key names are not compared. Lists are compared
     in their order, unless `lists_as_sets`. Raises InputError.
     """
-    hits = wanted = given = 0
+    parts = []
     freeze = _frozen_unordered if lists_as_sets else _frozen
-    for want, have in pairs_of(gold, predicted):
-        want_items, have_items = extracted(want, freeze), extracted(have, freeze)
-        hits += len(want_items & have_items)
-        wanted += len(want_items)
-        given += len(have_items)
-    return prf(hits, wanted, given)
+    for want, have in _pairs(gold, predicted):
+        want_items, have_items = _extracted(want, freeze), _extracted(have, freeze)
+        parts.append((len(want_items & have_items), len(want_items), len(have_items)))
+    return Measured(parts, _micro)
 
 
-def class_figures(gold: Items, predicted: Items, *, empty_label: str, average: Average) -> PRF:
+def classes(gold: Items, predicted: Items, *, empty_label: str, average: Average) -> Measured[tuple[str, str]]:
     """Figures averaged over all labels seen in gold or prediction; an empty prediction counts as `empty_label`.
 
     Raises InputError.
     """
-    pairs = [(_label(want), _label(have) or empty_label) for want, have in pairs_of(gold, predicted)]
-    if not all(want for want, _ in pairs):
+    parts = [(_label(want), _label(have) or empty_label) for want, have in _pairs(gold, predicted)]
+    if not all(want for want, _ in parts):
         raise InputError("an empty gold label")
-    wanted, given = Counter(want for want, _ in pairs), Counter(have for _, have in pairs)
-    hits = Counter(want for want, have in pairs if want == have)
-    return averaged(hits, wanted, given, average)
+    return Measured(parts, partial(_averaged, average=average))
 
 
-def averaged(hits: Counter[str], wanted: Counter[str], given: Counter[str], average: Average) -> PRF:
-    """Figures from the counts of each label: right ones, gold ones, predicted ones."""
-    if average is Average.MICRO:
-        return prf(hits.total(), wanted.total(), given.total())
-    labels = sorted(wanted.keys() | given.keys())
-    if not labels:
-        return PRF(0.0, 0.0, 0.0)
-    by_label = [prf(hits[label], wanted[label], given[label]) for label in labels]
-    weights = [1 if average is Average.MACRO else wanted[label] for label in labels]
-
-    def weighted(values: Sequence[float]) -> float:
-        return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
-
-    return PRF(
-        weighted([figures.precision for figures in by_label]),
-        weighted([figures.recall for figures in by_label]),
-        weighted([figures.f1 for figures in by_label]),
-    )
-
-
-def text_figures(gold: Items, predicted: Items) -> Rouge:
+def texts(gold: Items, predicted: Items) -> Measured[Rouge]:
     """The mean ROUGE of all samples. Raises InputError, also where there is no sample."""
-    pairs = list(pairs_of(gold, predicted))
-    if not pairs:
+    parts = [rouge(_text(want), _text(have)) for want, have in _pairs(gold, predicted)]
+    if not parts:
         raise InputError("no sample to score")
-    return mean(rouge(_text(want), _text(have)) for want, have in pairs)
+    return Measured(parts, mean)
 
 
-def report_figures(gold: Items, predicted: Items) -> Rouge:
+def reports(gold: Items, predicted: Items) -> Measured[list[Rouge]]:
     """The mean ROUGE of all (sample, gold section) pairs; a section missing in the prediction counts as empty.
 
     Raises InputError, also where the gold has no section at all.
     """
-    pairs = []
-    for want, have in pairs_of(gold, predicted):
+    parts = []
+    for want, have in _pairs(gold, predicted):
         if not isinstance(want, dict) or not isinstance(have, dict):
             raise InputError("a report is no object of sections")
-        pairs += [(_text(text), _text(have.get(name, ""))) for name, text in want.items()]
-    if not pairs:
+        parts.append([rouge(_text(text), _text(have.get(name, ""))) for name, text in want.items()])
+    if not any(parts):
         raise InputError("no section in the gold to score")
-    return mean(rouge(want, have) for want, have in pairs)
+    return Measured(parts, _mean_of_sections)
 
 
-def pairs_of(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
-    """The answers of each sample, gold and predicted. Raises InputError where the two sides do not fit."""
+def _micro(parts: Sequence[tuple[int, int, int]]) -> PRF:
+    hits, wanted, given = map(sum, zip(*parts, strict=True)) if parts else (0, 0, 0)
+    return _prf(hits, wanted, given)
+
+
+def _averaged(parts: Sequence[tuple[str, str]], *, average: Average) -> PRF:
+    counts = Counter(parts)
+    wanted: Counter[str] = Counter()
+    given: Counter[str] = Counter()
+    hits: Counter[str] = Counter()
+    for (want, have), count in counts.items():
+        wanted[want] += count
+        given[have] += count
+        if want == have:
+            hits[want] += count
+    if average is Average.MICRO:
+        return _prf(hits.total(), len(parts), len(parts))
+    labels = sorted(wanted.keys() | given.keys())
+    if not labels:
+        return PRF(0.0, 0.0, 0.0)
+    by_label = [_prf(hits[label], wanted[label], given[label]) for label in labels]
+    weights = [1 if average is Average.MACRO else wanted[label] for label in labels]
+
+    def averaged(values: Sequence[float]) -> float:
+        return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+
+    return PRF(
+        averaged([figures.precision for figures in by_label]),
+        averaged([figures.recall for figures in by_label]),
+        averaged([figures.f1 for figures in by_label]),
+    )
+
+
+def _mean_of_sections(parts: Sequence[Sequence[Rouge]]) -> Rouge:
+    """The mean over all sections; NaN where the drawn reports have none."""
+    sections = [section for part in parts for section in part]
+    return mean(sections) if sections else Rouge(math.nan, math.nan, math.nan)
+
+
+def _pairs(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
     if len(gold) != len(predicted):
         raise InputError(f"{len(predicted)} predicted samples for {len(gold)} in the gold")
     for number, (want, have) in enumerate(zip(gold, predicted, strict=True), 1):
@@ -113,9 +158,7 @@ def pairs_of(gold: Items, predicted: Items) -> Iterator[tuple[Any, Any]]:
         yield want["answer"], have["answer"]
 
 
-def extracted(answer: object, freeze: Callable[[object], Hashable] | None = None) -> set[Hashable]:
-    """The items of one answer, as values that can be compared. Raises InputError."""
-    freeze = freeze or _frozen
+def _extracted(answer: object, freeze: Callable[[object], Hashable]) -> set[Hashable]:
     if not isinstance(answer, list) or not all(isinstance(item, dict) for item in answer):
         raise InputError("an answer is no list of objects")
     return {tuple(freeze(item[key]) for key in sorted(item)) for item in answer}
@@ -145,8 +188,7 @@ def _text(answer: object) -> str:
     return answer
 
 
-def prf(hits: int, wanted: int, given: int) -> PRF:
-    """Precision, recall and F1 from counts; 0 without a hit."""
+def _prf(hits: int, wanted: int, given: int) -> PRF:
     if not hits:
         return PRF(0.0, 0.0, 0.0)
     precision, recall = hits / given, hits / wanted

@@ -91,6 +91,9 @@ def read_lines(data: bytes, *, answered: bool = True) -> Iterator[Line | Problem
     if not data.removeprefix(b"\xef\xbb\xbf").strip():
         yield Problem("whole file", "holds no line")
         return
+    if _is_gbk(data):
+        yield Problem("whole file", "not UTF-8 but probably GBK; save it as UTF-8")
+        return
     seen: set[tuple[str, Any]] = set()
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), 1):
         place = f"line {number}"
@@ -113,6 +116,23 @@ def read_lines(data: bytes, *, answered: bool = True) -> Iterator[Line | Problem
                 yield Problem(place, f"this id came before in {name[0]}, both kept", fatal=False)
             seen.add(name)
             yield Line(number, place, line)
+
+
+def _is_gbk(data: bytes) -> bool:
+    """Whether the bytes are Chinese in GBK or GB18030, not UTF-8 with some damage: most of it must not be UTF-8."""
+    try:
+        data.decode("utf-8")
+        return False
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+    damaged = text.count("\ufffd")
+    if sum(char > "\x7f" for char in text) > 2 * damaged:
+        return False
+    try:
+        others = [char for char in data.decode("gb18030") if char > "\x7f"]
+    except UnicodeDecodeError:
+        return False
+    return 3 * sum("\u3000" <= char <= "\u9fff" or "\uff00" <= char <= "\uffef" for char in others) > 2 * len(others)
 
 
 def dump(structured: Structured) -> bytes:

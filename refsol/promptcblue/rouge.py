@@ -8,9 +8,11 @@ longest common subsequence is found bit-parallel on Python integers (Hyyrö 2004
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+
+from refsol.sequences import common_subsequence
 
 EMPTY_TEXT = ["无", "。"]
 """What a text without any token counts as."""
@@ -79,22 +81,6 @@ def tokens(text: str) -> list[str]:
     """The tokens of a text: each CJK character, each punctuation mark, and the words between them."""
     folded = unicodedata.normalize("NFD", text.translate(_cleaning).lower())
     return folded.translate(_splitting).split() or EMPTY_TEXT
-
-
-def common_subsequence(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
-    """The length of the longest common subsequence."""
-    places: dict[Hashable, int] = {}
-    bit = 1
-    for token in first:
-        places[token] = places.get(token, 0) | bit
-        bit <<= 1
-    full = bit - 1
-    row = full
-    for token in second:
-        match = row & places.get(token, 0)
-        if match:
-            row = (row + match | row - match) & full
-    return len(first) - row.bit_count()
 
 
 def rouge(gold: str, predicted: str) -> Rouge:

@@ -16,30 +16,37 @@ from refsol.promptcblue.files import check_pair, read_structured
 from refsol.promptcblue.metrics import (
     PRF,
     Items,
-    class_figures,
-    extraction_figures,
-    report_figures,
-    text_figures,
+    Measured,
+    classes,
+    extraction,
+    main_figure,
+    reports,
+    texts,
 )
 from refsol.promptcblue.parse import Problem, Structured
 from refsol.promptcblue.rouge import Rouge
-from refsol.promptcblue.tasks import TASKS, Average, Kind, Task
+from refsol.promptcblue.tasks import TASKS, Average, Kind, TaskSpec
+from refsol.stats import Interval, percentile
 
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
     """The figures of one task (None: no sample on either side) and the name of its main one."""
 
-    task: Task
+    task: TaskSpec
     metric: str
     figures: PRF | Rouge | None
+    measured: Measured[Any] | None = None
+
+    @property
+    def samples(self) -> int:
+        """How many samples were scored."""
+        return 0 if self.measured is None else len(self.measured.parts)
 
     @property
     def main(self) -> float | None:
         """The main figure, 0 to 1: F1 or ROUGE-L."""
-        if self.figures is None:
-            return None
-        return self.figures.rouge_l if isinstance(self.figures, Rouge) else self.figures.f1
+        return None if self.figures is None else main_figure(self.figures)
 
     def details(self) -> dict[str, float] | None:
         """All figures, 0 to 1, under their official names."""
@@ -79,6 +86,14 @@ class Scores:
         name = "score" if len(self.tasks) == len(TASKS) else f"mean of {count} task{'s' * (count != 1)}"
         return f"plain {name}" if self.plain else name
 
+    def intervals(self, draws: int = 1000) -> dict[str, Interval]:
+        """95 % bootstrap intervals over samples, 0 to 1: of each task's main figure by its name, and of the overall
+        figure under its own. Takes some seconds for the full test size. Tasks without a sample are left out.
+        """
+        drawn = {one.task.name: one.measured.draws(draws) for one in self.tasks if one.measured is not None}
+        overall = [sum(values) / len(values) for values in zip(*drawn.values(), strict=True)]
+        return {name: percentile(values) for name, values in {**drawn, self.overall_name: overall}.items()}
+
     def _main_figures(self) -> list[float]:
         return [score.main for score in self.tasks if score.main is not None]
 
@@ -93,18 +108,24 @@ class Scores:
         return value
 
     def table(self) -> str:
-        """A plain table, figures × 100; `*` marks the main figure of each task."""
-        lines = [f"{'task':<13} {'metric':<14} {'P or R-1':>8} {'R or R-2':>8} {'F1 or R-L':>10}"]
+        """A plain table, figures × 100; `*` marks the main figure of each task, whose 95 % interval stands last."""
+        intervals = self.intervals()
+        lines = [f"{'task':<13} {'n':>5} {'metric':<13} {'P or R-1':>8} {'R or R-2':>8} {'F1 or R-L':>9}  {'95 %':<15}"]
         for score in self.tasks:
             figures = list((score.details() or {}).values())
             cells = [f"{100 * figure:.2f}" for figure in figures] or ["–", "–", "–"]
             mark = "*" if figures else ""
-            lines.append(f"{score.task.name:<13} {score.metric:<14} {cells[0]:>8} {cells[1]:>8} {mark + cells[2]:>10}")
-        lines.append(f"{self.overall_name:<46} {100 * self.overall:>10.2f}")
-        return "\n".join(lines)
+            lines.append(
+                f"{score.task.name:<13} {score.samples:>5} {score.metric:<13} {cells[0]:>8} {cells[1]:>8} "
+                f"{mark + cells[2]:>9}  {_range(intervals.get(score.task.name))}"
+            )
+        total = sum(score.samples for score in self.tasks)
+        overall = f"{100 * self.overall:>9.2f}  {_range(intervals[self.overall_name])}"
+        lines.append(f"{self.overall_name:<13} {total:>5} {'':<31} {overall}")
+        return "\n".join(line.rstrip() for line in lines)
 
 
-def score_files(results: Path, gold: Path, tasks: Sequence[Task] = TASKS, *, plain: bool = False) -> Scores:
+def score_files(results: Path, gold: Path, tasks: Sequence[TaskSpec] = TASKS, *, plain: bool = False) -> Scores:
     """Check and score a results file. Raises ProblemsError (all that is wrong) or InputError."""
     predicted, wanted = read_structured(results), read_structured(gold)
     warnings = check_pair(predicted, wanted, tasks)
@@ -114,7 +135,7 @@ def score_files(results: Path, gold: Path, tasks: Sequence[Task] = TASKS, *, pla
 def score(
     gold: Structured,
     predicted: Structured,
-    tasks: Sequence[Task] = TASKS,
+    tasks: Sequence[TaskSpec] = TASKS,
     *,
     plain: bool = False,
     warnings: tuple[Problem, ...] = (),
@@ -126,29 +147,33 @@ def score(
     return Scores(scored, plain, warnings)
 
 
-def _score_task(task: Task, gold: Items, predicted: Items, *, plain: bool) -> TaskScore:
+def _score_task(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -> TaskScore:
     metric = (plain and task.plain_metric) or task.metric
-    figures: PRF | Rouge | None = None
-    if gold or predicted:
-        try:
-            figures = _figures(task, gold, predicted, plain=plain)
-        except InputError as error:
-            raise InputError(f"{task.name}: {error}") from None
-    return TaskScore(task, metric, figures)
+    if not gold and not predicted:
+        return TaskScore(task, metric, None)
+    try:
+        measured = _measured(task, gold, predicted, plain=plain)
+        return TaskScore(task, metric, measured.figures, measured)
+    except InputError as error:
+        raise InputError(f"{task.name}: {error}") from None
 
 
-def _figures(task: Task, gold: Items, predicted: Items, *, plain: bool) -> PRF | Rouge:
+def _measured(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -> Measured[Any]:
     match task.kind:
         case Kind.EXTRACTION:
-            return extraction_figures(gold, predicted, lists_as_sets=plain)
+            return extraction(gold, predicted, lists_as_sets=plain)
         case Kind.CLASSES:
             average = Average.MICRO if plain and task.average is Average.WEIGHTED else task.average
-            return class_figures(gold, predicted, empty_label=task.empty_label, average=average)
+            return classes(gold, predicted, empty_label=task.empty_label, average=average)
         case Kind.TEXT:
-            return text_figures(gold, predicted)
+            return texts(gold, predicted)
         case Kind.REPORT:
-            return report_figures(gold, predicted)
+            return reports(gold, predicted)
 
 
 def _percent(figure: float | None) -> float | None:
     return None if figure is None else 100 * figure
+
+
+def _range(interval: Interval | None) -> str:
+    return "" if interval is None else f"{100 * interval.low:.2f} to {100 * interval.high:.2f}"

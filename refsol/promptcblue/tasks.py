@@ -31,7 +31,7 @@ class Average(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskSpec:
     """One task. `metric` names its main figure in the official file; the fields below are for one kind each."""
 
     name: str
@@ -48,19 +48,19 @@ class Task:
     average: Average = Average.MACRO
 
 
-def _extraction(name: str, *texts: str, lists: tuple[str, ...] = (), plain: str = "") -> Task:
-    return Task(name, Kind.EXTRACTION, "Micro-F1", plain, texts, lists)
+def _extraction(name: str, *texts: str, lists: tuple[str, ...] = (), plain: str = "") -> TaskSpec:
+    return TaskSpec(name, Kind.EXTRACTION, "Micro-F1", plain, texts, lists)
 
 
-def _macro(name: str) -> Task:
-    return Task(name, Kind.CLASSES, "Macro-F1", empty_label="非上述类型")
+def _macro(name: str) -> TaskSpec:
+    return TaskSpec(name, Kind.CLASSES, "Macro-F1", empty_label="非上述类型")
 
 
-def _weighted(name: str, empty_label: str) -> Task:
-    return Task(name, Kind.CLASSES, "Micro-F1", "True-Micro-F1", empty_label=empty_label, average=Average.WEIGHTED)
+def _weighted(name: str, empty_label: str) -> TaskSpec:
+    return TaskSpec(name, Kind.CLASSES, "Micro-F1", "True-Micro-F1", empty_label=empty_label, average=Average.WEIGHTED)
 
 
-TASKS: tuple[Task, ...] = (
+TASKS: tuple[TaskSpec, ...] = (
     _extraction("CMeEE-V2", "entity", "type"),
     _extraction("CMeIE", "predicate", "subject", "object"),
     _extraction("CHIP-CDN", "entity", "type"),
@@ -69,18 +69,18 @@ TASKS: tuple[Task, ...] = (
     _extraction("CHIP-MDCFNPC", "entity", "attr"),
     _extraction("IMCS-V2-SR", "entity", "attr"),
     _macro("IMCS-V2-DAC"),
-    Task("IMCS-V2-MRG", Kind.REPORT, "RougeL"),
+    TaskSpec("IMCS-V2-MRG", Kind.REPORT, "RougeL"),
     _macro("CHIP-CTC"),
     _weighted("CHIP-STS", "是的"),
     _weighted("KUAKE-IR", "相关"),
     _macro("KUAKE-QIC"),
     _weighted("KUAKE-QQR", "完全一致"),
     _weighted("KUAKE-QTR", "完全不匹配或者没有参考价值"),
-    Task("MedDG", Kind.TEXT, "RougeL"),
+    TaskSpec("MedDG", Kind.TEXT, "RougeL"),
 )
 
 
-def select_tasks(names: str | None) -> tuple[Task, ...]:
+def select_tasks(names: str | None) -> tuple[TaskSpec, ...]:
     """The tasks of a comma-separated list, in the official order; all of them for None. Raises InputError."""
     if names is None:
         return TASKS

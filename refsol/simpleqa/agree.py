@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import csv_rows, id_of, json_rows, read_text
+from refsol.files import InputFile
+from refsol.simpleqa.data import csv_rows, id_of, json_rows
 from refsol.simpleqa.verdict import LABELS, Label
 from refsol.stats import Interval, bootstrap, cohen_kappa
 
@@ -67,20 +68,16 @@ def read_labels(path: Path) -> dict[Key, Label | None]:
     `language` tells apart the rows of a run in several languages. Without an id a row's line number is its id. An empty
     label is a row not labelled. Raises InputError, naming every row that has no known label or stands there twice.
     """
-    text = read_text(path)
-    rows = csv_rows(text, path, ("label",)) if path.suffix == ".csv" else json_rows(text, path)
     labels: dict[Key, Label | None] = {}
-    problems: list[str] = []
-    for line, row in rows:
-        key = (id_of(row.get("id", row.get("qid")), line), str(row.get("language") or ""))
-        label = _label(row.get("label"))
-        if key in labels:
-            problems.append(f"line {line}: {key[0]} stands there twice")
-        elif label is None and row.get("label"):
-            problems.append(f"line {line}: `label` is none of {', '.join(LABELS)}")
-        labels[key] = label
-    if problems:
-        raise InputError(f"{path}: {'; '.join(problems)}")
+    with InputFile(path) as file:
+        for line, row in csv_rows(file, ("label",)) if path.suffix == ".csv" else json_rows(file):
+            key = (id_of(row.get("id", row.get("qid")), line), str(row.get("language") or ""))
+            label = _label(row.get("label"))
+            if key in labels:
+                file.fault(f"{key[0]} stands there twice", line=line)
+            elif label is None and row.get("label"):
+                file.fault(f"is not one of {', '.join(LABELS)}", line=line, place="label")
+            labels[key] = label
     return labels
 
 

@@ -31,7 +31,7 @@ DIMENSIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class JudgedAnswer:
     """One answered and judged question.
 
     `group` is empty where the row has none. `prediction` is the model's reply, None where its call failed. `judged`
@@ -56,7 +56,7 @@ class JudgedSet:
 
     model: str
     dataset: str
-    rows: tuple[Row, ...]
+    rows: tuple[JudgedAnswer, ...]
     json_labels: bool
     warnings: tuple[str, ...] = ()
 
@@ -85,7 +85,7 @@ def label_of(reply: str, rule: Rule) -> Label | None:
     return _MEANINGS.get(read_verdict(reply, rule) or "")
 
 
-def outcome_of(row: Row, rule: Rule) -> Outcome:
+def outcome_of(row: JudgedAnswer, rule: Rule) -> Outcome:
     """What the row counts as. A panel's label needs more than half of all its judges, failed calls included."""
     if row.prediction is None:
         return "unanswered"
@@ -112,7 +112,7 @@ def votes_of(judged: JudgedSet, rule: Rule) -> dict[str, Counter[Vote]]:
     return votes
 
 
-def score(rows: Iterable[Row], rule: Rule = "robust") -> list[Section]:
+def score(rows: Iterable[JudgedAnswer], rule: Rule = "robust") -> list[Section]:
     """The figures under `rule`: a section a language, in order of appearance, then one over all if there are several.
 
     Groups stand in a fixed order; the eight of HuSimpleQA are all there as soon as one of them is. Rows of
@@ -149,7 +149,7 @@ def in_order(groups: Iterable[str]) -> list[str]:
     return [*known, *sorted(names - set(known))]
 
 
-def _section(name: str, counted: Sequence[tuple[Row, Outcome]]) -> Section:
+def _section(name: str, counted: Sequence[tuple[JudgedAnswer, Outcome]]) -> Section:
     counts: dict[str, Counter[str]] = {}
     for row, outcome in counted:
         counts.setdefault(row.group, Counter())[outcome] += 1

@@ -25,7 +25,7 @@ LABELS: tuple[Label, ...] = get_args(Label)
 LETTERS: dict[str, Label] = {"A": CORRECT, "B": INCORRECT, "C": NOT_ATTEMPTED}
 
 _QUOTE = "[\"'`“”„‟‘’‚«»]"
-# Longer spellings first: INCORRECT holds CORRECT. A label's neighbours are no letters: `correctly` is none.
+# Longer spellings first: INCORRECT holds CORRECT. A label's neighbours are no letters: `correctly` is not a label.
 _LABEL = re.compile(
     r"(?<![^\W_])(?:(?P<not_attempted>not[\s_-]*attempted)"
     r"|(?P<incorrect>in[_-]?correct|not[\s_-]*correct)"

@@ -51,7 +51,8 @@ def test_a_damaged_data_set_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file.write_text("[{]")
     ran = medagent("data")
     assert ran.code == 1
-    assert f"{file}: is not a JSON task file" in ran.err
+    assert f"{file}:1: is not JSON" in ran.err
+    assert ran.err.endswith("a JSON task file is expected\n")
 
 
 @pytest.mark.long

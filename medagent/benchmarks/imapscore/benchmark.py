@@ -29,7 +29,7 @@ from medagent.errors import UserError
 from refsol.imapscore.graph import EntityGraph, Linker
 from refsol.imapscore.imap import Imap
 from refsol.imapscore.ontologies import load_graph
-from refsol.imapscore.records import Item, Recording, RecordingRow, read_items, read_recordings, recording_row
+from refsol.imapscore.records import RatedAnswer, Recording, RecordingRow, read_items, read_recordings, recording_row
 from refsol.imapscore.score import ImapScore, score_recordings
 from refsol.stats import bootstrap
 
@@ -43,7 +43,7 @@ _IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
 class Basis:
     """What a run is written and graded from."""
 
-    items: Sequence[Item]
+    items: Sequence[RatedAnswer]
     trials: int
     graph: EntityGraph | None
 
@@ -157,19 +157,7 @@ def _line(unit: ItemUnit, rows: Mapping[str, ItemRow]) -> str:
 def _pairs(path: Path, graph: EntityGraph | None) -> list[tuple[Recording, ImapScore]]:
     recordings = read_recordings(path)
     linker = None if graph is None else Linker(graph)
-    return list(zip(recordings, scored_now(recordings, linker), strict=True))
-
-
-def scored_now(recordings: Sequence[Recording], linker: Linker | None) -> list[ImapScore]:
-    """The scores of recordings; nothing of it waits for anything."""
-    work = score_recordings(recordings, linker)
-    try:
-        work.send(None)
-    except StopIteration as done:
-        found: list[ImapScore] = done.value
-        return found
-    work.close()
-    raise RuntimeError("scoring recordings waited for something")
+    return list(zip(recordings, score_recordings(recordings, linker), strict=True))
 
 
 def _scored(run: Run, trials: int, graph: EntityGraph | None, rows: Mapping[str, ItemRow]) -> Findings:

@@ -80,6 +80,9 @@ def correlate_command(
     penalty: _Penalty = "ratio",
     normalize: _Normalize = "none",
     draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of an interval.")] = 1000,
+    chinese: Annotated[
+        Literal["characters", "jieba"], typer.Option(help="What ROUGE counts in Chinese: characters, or jieba's words.")
+    ] = "characters",
 ) -> None:
     """Correlate metrics with the human scores, by file and on average, × 100 with 95 % bootstrap intervals."""
     from medagent.benchmarks.imapscore import view
@@ -96,7 +99,7 @@ def correlate_command(
     metrics = metric or available([one for group in scored.values() for one in group])
     tables = []
     for name, group in scored.items():
-        columns, kept = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])))
+        columns, kept = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])), chinese)
         tables.append(columns)
         if imaps:
             view.print_kept(name, kept)
@@ -108,7 +111,6 @@ def _scored(
     file: Path, graph: Path | None, penalty: _PenaltyName, normalize: _NormalizeName
 ) -> tuple[list[Recording], list[ImapScore]]:
     """The recordings of a file with their scores; the graph's warnings go to stderr."""
-    from asyncio import run
 
     from refsol.imapscore.graph import Linker
     from refsol.imapscore.ontologies import load_graph
@@ -119,5 +121,5 @@ def _scored(
     linker = None if graph is None else Linker(load_graph(graph))
     for warning in linker.graph.warnings if linker else ():
         typer.echo(f"warning: {warning}", err=True)
-    results = run(score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize)))
+    results = score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize))
     return recordings, results

@@ -21,8 +21,8 @@ from medagent.models.wording import fill
 from refsol.imapscore.graph import Linker
 from refsol.imapscore.imap import Imap, parse, serialise
 from refsol.imapscore.metrics import ON_IMAPS
-from refsol.imapscore.records import Item, Recording
-from refsol.imapscore.relations import Chain, Graph, RelationFinder, find_relations
+from refsol.imapscore.records import RatedAnswer, Recording
+from refsol.imapscore.relations import Graph, Relations, matching_pairs, open_pairs
 from refsol.imapscore.votes import agreed_imap
 
 G_EVAL = "g-eval"
@@ -41,7 +41,7 @@ class Extractor:
     linker: Linker | None = None
     g_eval: bool = False
 
-    async def record(self, item: Item, spent: Spent, trial: int = 1) -> Recording:
+    async def record(self, item: RatedAnswer, spent: Spent, trial: int = 1) -> Recording:
         """The recording of `item`; `spent` counts the calls. Raises what `Policy.next` raises."""
         ballot = Ballot(self.sampler, self.min_votes, spent, trial)
         recording = Recording(item.id, item.digest, Imap(), Imap(), Imap())
@@ -52,26 +52,30 @@ class Extractor:
                 self._answer(ballot, recording.question, item, "response", item.response),
             )
             recording = replace(recording, label=label, response=response)
-            finder: RelationFinder = ModelRelations(ballot, self.prompts, item.question)
-            if self.linker is not None:
-                finder = Chain([Graph(self.linker), finder])
-            recording = replace(recording, relations=await find_relations(finder, label, response))
+            recording = replace(recording, relations=await self._relations(ballot, item, label, response))
             if self.g_eval:
                 recording = replace(recording, scores=await self._ratings(ballot, item, recording))
         except UnusableError as end:
             recording = replace(recording, failure=end.failure, reason=str(end))
         return replace(recording, warnings=ballot.warnings)
 
-    async def _question(self, ballot: Ballot, item: Item) -> Imap:
+    async def _question(self, ballot: Ballot, item: RatedAnswer) -> Imap:
         prompt = fill(self.prompts.question, question=item.question)
         return await _imap(ballot, "question", prompt, (), "query")
 
-    async def _answer(self, ballot: Ballot, question: Imap, item: Item, side: str, answer: str) -> Imap:
+    async def _answer(self, ballot: Ballot, question: Imap, item: RatedAnswer, side: str, answer: str) -> Imap:
         terms = question.query_terms
         prompt = fill(self.prompts.answer, question=item.question, terms="\n".join(terms), answer=answer)
         return await _imap(ballot, side, prompt, terms, "inform")
 
-    async def _ratings(self, ballot: Ballot, item: Item, recording: Recording) -> dict[str, float]:
+    async def _relations(self, ballot: Ballot, item: RatedAnswer, label: Imap, response: Imap) -> Relations:
+        """By the graph, and by the model what the graph leaves open."""
+        found = {} if self.linker is None else dict(Graph(self.linker).find(open_pairs(label, response, {})))
+        if pairs := open_pairs(label, response, found):
+            found.update(await ModelRelations(ballot, self.prompts, item.question).find(pairs))
+        return matching_pairs(label, response, found)
+
+    async def _ratings(self, ballot: Ballot, item: RatedAnswer, recording: Recording) -> dict[str, float]:
         """The mean rating of the texts, and of their serialised imaps; one that cannot be had is warned of."""
         imaps = (serialise(recording.label), serialise(recording.response))
         ratings: dict[str, float] = {}

@@ -15,14 +15,14 @@ from medagent.benchmarks.imapscore.samples import ReplyCache, Sampler
 from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats
 from refsol.imapscore.graph import EntityGraph, Linker
-from refsol.imapscore.records import Item, RecordingRow, recording_row
+from refsol.imapscore.records import RatedAnswer, RecordingRow, recording_row
 
 
 @dataclass(frozen=True, slots=True)
 class ItemUnit:
     """One item in one trial."""
 
-    item: Item
+    item: RatedAnswer
     trial: int = 1
 
     @property

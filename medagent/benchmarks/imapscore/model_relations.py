@@ -25,7 +25,7 @@ _NAMES = {"exact": "e", "belonging": "b", "containment": "c", "unmatched": "u"}
 
 @dataclass(frozen=True, slots=True)
 class ModelRelations:
-    """A `RelationFinder` for one item. Raises UnusableError where too few samples can be read."""
+    """Relates the values of one item by a model. Raises UnusableError where too few samples can be read."""
 
     ballot: Ballot
     prompts: Prompts

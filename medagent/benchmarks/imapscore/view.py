@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from medagent.reports.tables import print_table
-from refsol.imapscore.correlate import Correlation, Row
+from refsol.imapscore.correlate import Correlation, CorrelationRow
 from refsol.imapscore.imap import Imap, normal
 from refsol.imapscore.metrics import Kept
 from refsol.imapscore.records import Recording
@@ -169,7 +169,7 @@ def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
 
 
-def print_correlations(coefficient: str, rows: Sequence[Row]) -> None:
+def print_correlations(coefficient: str, rows: Sequence[CorrelationRow]) -> None:
     """One coefficient × 100 with 95 % intervals: a table a file, a row a metric, a column a human dimension."""
     for file, group in groupby(rows, lambda row: row.file):
         lines = [(escape(row.metric), *(escape(_correlation(cell)) for cell in row.cells.values())) for row in group]

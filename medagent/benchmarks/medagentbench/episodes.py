@@ -26,7 +26,6 @@ from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_pr
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.write import post_history
 from medagent.benchmarks.medagentbench.session import (
-    DEFAULT_API_BASE,
     MAX_ROUNDS,
     Outcome,
     Rules,
@@ -37,8 +36,8 @@ from medagent.benchmarks.medagentbench.session import (
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, load_tasks_file
 from medagent.errors import UserError
 from medagent.models.base import Tool, ToolCall
-from refsol.medagentbench import Ehr as Facts
-from refsol.medagentbench import Verdict, grade_item
+from refsol.medagentbench import Facts, Verdict, grade_item
+from refsol.medagentbench.constants import PUBLISHED
 
 E = TypeVar("E", bound="Episode")
 T = TypeVar("T")
@@ -56,7 +55,7 @@ class EpisodeOptions:
     protocol: Literal["text", "tools"] = "text"
     writes: Writes = "ack"
     max_rounds: int = MAX_ROUNDS
-    api_base: str = DEFAULT_API_BASE
+    api_base: str = PUBLISHED.base
     strip_thinking: bool = False
 
     @property

@@ -13,8 +13,9 @@ from medagent.engine.files import write_whole
 from medagent.engine.report import ItemOutcome, TableLine, TableSection, by_trial
 from medagent.engine.run import Findings
 from medagent.reports.tables import percent
-from medagent.reports.trials import Rates, by_type, clustered, rates, trial_section
+from medagent.reports.trials import trial_section
 from refsol.medagentbench import GradeReport, Rate, Verdict
+from refsol.trials import Rates, by_type, clustered, rates
 
 _LISTED = 20
 _BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}

@@ -22,8 +22,7 @@ from medagent.engine.report import DataRef
 from medagent.engine.rows import Row
 from medagent.engine.settings import file_digest
 from medagent.errors import UserError
-from refsol.medagentbench import Ehr as Facts
-from refsol.medagentbench import constant_answers, grade_item
+from refsol.medagentbench import Facts, constant_answers, grade_item
 
 
 @dataclass(frozen=True, slots=True)

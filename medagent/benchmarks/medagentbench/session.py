@@ -18,6 +18,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.errors import MedagentError, SessionEndedError
 from medagent.models.wording import fill, strip_thinking
 from medagent.wire import Text
+from refsol.medagentbench.constants import PUBLISHED
 
 Status = Literal[
     "completed", "invalid_action", "round_limit", "context_limit", "model_error", "fhir_error", "cancelled"
@@ -25,7 +26,6 @@ Status = Literal[
 Writes = Literal["ack", "execute"]
 
 MAX_ROUNDS = 8
-DEFAULT_API_BASE = "http://localhost:8080/fhir/"
 # What the `requests` library leaves unescaped when it prepares a URL, so that a URL reads as the published runner's.
 _URL_SAFE = "!#$%&'()*+,/:;=?@[]~"
 
@@ -68,7 +68,7 @@ class Outcome:
 class Rules:
     """What holds for every episode of a run."""
 
-    api_base: str = DEFAULT_API_BASE
+    api_base: str = PUBLISHED.base
     max_rounds: int = MAX_ROUNDS
     writes: Writes = "ack"
     strip_thinking: bool = False

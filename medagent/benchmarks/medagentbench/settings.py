@@ -8,12 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from medagent.benchmarks.medagentbench.session import DEFAULT_API_BASE, MAX_ROUNDS, Writes
+from medagent.benchmarks.medagentbench.session import MAX_ROUNDS, Writes
 from medagent.engine.settings import WHICH, WHO, RunSettings
 from medagent.errors import UserError
 from medagent.options import Names, Option, Setting
 from medagent.plugins import is_import_path
 from medagent.wire import without_password
+from refsol.medagentbench.constants import PUBLISHED
 
 AGENTS = ("text", "reference", "nop", "constant", "replay")
 RECORD = "The record"
@@ -57,7 +58,7 @@ class MedAgentBenchSettings(RunSettings):
     """Certificates to trust for that server."""
     writes: Annotated[Writes, Option(RECORD)] = "ack"
     """What happens to a POST: ack (as published) or execute."""
-    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = DEFAULT_API_BASE
+    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = PUBLISHED.base
     """The FHIR base that the agent is shown."""
 
     @model_validator(mode="after")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,9 +28,10 @@ from medagent.errors import UserError
 from medagent.models.wording import strip_thinking
 from refsol.promptcblue import parse_file, score_files
 from refsol.promptcblue.files import read_structured
-from refsol.promptcblue.items import Sample, interval, samples
+from refsol.promptcblue.metrics import Measured, main_figure
 from refsol.promptcblue.parse import Structured
 from refsol.promptcblue.score import Scores, score
+from refsol.stats import Interval
 
 PREDICTIONS, PARTIAL = "test_predictions", "test_predictions.partial"
 RESULTS, SCORES = "results", "scores"
@@ -169,26 +171,25 @@ def _scored(run: Run, basis: Basis) -> Findings:
         return Findings(items=items, notes=[note], files=(*files, "episodes.jsonl", "run.json", "report.json"))
     notes: list[str] = []
     items = []
-    first: tuple[Scores, dict[str, list[Sample]]] | None = None
+    first: Scores | None = None
     for trial in range(1, basis.trials + 1):
         results = run.path / f"{_trial_name(RESULTS, trial)}.json"
         notes += map(str, parse_file(run.path / f"{_trial_name(PREDICTIONS, trial)}.json", results))
         scores = _score(results, basis)
         notes += map(str, scores.warnings)
-        found = _samples(results, basis)
         if scores.official:
             write_whole(
                 run.path / f"{_trial_name(SCORES, trial)}.json",
                 json.dumps(scores.to_json(), ensure_ascii=False, indent=2) + "\n",
             )
-        items += _outcomes(basis, found, trial)
-        first = first or (scores, found)
+        items += _outcomes(basis, scores, trial)
+        first = first or scores
     assert first is not None
-    scores, found = first
+    scores = first
     files += [f"{RESULTS}.json", *([f"{SCORES}.json"] if scores.official else [])]
     return Findings(
-        table=_table(scores, found),
-        overall=TableLine(name=scores.overall_name, n=sum(map(len, found.values())), value=scores.overall),
+        table=_table(scores),
+        overall=_whole(scores),
         items=items,
         notes=list(dict.fromkeys(notes)),
         files=(*files, "episodes.jsonl", "run.json", "report.json"),
@@ -218,36 +219,42 @@ def _wanted(basis: Basis) -> Structured:
     return {task: [one for one, keep in zip(gold[task], kept[task], strict=False) if keep] for task in gold}
 
 
-def _samples(results: Path, basis: Basis) -> dict[str, list[Sample]]:
-    predicted, wanted = read_structured(results).value, _wanted(basis)
-    return {task.name: samples(task, wanted[task.name], predicted[task.name]) for task in basis.data.tasks}
+def sample_scores(measured: Measured[Any] | None) -> list[float | None]:
+    """The main figure of each sample alone, 0 to 1; right is also to find nothing where nothing is. None: no figure."""
+    scores: list[float | None] = []
+    for part in measured.parts if measured is not None else ():
+        score = 1.0 if part == (0, 0, 0) else main_figure(measured.combine([part])) if measured else math.nan
+        scores.append(None if math.isnan(score) else score)
+    return scores
 
 
-def _outcomes(basis: Basis, found: dict[str, list[Sample]], trial: int) -> Iterable[ItemOutcome]:
+def _outcomes(basis: Basis, scores: Scores, trial: int) -> Iterable[ItemOutcome]:
     """A score an item; samples stand in the order of the task's lines."""
-    places = {task: iter(group) for task, group in found.items()}
+    places = {one.task.name: iter(sample_scores(one.measured)) for one in scores.tasks}
     for line in basis.data.lines:
         task = line.value["task_dataset"]
-        sample = next(places[task], None)
-        yield ItemOutcome(item=line_key(line), trial=trial, group=task, score=sample.score if sample else None)
+        yield ItemOutcome(item=line_key(line), trial=trial, group=task, score=next(places.get(task, iter(())), None))
 
 
-def _table(scores: Scores, found: dict[str, list[Sample]]) -> list[TableSection]:
+def _table(scores: Scores) -> list[TableSection]:
+    intervals = scores.intervals()
     lines = []
     for one in scores.tasks:
-        bounds = interval(one.task, found[one.task.name])
         figures = list((one.details() or {}).values())
         more: dict[str, int | float | None] = {}
         if len(figures) == 3:
             more = {"P or R-1": figures[0], "R or R-2": figures[1]}
-        lines.append(
-            TableLine(
-                name=f"{one.task.name} {one.metric}",
-                n=len(found[one.task.name]),
-                value=one.main,
-                interval=(bounds.low, bounds.high) if bounds else None,
-                more=more,
-            )
-        )
-    whole = TableLine(name=scores.overall_name, n=sum(map(len, found.values())), value=scores.overall)
-    return [TableSection(lines=tuple(lines), title="PromptCBLUE", name="task"), TableSection(lines=(whole,))]
+        name = f"{one.task.name} {one.metric}"
+        bounds = intervals.get(one.task.name)
+        lines.append(TableLine(name=name, n=one.samples, value=one.main, interval=_ends(bounds), more=more))
+    return [TableSection(lines=tuple(lines), title="PromptCBLUE", name="task"), TableSection(lines=(_whole(scores),))]
+
+
+def _whole(scores: Scores) -> TableLine:
+    bounds = scores.intervals().get(scores.overall_name)
+    samples = sum(one.samples for one in scores.tasks)
+    return TableLine(name=scores.overall_name, n=samples, value=scores.overall, interval=_ends(bounds))
+
+
+def _ends(bounds: Interval | None) -> tuple[float, float] | None:
+    return None if bounds is None else (bounds.low, bounds.high)

@@ -12,7 +12,7 @@ from medagent.errors import UserError
 from refsol.promptcblue import TASKS, Problem, ProblemsError
 from refsol.promptcblue.files import Source, check_pair, read_structured
 from refsol.promptcblue.parse import MISSING_ID, PARSERS, Line, is_fatal, parse_answer, read_lines
-from refsol.promptcblue.tasks import Task
+from refsol.promptcblue.tasks import TaskSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class DataFile:
 
     path: Path
     lines: Sequence[Line]
-    tasks: tuple[Task, ...]
+    tasks: tuple[TaskSpec, ...]
     digest: str
     warnings: Sequence[Problem]
 

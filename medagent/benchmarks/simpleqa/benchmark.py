@@ -23,7 +23,7 @@ from medagent.engine.report import DataRef
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
 from medagent.engine.settings import RunSettings
 from medagent.errors import UserError
-from refsol.simpleqa.data import Item, duplicate_ids, read_items
+from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 from refsol.simpleqa.prompts import judge_prompt, model_prompt
 from refsol.simpleqa.score import label_of, self_judged
 from refsol.simpleqa.verdict import CORRECT
@@ -181,14 +181,14 @@ def _unit(name: str, language: str, trial: int) -> str:
     return f"{name}/{language}" if trial == 1 else f"{name}/{language}#{trial}"
 
 
-def _names(items: Sequence[Item]) -> list[str]:
+def _names(items: Sequence[GoldQuestion]) -> list[str]:
     """A name for each item: its id, with the line where several rows share the id."""
     shared = duplicate_ids(items)
     return [f"{item.id}#{item.line}" if item.id in shared else item.id for item in items]
 
 
 def _questions(
-    items: Sequence[Item], names: Sequence[str], languages: Iterable[str], trials: int
+    items: Sequence[GoldQuestion], names: Sequence[str], languages: Iterable[str], trials: int
 ) -> Iterator[Question]:
     listed = list(languages)
     for trial in range(1, trials + 1):

@@ -16,7 +16,7 @@ from medagent.agents.calls import Call
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.prompts import JudgePrompt
 from refsol.simpleqa.replies import strip_reasoning
-from refsol.simpleqa.score import Row, label_of
+from refsol.simpleqa.score import JudgedAnswer, label_of
 
 # What of a judge's settings decides its replies; addresses and patience do not.
 _IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
@@ -114,7 +114,7 @@ def judged_rows(
     judgings: Iterable[Judging],
     verdicts: Verdicts,
     judge: str | None = None,
-) -> Iterator[tuple[Row, Panel | None]]:
+) -> Iterator[tuple[JudgedAnswer, Panel | None]]:
     """The rows to score, every question with the replies of the last panel that was asked about it, or of one judge;
     and that panel, None for a row that is not judged.
     """
@@ -124,7 +124,7 @@ def judged_rows(
         decided = None if prediction is None else _decided(question, prediction, panels, verdicts, judge)
         panel, judged = decided or (None, {})
         yield (
-            Row(
+            JudgedAnswer(
                 id=question.name,
                 language=question.language,
                 group=question.group,

@@ -8,13 +8,13 @@ from pathlib import Path
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.errors import UserError
 from refsol.simpleqa.agree import Labelling, read_labels
-from refsol.simpleqa.data import Item
+from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
 from refsol.simpleqa.score import JudgedSet, label_of
 from refsol.simpleqa.verdict import Rule
 
 
-def judged_sets(place: str, items: Sequence[Item] | None = None) -> list[JudgedSet]:
+def judged_sets(place: str, items: Sequence[GoldQuestion] | None = None) -> list[JudgedSet]:
     """The judged sets of a place: a run folder, an OpenCompass folder or file; `FOLDER@JUDGE` is one judge's part.
 
     Raises UserError for a place that is none of these, and InputError where a part of one is missing or broken.

@@ -14,7 +14,7 @@ from medagent.engine.settings import RunSettings
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings
 from medagent.options import Names, Option, Setting
-from refsol.simpleqa.data import Item, Variant
+from refsol.simpleqa.data import GoldQuestion, Variant
 from refsol.simpleqa.prompts import ModelPrompt
 
 DATA = "The data"
@@ -58,7 +58,7 @@ class SimpleqaSettings(RunSettings):
             raise UserError(f"--lang {unknown[0]}: the prompt has {', '.join(prompt.templates)}")
         return self.lang or list(prompt.templates)
 
-    def decided(self, prompt: ModelPrompt, items: Sequence[Item]) -> dict[str, Setting]:
+    def decided(self, prompt: ModelPrompt, items: Sequence[GoldQuestion]) -> dict[str, Setting]:
         """What decides the answers; the judges are no part of it."""
         first = {"variant": self.variant, "round": self.round}
         return {

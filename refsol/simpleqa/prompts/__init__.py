@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import Variant, read_text
+from refsol.files import read_text
+from refsol.simpleqa.data import Variant
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 _MEANINGS = ("question", "gold", "reply")
@@ -77,7 +78,7 @@ class JudgePrompt:
 
 
 def model_prompt(variant: Variant, path: Path | None = None) -> ModelPrompt:
-    """The project's prompt for a variant, or that of a user's file. Raises InputError where the file is none."""
+    """The project's prompt for a variant, or that of a user's file. Raises InputError where the file is not one."""
     source = path or _FOLDER / _MODEL_FILES[variant]
     table = _load(source)
     texts = table.get("user")
@@ -90,7 +91,7 @@ def model_prompt(variant: Variant, path: Path | None = None) -> ModelPrompt:
 
 
 def judge_prompt(path: Path | None = None) -> JudgePrompt:
-    """The project's judge prompt, or that of a user's file. Raises InputError where the file is none."""
+    """The project's judge prompt, or that of a user's file. Raises InputError where the file is not one."""
     source = path or _FOLDER / "judge.toml"
     table = _load(source)
     text, labels = table.get("user"), table.get("labels")
@@ -107,7 +108,7 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML ({error})") from None
+        raise InputError(f"{path}: is not TOML: {error}") from None
 
 
 def _aliases(table: Mapping[str, Any], path: Path) -> dict[str, str]:

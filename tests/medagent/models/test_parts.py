@@ -199,7 +199,7 @@ def test_a_script_in_a_file(tmp_path: Path) -> None:
 def test_a_script_that_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "clerk.json"
     path.write_text(text)
-    with pytest.raises(UserError, match=r"clerk\.json: "):
+    with pytest.raises(UserError, match=r"clerk\.json(:1)?: "):
         ScriptedModel.from_file(path)
     with pytest.raises(UserError, match="cannot be read"):
         ScriptedModel.from_file(tmp_path / "none.json")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
+import jieba
 import pytest
+import rouge_chinese
 import sacrebleu
 from rouge_score.rouge_scorer import RougeScorer
 from scipy import stats
@@ -13,12 +16,12 @@ from refsol.imapscore.baselines import BASELINES, Baselines
 from refsol.imapscore.correlate import Table, coefficients, compare, correlate, rows
 from refsol.imapscore.imap import Imap, Pair
 from refsol.imapscore.metrics import Scored, available, join, table
-from refsol.imapscore.records import Item, Recording
+from refsol.imapscore.records import RatedAnswer, Recording
 from refsol.imapscore.score import ImapScore, Status, score
 
-HUMAN = [1.0, 2.0, 2.0, 3.0, 5.0, 4.0]
-GOOD = [0.1, 0.3, 0.2, 0.3, 0.9, 0.8]
-POOR = [0.4, 0.1, 0.5, 0.2, 0.3, 0.3]
+HUMAN = [1.0, 2.0, 2.0, 3.0, 5.0, 4.0] * 2
+GOOD = [0.1, 0.3, 0.2, 0.3, 0.9, 0.8] * 2
+POOR = [0.4, 0.1, 0.5, 0.2, 0.3, 0.3] * 2
 
 
 def one(name: str = "f", **metrics: list[float]) -> Table:
@@ -44,14 +47,37 @@ def test_an_average_is_the_mean_over_files() -> None:
 
 def test_constant_scores_are_undefined_with_the_reason() -> None:
     spearman = coefficients()["spearman"]
-    constant = one(m=[1.0] * 6, good=GOOD)
+    constant = one(m=[1.0] * 12, good=GOOD)
     found = correlate([constant], "m", "accuracy", spearman, 10)
     assert (found.value, found.interval, found.reason) == (None, None, "m is constant (1) in f")
+    assert found.n == 12
     assert compare([constant], ("good", "m"), "accuracy", spearman, 10) == found
-    flat = Table("g", {"m": GOOD}, {"accuracy": [2.0] * 6})
+    flat = Table("g", {"m": GOOD}, {"accuracy": [2.0] * 12})
     assert correlate([flat], "m", "accuracy", spearman, 10).reason == "accuracy is constant (2) in g"
     short = Table("h", {"m": [1.0]}, {"accuracy": [2.0]})
     assert correlate([short], "m", "accuracy", spearman, 10).reason == "m has fewer than two items in h"
+
+
+def test_below_ten_items_there_is_no_interval() -> None:
+    spearman = coefficients()["spearman"]
+    nine, ten = (Table("f", {"m": GOOD[:n]}, {"accuracy": HUMAN[:n]}) for n in (9, 10))
+    few, enough = (correlate([one], "m", "accuracy", spearman, 20) for one in (nine, ten))
+    assert (few.n, few.interval, enough.n) == (9, None, 10)
+    assert enough.interval is not None
+    assert few.value is not None
+
+
+def test_the_average_over_human_dimensions() -> None:
+    human = {"accuracy": HUMAN, "completeness": POOR}
+    table = Table("f", {"m": GOOD}, human)
+    (row,) = rows([table], ["m"], None, coefficients()["kendall"], 10)
+    assert list(row.cells) == ["accuracy", "completeness", "average"]
+    values = [cell.value for cell in row.cells.values()]
+    assert values[2] == pytest.approx((values[0] + values[1]) / 2)  # type: ignore[operator]
+    assert row.cells["average"].interval is not None
+    flat = Table("f", {"m": GOOD}, {**human, "specificity": [1.0] * 12})
+    (row,) = rows([flat], ["m"], None, coefficients()["kendall"], 10)
+    assert row.cells["average"].reason == "specificity is constant (1) in f"
 
 
 def test_two_metrics_on_the_same_draws() -> None:
@@ -100,12 +126,52 @@ def test_chinese_is_split_by_characters() -> None:
     assert Baselines().scores("青霉素 500mg", "青霉素 500MG")["rouge-l"] == 100
 
 
+WORDS = [
+    "急性咽炎",
+    "患者",
+    "建议",
+    "多喝水",
+    "发热",
+    "胸部",
+    "检查",
+    "的",
+    "了",
+    "CT",
+    "500mg",
+    " ",
+    "\n",
+    "fever",
+    "3.5",
+]
+MARKS = ["，", "。", "！", "？", "?", "……", "......", "”", "’", "“", "。”", ".", "、"]
+
+
+def made_up(generator: random.Random) -> str:
+    return "".join(generator.choice(MARKS if generator.random() < 0.25 else WORDS) for _ in range(30))
+
+
+def test_rouge_by_words_is_that_of_rouge_chinese() -> None:
+    generator, baselines, reference = random.Random(7), Baselines("jieba"), rouge_chinese.Rouge()
+    for _ in range(1000):
+        label, response = "咽炎" + made_up(generator), "发热" + made_up(generator)
+        words = [" ".join(jieba.cut(text)) for text in (response, label)]
+        (expected,) = reference.get_scores(*words)
+        found = baselines.scores(label, response)
+        for name in ("rouge-1", "rouge-2", "rouge-l"):
+            assert found[name] == pytest.approx(100 * expected[name]["f"], abs=1e-9), (label, response)
+
+
+def test_rouge_by_words_leaves_other_texts_alone() -> None:
+    assert Baselines("jieba").scores(*ENGLISH) == Baselines().scores(*ENGLISH)
+    assert Baselines("jieba").scores("咽炎", "")["rouge-l"] == 0
+
+
 def test_empty_texts_score_zero() -> None:
     assert set(Baselines().scores("x", "").values()) == {0.0}
 
 
 def scored(number: int, failure: str | None = None, **human: float) -> Scored:
-    item = Item(str(number), "q", f"label {number}", f"response {number}", human or {"accuracy": number} | _REST)
+    item = RatedAnswer(str(number), "q", f"label {number}", f"response {number}", human or {"accuracy": number} | _REST)
     label = Imap(inform=(Pair("t", f"v{number}"),))
     response = Imap() if number == 0 else Imap(inform=(Pair("t", f"v{number % 2}"),))
     if failure:

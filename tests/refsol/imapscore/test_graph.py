@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import gzip
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,8 +11,9 @@ from rapidfuzz import fuzz
 
 from refsol.errors import InputError
 from refsol.imapscore.graph import Entity, EntityGraph, Linker, differ
+from refsol.imapscore.imap import Imap, Pair
 from refsol.imapscore.ontologies import load_graph
-from refsol.imapscore.relations import Chain, Exact, Graph, Recorded, Relation, RelationFinder, ValuePair
+from refsol.imapscore.relations import Graph, Recorded, Relation, RelationFinder, ValuePair, find_relations
 
 BUNDLED = Path(str(files("refsol.imapscore") / "data" / "graph.tsv"))
 
@@ -72,7 +71,7 @@ MESH = """<?xml version="1.0"?>
 
 def relation(finder: RelationFinder, label: str, response: str) -> Relation | None:
     pair = ValuePair("t", label, response)
-    return asyncio.run(finder.find([pair])).get(pair)
+    return finder.find([pair]).get(pair)
 
 
 @pytest.fixture(scope="module")
@@ -267,22 +266,6 @@ def test_graphs_that_cannot_be_read(tmp_path: Path, name: str, text: str | None,
         load_graph(path)
 
 
-class Letters:
-    """An encoder that counts letters."""
-
-    def encode(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        return [[text.count(chr(97 + i)) for i in range(26)] for text in texts]
-
-
-def test_an_encoder_brings_its_own_candidates() -> None:
-    graph = EntityGraph([Entity("1", ("heart failure",)), Entity("2", ("type 2 diabetes",))])
-    linker = Linker(graph, threshold=99, encoder=Letters())
-    assert linker.link("failure, heart") == {"1"}
-    assert linker.link("type 1 diabetes") == frozenset()
-    assert linker.link("...") == frozenset()
-    assert Linker(EntityGraph([]), encoder=Letters()).link("x") == frozenset()
-
-
 def test_a_chain_goes_on_where_the_graph_is_silent(bundled: Graph) -> None:
     recorded = Recorded(
         {
@@ -292,9 +275,14 @@ def test_a_chain_goes_on_where_the_graph_is_silent(bundled: Graph) -> None:
             ValuePair("t", "asthma", "fever"): Relation.UNMATCHED,
         }
     )
-    chain = Chain([bundled, Exact(), recorded])
-    assert relation(chain, "penicillin", "antibiotics") is Relation.BELONGING
-    assert relation(chain, "asthma", "wheeze") is Relation.BELONGING
-    assert relation(chain, "asthma", "pharyngitis") is Relation.CONTAINMENT
-    assert relation(chain, "asthma", "fever") is None
-    assert relation(chain, "asthma", "stroke") is None
+
+    def related(one: str, other: str) -> Relation | None:
+        pair = ValuePair("t", one, other)
+        label, response = Imap(inform=(Pair("t", one),)), Imap(inform=(Pair("t", other),))
+        return find_relations(label, response, [bundled, recorded]).get(pair)
+
+    assert related("penicillin", "antibiotics") is Relation.BELONGING
+    assert related("asthma", "wheeze") is Relation.BELONGING
+    assert related("asthma", "pharyngitis") is Relation.CONTAINMENT
+    assert related("asthma", "fever") is None
+    assert related("asthma", "stroke") is None

@@ -9,7 +9,7 @@ import pytest
 
 from refsol.errors import InputError
 from refsol.imapscore.imap import Imap, Pair
-from refsol.imapscore.records import Item, Recording, read_items, read_recordings, recording_row
+from refsol.imapscore.records import RatedAnswer, Recording, read_items, read_recordings, recording_row
 from refsol.imapscore.relations import Relation, ValuePair
 
 DATA = Path(str(files("refsol.imapscore") / "data"))
@@ -34,15 +34,15 @@ def test_the_released_form(tmp_path: Path) -> None:
     path = write(tmp_path / "items.jsonl", ROW, "", {**ROW, "id": "x", "note": 1})
     human = {"accuracy": 3.0, "completeness": 2.5, "specificity": 4.0}
     assert read_items(path) == [
-        Item("1", "What is it?", "Flu.", "A cold.", human),
-        Item("x", "What is it?", "Flu.", "A cold.", human),
+        RatedAnswer("1", "What is it?", "Flu.", "A cold.", human),
+        RatedAnswer("x", "What is it?", "Flu.", "A cold.", human),
     ]
 
 
 def test_a_digest_is_of_the_texts_alone() -> None:
-    item = Item("1", "q", "l", "r", {"accuracy": 1})
-    assert item.digest == Item("2", "q", "l", "r").digest
-    assert len({item.digest, Item("1", "ql", "", "r").digest, Item("1", "q", "r", "l").digest}) == 3
+    item = RatedAnswer("1", "q", "l", "r", {"accuracy": 1})
+    assert item.digest == RatedAnswer("2", "q", "l", "r").digest
+    assert len({item.digest, RatedAnswer("1", "ql", "", "r").digest, RatedAnswer("1", "q", "r", "l").digest}) == 3
 
 
 def without(key: str) -> dict[str, Any]:
@@ -54,13 +54,18 @@ def without(key: str) -> dict[str, Any]:
     [
         (without("gpt_prediction"), r"items\.jsonl:2: one key that ends in _prediction is needed, found: none"),
         ({**ROW, "other_prediction": "x"}, r":2: one key .* found: gpt_prediction, other_prediction"),
-        ({**ROW, "gpt_prediction": 3}, ":2: gpt_prediction is no text"),
+        ({**ROW, "gpt_prediction": 3}, ":2: gpt_prediction: is not a text"),
         ({**ROW, "Average_accuracy_score": "good"}, ":2: Average_accuracy_score: "),
         ({**ROW, "Average_accuracy_score": "3"}, ":2: Average_accuracy_score: "),
         ({**ROW, "Average_specific_scores": True}, ":2: Average_specific_scores: "),
         (json.dumps(ROW).replace("2.5", "NaN"), ":2: "),
         (without("Question"), ":2: Question: "),
         ({**ROW, "Doctor_Response": None}, ":2: Doctor_Response: "),
+        ({**ROW, "Average_accuracy_score": 5.1}, ":2: Average_accuracy_score: is above 5"),
+        ({**ROW, "Average_accuracy_score": -1}, ":2: Average_accuracy_score: is below 0"),
+        ({**ROW, "Doctor_Response": " "}, ":2: Doctor_Response: is empty"),
+        ({**ROW, "gpt_prediction": "\n"}, ":2: gpt_prediction: is empty"),
+        (json.dumps({**ROW, "Question": "\ud800"}), ":2: Question: is not Unicode"),
         ("{", ":2: "),
         ("[]", ":2: "),
     ],
@@ -71,16 +76,28 @@ def test_rows_that_are_refused(tmp_path: Path, row: dict[str, Any] | str, messag
     assert "\n" not in str(refused.value)
 
 
+def test_every_bad_row_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        read_items(write(tmp_path / "items.jsonl", without("Question"), ROW, {**ROW, "gpt_prediction": 3}, "{"))
+    lines = [line.partition(".jsonl:")[2].split(":")[0] for line in str(refused.value).splitlines()]
+    assert lines == ["1", "3", "4"]
+
+
+def test_a_file_without_an_item_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"items\.jsonl: holds no item"):
+        read_items(write(tmp_path / "items.jsonl", ""))
+
+
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.jsonl: cannot be read: No such file or directory$"):
         read_items(tmp_path / "none.jsonl")
     (tmp_path / "gbk.jsonl").write_bytes("问题".encode("gbk"))
-    with pytest.raises(InputError, match=r"gbk\.jsonl: cannot be read: not UTF-8 at byte 1$"):
+    with pytest.raises(InputError, match=r"gbk\.jsonl: not UTF-8 but probably GBK: --encoding gbk$"):
         read_items(tmp_path / "gbk.jsonl")
 
 
 def test_items_are_no_recordings(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r":1: .*Field required; each line must be an item's recorded imaps$"):
+    with pytest.raises(InputError, match=r"(?s):1: id: is missing\n.*; each line must be an item's recorded imaps$"):
         read_recordings(write(tmp_path / "items.jsonl", ROW))
 
 

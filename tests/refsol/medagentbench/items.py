@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from refsol.errors import FactsError
-from refsol.medagentbench import DEFAULT_BASE, Patient, Reading, Verdict, grade_item
-from refsol.medagentbench.rules import REFERRAL
+from refsol.medagentbench import PUBLISHED, Observation, Patient, Verdict, grade_item
+from refsol.medagentbench.constants import REFERRAL
 
 MRN = "S1234567"
 NOW = "2023-11-13T10:15:00+00:00"
@@ -86,7 +86,7 @@ A1C_ORDER = {
 class MadeUpEhr:
     """An EHR of one patient; `away` makes every question fail."""
 
-    readings: dict[str, list[Reading]] = field(default_factory=dict)
+    readings: dict[str, list[Observation]] = field(default_factory=dict)
     birth_date: str | None = "1963-11-13"
     away: bool = False
 
@@ -95,17 +95,17 @@ class MadeUpEhr:
             raise FactsError("http://ehr/: no answer")
         return Patient(self.birth_date) if mrn == MRN else None
 
-    def observations(self, mrn: str, code: str) -> list[Reading]:
+    def observations(self, mrn: str, code: str) -> list[Observation]:
         if self.away:
             raise FactsError("http://ehr/: no answer")
         return self.readings.get(code, []) if mrn == MRN else []
 
 
 def lab(code: str, *readings: tuple[str | None, float | None]) -> MadeUpEhr:
-    return MadeUpEhr({code: [Reading(time, value) for time, value in readings]})
+    return MadeUpEhr({code: [Observation(time, value) for time, value in readings]})
 
 
-def post(payload: Any, *, base: str = DEFAULT_BASE) -> list[dict[str, str]]:
+def post(payload: Any, *, base: str = PUBLISHED.base) -> list[dict[str, str]]:
     """An accepted POST of a payload to its own type."""
     return [{"role": "agent", "content": f"POST {base}{payload['resourceType']}\n{json.dumps(payload)}"}, ACCEPTED]
 

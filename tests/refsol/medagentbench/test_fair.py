@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from refsol.medagentbench import Episode
+from refsol.medagentbench.constants import REFERRAL
 from refsol.medagentbench.episodes import Created
-from refsol.medagentbench.rules import REFERRAL
 from tests.refsol.medagentbench import items
 from tests.refsol.medagentbench.items import MadeUpEhr, grade, lab, post, put
 

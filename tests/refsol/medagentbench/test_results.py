@@ -44,25 +44,25 @@ def written(tmp_path: Path, content: Any) -> Path:
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        (b"", "is not JSON: Expecting value: line 1 column 1"),
-        (b'{"version": ', "is not JSON: Expecting value: line 1 column 13"),
-        (b'{"a": "\xff"}', "is not UTF-8 at byte 7"),
-        (b"[" * 100_000, "is nested too deeply"),
-        (b'{"total_tasks": ' + b"1" * 5000 + b"}", "is not JSON: Exceeds the limit"),
-        ([], "at the top: "),
-        ({**FILE, "results": {}}, "at results: "),
-        ({**FILE, "version": 2}, "at version: "),
-        ({**FILE, "total_tasks": "1"}, "at total_tasks: "),
-        ({**FILE, "results": [ITEM, {**ITEM, "task_id": None}]}, "at results[1].task_id: "),
-        ({**FILE, "results": [{**ITEM, "post_count": 1.5}]}, "at results[0].post_count: "),
-        ({**FILE, "results": [{**ITEM, "post_history": "x"}]}, "at results[0].post_history: "),
+        (b"", ":1: is not JSON: Expecting value at column 1"),
+        (b'{"version": ', ":1: is not JSON: Expecting value at column 13"),
+        (b'{"a": "\xff"}', ":1: is not UTF-8 at byte 8 of the line"),
+        (b"[" * 100_000, ":1: is nested too deeply"),
+        (b'{"total_tasks": ' + b"1" * 5000 + b"}", ":1: is not JSON: Exceeds the limit"),
+        ([], ":1: is not a JSON object"),
+        ({**FILE, "results": {}}, ":1: results: "),
+        ({**FILE, "version": 2}, ":1: version: "),
+        ({**FILE, "total_tasks": "1"}, ":1: total_tasks: "),
+        ({**FILE, "results": [ITEM, {**ITEM, "task_id": None}]}, ":1: results[1].task_id: "),
+        ({**FILE, "results": [{**ITEM, "post_count": 1.5}]}, ":1: results[0].post_count: "),
+        ({**FILE, "results": [{**ITEM, "post_history": "x"}]}, ":1: results[0].post_history: "),
         (
             {**FILE, "results": [{**ITEM, "post_history": [{"role": "agent"}]}]},
-            "at results[0].post_history[0].content: ",
+            ":1: results[0].post_history[0].content: ",
         ),
         (
             {**FILE, "results": [{k: v for k, v in ITEM.items() if k != "answer"}]},
-            "at results[0].answer: is missing",
+            ":1: results[0].answer: is missing",
         ),
     ],
 )
@@ -70,8 +70,20 @@ def test_a_bad_file_is_one_clear_error(tmp_path: Path, content: Any, place: str)
     path = written(tmp_path, content)
     with pytest.raises(InputError) as caught:
         read_results(path)
-    assert str(caught.value).startswith(f"{path}: {place}")
+    assert str(caught.value).startswith(f"{path}{place}")
     assert "\n" not in str(caught.value)
+
+
+def test_everything_that_is_wrong_is_listed_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    content = {**FILE, "round": 1, "results": [ITEM, {**ITEM, "timestamp": None}]}
+    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_results(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}:3: round: is not a text",
+        f"{path}:25: results[1].timestamp: is not a text",
+    ]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_episodes_beside_the_file_say_what_was_not_the_agents_fault(tmp_path: Pa
 )
 def test_a_damaged_row_of_episodes_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "episodes.jsonl").write_text(f"\n{line}\n" + row("task2_1", "completed"), encoding="utf-8")
-    with pytest.raises(FactsError, match=r"episodes\.jsonl, line 2: is not an episode"):
+    with pytest.raises(FactsError, match=r"episodes\.jsonl:2: .*each line must be an episode$"):
         grade(tmp_path, item("task2_1", "[60]"))
 
 

@@ -37,7 +37,7 @@ def test_parse_score_and_package(folder: Path) -> None:
     assert refsol(folder, "parse", "test_predictions.json", "results.json").returncode == 0
     table = refsol(folder, "score", "results.json", "--gold", "gold.json")
     assert (table.returncode, table.stderr) == (0, "")
-    assert table.stdout.split("\n")[-2].split() == ["score", "63.00"]
+    assert table.stdout.split("\n")[-2].split()[:3] == ["score", "1280", "63.00"]
     scores = refsol(folder, "score", "results.json", "--gold", "gold.json", "--json")
     assert json.loads(scores.stdout)["score"] == pytest.approx(62.99541326614203, abs=1e-9)
     packed = refsol(folder, "package", "test_predictions.json")

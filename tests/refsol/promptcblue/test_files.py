@@ -190,7 +190,7 @@ def test_the_gold_has_the_six_sections_only(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b'{"CMeIE": [], "CMeIE": []}', "pred.json: the key 'CMeIE' stands twice in one object"),
-        (b'{"CMeIE": "\xff"}', "pred.json: not UTF-8 at byte 12"),
+        (b'{"CMeIE": "\xff"}', "pred.json:1: is not UTF-8 at byte 12 of the line"),
         (b'{"a":\n' * 100_000, "pred.json: not usable: nested too deeply"),
         (b"{\n  'a'", "pred.json: not JSON: Expecting property name enclosed in double quotes at line 2, column 3"),
     ],

@@ -88,6 +88,7 @@ def without(key: str) -> dict[str, Any]:
 BAD_LINES: dict[str, tuple[bytes, str]] = {
     "empty": (b"\xef\xbb\xbf \n", "whole file: holds no line"),
     "broken JSON": (b'{"input": "x", \n', "line 1: not JSON: Expecting property name"),
+    "GBK": ('{"input": "患者出现发热、咳嗽"}\n'.encode("gbk") * 3, "whole file: not UTF-8 but probably GBK"),
     "not UTF-8": (b'{"input": "\xff"}', "line 1: not UTF-8 at byte 12"),
     "no object": (b'"text"', "line 1: a JSON str, not an object"),
     "a JSON list": (b" [\n{}\n]", "line 1: a JSON list; JSON lines are expected"),

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refsol.promptcblue.rouge import common_subsequence, rouge, tokens
+from refsol.promptcblue.rouge import rouge, tokens
+from refsol.sequences import common_subsequence
 
 
 def slow_tokens(text: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from refsol.errors import InputError
 from refsol.promptcblue import TASKS, score, select_tasks
-from refsol.promptcblue.metrics import PRF, class_figures, extraction_figures, report_figures, text_figures
+from refsol.promptcblue.metrics import PRF, classes, extraction, reports, texts
 from refsol.promptcblue.rouge import Rouge
 from refsol.promptcblue.tasks import Average
 from tests.refsol.promptcblue.vectors import value
@@ -26,14 +26,14 @@ def figures(case: dict[str, Any]) -> tuple[float, ...]:
     found: PRF | Rouge
     match case["kind"]:
         case "ie":
-            found = extraction_figures(gold, predicted)
+            found = extraction(gold, predicted).figures
         case "cls":
             average = Average.MACRO if case["macro"] else Average.WEIGHTED
-            found = class_figures(gold, predicted, empty_label=case["labels"][0], average=average)
+            found = classes(gold, predicted, empty_label=case["labels"][0], average=average).figures
         case "nlg":
-            found = text_figures(gold, predicted)
+            found = texts(gold, predicted).figures
         case _:
-            found = report_figures(gold, predicted)
+            found = reports(gold, predicted).figures
     if isinstance(found, Rouge):
         return found.rouge1, found.rouge2, found.rouge_l
     return found.precision, found.recall, found.f1
@@ -51,7 +51,7 @@ def test_score_case(name: str) -> None:
 
 def test_an_empty_gold_label_is_refused() -> None:
     with pytest.raises(InputError, match="an empty gold label"):
-        class_figures(items(""), items("相关"), empty_label="相关", average=Average.MACRO)
+        classes(items(""), items("相关"), empty_label="相关", average=Average.MACRO)
 
 
 def test_vectors() -> None:
@@ -123,7 +123,7 @@ def test_a_task_that_is_empty_on_both_sides_has_no_figure() -> None:
     }
     assert shape["details"]["MedDG"] is None
     row = next(row for row in scores.table().split("\n") if row.startswith("CMeEE-V2"))
-    assert row.split() == ["CMeEE-V2", "Micro-F1", "–", "–", "–"]
+    assert row.split() == ["CMeEE-V2", "0", "Micro-F1", "–", "–", "–"]
 
 
 def test_nothing_at_all_has_no_score() -> None:
@@ -135,9 +135,30 @@ def test_nothing_at_all_has_no_score() -> None:
 def test_the_table_marks_the_main_figure() -> None:
     table = score(value("gold.json"), value("structured.json")).table().split("\n")
     assert [row.split()[0] for row in table[1:-1]] == [task.name for task in TASKS]
-    assert all(row.split()[-1].startswith("*") and row.count("*") == 1 for row in table[1:-1])
-    assert table[1].split() == ["CMeEE-V2", "Micro-F1", "78.95", "67.95", "*73.04"]
-    assert table[-1].split() == ["score", "63.00"]
+    assert all(row.split()[5].startswith("*") and row.count("*") == 1 for row in table[1:-1])
+    assert table[1].split()[:6] == ["CMeEE-V2", "80", "Micro-F1", "78.95", "67.95", "*73.04"]
+    assert table[-1].split()[:3] == ["score", "1280", "63.00"]
+    assert all(len(row) <= 80 for row in table)
+
+
+def test_every_task_has_its_number_of_samples_and_an_interval() -> None:
+    scores = score(value("gold.json"), value("structured.json"))
+    intervals = scores.intervals(draws=200)
+    assert list(intervals) == [*(task.name for task in TASKS), "score"]
+    for one in scores.tasks:
+        assert one.samples == 80
+        assert one.main is not None
+        assert intervals[one.task.name].low < one.main < intervals[one.task.name].high
+    assert intervals["score"].low < scores.overall < intervals["score"].high
+    widths = [interval.high - interval.low for interval in intervals.values()]
+    assert widths[-1] == min(widths)
+    assert scores.intervals(draws=200) == intervals
+
+
+def test_what_is_all_right_has_no_spread() -> None:
+    gold = value("gold.json")
+    for one in score(gold, gold).intervals(draws=5).values():
+        assert (one.low, one.high) == pytest.approx((1, 1), abs=1e-7)
 
 
 @pytest.mark.parametrize(

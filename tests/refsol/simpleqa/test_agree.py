@@ -72,9 +72,9 @@ def test_files_that_people_labelled(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("l.jsonl", '{"id": "a", "label": "yes"}\n{"id": "b", "label": 1}\n', "line 1: `label` is none of"),
-        ("l.jsonl", '{"id": "a", "label": "yes"}\n{"id": "b", "label": 1}\n', "line 2: `label` is none of"),
-        ("l.jsonl", '{"id": "a", "label": "correct"}\n{"id": "a", "label": "correct"}\n', "line 2: a stands there"),
+        ("l.jsonl", '{"id": "a", "label": "yes"}\n{"id": "b", "label": 1}\n', "l.jsonl:1: label: is not one of"),
+        ("l.jsonl", '{"id": "a", "label": "yes"}\n{"id": "b", "label": 1}\n', "l.jsonl:2: label: is not one of"),
+        ("l.jsonl", '{"id": "a", "label": "correct"}\n{"id": "a", "label": "correct"}\n', "l.jsonl:2: a stands there"),
         ("l.csv", "id,verdict\na,correct\n", "no column `label`"),
     ],
 )

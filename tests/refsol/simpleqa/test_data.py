@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from medagent.benchmarks.simpleqa.settings import BUNDLED
 from refsol.errors import InputError
-from refsol.simpleqa.data import Item, Variant, duplicate_ids, read_items
+from refsol.simpleqa.data import GoldQuestion, Variant, duplicate_ids, read_items
 from refsol.simpleqa.score import DIMENSIONS
 
 
@@ -38,7 +38,7 @@ def test_the_bundled_questions_are_five_of_each_dimension() -> None:
 
 def test_blank_lines_and_a_byte_order_mark_are_accepted(tmp_path: Path) -> None:
     text = "\ufeff\n" + _lines({"question": "K?\u2028", "answer": "V", "hu_specific_dim": " saját "}) + "\n  \n"
-    assert read_items(_write(tmp_path, text)) == [Item("2", 2, "K?\u2028", "V", "saját")]
+    assert read_items(_write(tmp_path, text)) == [GoldQuestion("2", 2, "K?\u2028", "V", "saját")]
 
 
 def test_an_id_may_be_a_number_and_may_be_missing(tmp_path: Path) -> None:
@@ -60,19 +60,22 @@ def test_simpleqa_csv(tmp_path: Path) -> None:
         "not a dictionary,Why?,Because\r\n"
     )
     items = read_items(_write(tmp_path, text, "data.csv"), "simpleqa")
-    assert items == [Item("2", 2, 'Who\r\n"else"?', "Nobody", "Art"), Item("5", 5, "Why?", "Because", "")]
+    assert items == [
+        GoldQuestion("2", 2, 'Who\r\n"else"?', "Nobody", "Art"),
+        GoldQuestion("5", 5, "Why?", "Because", ""),
+    ]
 
 
 def test_simpleqa_verified_csv(tmp_path: Path) -> None:
     text = "original_index,problem,answer,topic\n17,Who?,Nobody,Politics\n"
     items = read_items(_write(tmp_path, text, "data.csv"), "simpleqa-verified")
-    assert items == [Item("17", 2, "Who?", "Nobody", "Politics")]
+    assert items == [GoldQuestion("17", 2, "Who?", "Nobody", "Politics")]
 
 
 def test_chinese_simpleqa(tmp_path: Path) -> None:
     row = {"id": "a1", "primary_category": "中华文化", "secondary_category": "历史", "question": "谁？", "answer": "无"}
     items = read_items(_write(tmp_path, _lines(row)), "chinese-simpleqa")
-    assert items == [Item("a1", 1, "谁？", "无", "中华文化")]
+    assert items == [GoldQuestion("a1", 1, "谁？", "无", "中华文化")]
 
 
 _TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1).filter(str.strip)
@@ -104,27 +107,29 @@ def test_every_row_without_question_or_answer_is_named(tmp_path: Path) -> None:
     rows = [{"question": "K?"}, {"answer": "V"}, {"question": "K?", "answer": "V"}, {"question": 1, "answer": " "}, {}]
     with pytest.raises(InputError) as raised:
         read_items(_write(tmp_path, _lines(*rows)))
-    text = str(raised.value)
-    assert "line 1: `answer` is missing" in text
-    assert "line 2: `question` is missing" in text
-    assert "line 3" not in text
-    assert "line 4: `question` is no text and `answer` is empty" in text
-    assert "line 5: `question` is missing and `answer` is missing" in text
-    assert "\n" not in text
+    faults = [line.partition(".jsonl:")[2] for line in str(raised.value).splitlines()]
+    assert faults == [
+        "1: answer: is missing",
+        "2: question: is missing",
+        "4: question: is not a text",
+        "4: answer: is empty",
+        "5: question: is missing",
+        "5: answer: is missing; mend or remove these rows",
+    ]
 
 
 @pytest.mark.parametrize(
     ("data", "variant", "message"),
     [
-        (b'{"question": "K?", "answer": "V"}\n{"question"', "husimpleqa", "line 2: not JSON"),
-        (b'["question"]\n', "husimpleqa", "line 1: not a JSON object"),
-        (b'{"question": "K?", "answer": "V"}\n\xff\n', "husimpleqa", "line 2: not UTF-8"),
-        (b'{"question": "K\\ud800?", "answer": "V"}', "husimpleqa", "line 1: `question` is not Unicode"),
+        (b'{"question": "K?", "answer": "V"}\n{"question"', "husimpleqa", "data:2: is not JSON"),
+        (b'["question"]\n', "husimpleqa", "data:1: is one JSON document, not JSON lines"),
+        (b'{"question": "K?", "answer": "V"}\n\xff\n', "husimpleqa", "data:2: is not UTF-8"),
+        (b'{"question": "K\\ud800?", "answer": "V"}', "husimpleqa", "data:1: question: is not Unicode"),
         (b"\n \n", "husimpleqa", "holds no question"),
         (b"", "simpleqa", "no column `problem` and no column `answer`"),
         (b"metadata,question,answer\n", "simpleqa", "no column `problem`"),
-        (b'problem,answer\n"a"b,c\n', "simpleqa", "line 2: not CSV"),
-        (b"problem,answer\nWho?\n,x\n", "simpleqa", "line 2: `answer` is missing; line 3: `problem` is empty"),
+        (b'problem,answer\n"a"b,c\n', "simpleqa", "data:2: is not CSV"),
+        (b"problem,answer\nWho?\n,x\n", "simpleqa", "data:3: problem: is empty"),
     ],
 )
 def test_unreadable_files_are_refused(tmp_path: Path, data: bytes, variant: Variant, message: str) -> None:

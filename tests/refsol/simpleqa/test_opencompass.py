@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from refsol.errors import InputError
-from refsol.simpleqa.data import Item
+from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
-from refsol.simpleqa.score import score
+from refsol.simpleqa.opencompass_files import write_opencompass
+from refsol.simpleqa.score import JudgedAnswer, JudgedSet, score
 
 JUDGED = "M_judged-by--J"
 
@@ -31,8 +32,8 @@ def _folder(tmp_path: Path, sizes: Sequence[int], dataset: str = "hu") -> Path:
     return tmp_path
 
 
-def _items(count: int) -> list[Item]:
-    return [Item(f"q{n}", n + 1, "K?", f"g{n}", "history" if n % 2 else "figure") for n in range(count)]
+def _items(count: int) -> list[GoldQuestion]:
+    return [GoldQuestion(f"q{n}", n + 1, "K?", f"g{n}", "history" if n % 2 else "figure") for n in range(count)]
 
 
 def test_parts_are_put_together_in_their_order(tmp_path: Path) -> None:
@@ -114,8 +115,8 @@ def test_keys_that_one_side_lacks_are_named(tmp_path: Path, side: str) -> None:
     ("text", "message"),
     [
         ('{"0": {"prediction": "A"}, "2": {"prediction": "A"}}', "missing the keys 1"),
-        ('{"0": {"prediction": 3}}', "key 0: not an object whose `prediction` is a text"),
-        ('{"0": "A"}', "key 0: not an object"),
+        ('{"0": {"prediction": 3}}', '["0"]: is not an object whose `prediction` is a text'),
+        ('{"0": "A"}', '["0"]: is not an object'),
         ("[]", "not an object with the keys"),
         ("{}", "not an object with the keys"),
         ("{", "not JSON"),
@@ -144,3 +145,149 @@ def test_folders_without_results_are_refused(tmp_path: Path) -> None:
     (tmp_path / "results" / JUDGED).mkdir()
     with pytest.raises(InputError, match="no results"):
         read_opencompass(tmp_path)
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def _entries(replies: Sequence[Any], **more: Any) -> dict[str, Any]:
+    return {
+        str(n): {"origin_prompt": "?", "prediction": reply, "gold": f"g{n}", **more} for n, reply in enumerate(replies)
+    }
+
+
+@pytest.mark.parametrize("cut", ["predictions/M", f"results/{JUDGED}"])
+def test_parts_on_one_side_and_one_file_on_the_other(tmp_path: Path, cut: str) -> None:
+    _folder(tmp_path, [4])
+    (tmp_path / cut / "hu.json").unlink()
+    _part(tmp_path / cut / "hu_0.json", ["B", "A"])
+    _part(tmp_path / cut / "hu_1.json", ["C", "A"])
+    (judged,) = read_opencompass(tmp_path)
+    side = [row.prediction if cut.startswith("p") else row.judged["J"] for row in judged.rows]
+    assert side == ["B", "A", "C", "A"]
+    _part(tmp_path / cut / "hu_1.json", ["C"])
+    with pytest.raises(InputError, match="missing the keys 3 … 3"):
+        read_opencompass(tmp_path)
+
+
+def test_a_date_in_a_data_sets_name_is_no_part(tmp_path: Path) -> None:
+    _folder(tmp_path, [2], "hu_250208")
+    _folder(tmp_path, [1, 1], "en_250208")
+    assert [(judged.dataset, len(judged.rows)) for judged in read_opencompass(tmp_path)] == [
+        ("en_250208", 2),
+        ("hu_250208", 2),
+    ]
+
+
+@pytest.mark.parametrize("as_list", [False, True])
+def test_figures_wrapped_around_details(tmp_path: Path, as_list: bool) -> None:
+    _folder(tmp_path, [2])
+    details = _entries(["A", "B"])
+    document = {"accuracy": 50.0, "details": list(details.values()) if as_list else details}
+    _write(tmp_path / "results" / JUDGED / "hu.json", document)
+    (judged,) = read_opencompass(tmp_path)
+    assert [row.judged["J"] for row in judged.rows] == ["A", "B"]
+
+
+def test_figures_alone_are_said(tmp_path: Path) -> None:
+    _folder(tmp_path, [2])
+    _write(tmp_path / "results" / JUDGED / "hu.json", {"accuracy": 50.0})
+    with pytest.raises(InputError, match="has figures alone; run OpenCompass with --dump-eval-details"):
+        read_opencompass(tmp_path)
+
+
+def _generic(tmp_path: Path, rounds: int = 1) -> Path:
+    """The generic evaluator's folder: questions asked so often, one round after the other."""
+    replies = [f"p{place}-{n}" for place in range(rounds) for n in range(2)]
+    golds = [f"g{n}" for _ in range(rounds) for n in range(2)]
+    rows = {str(n): {"prediction": p, "gold": g} for n, (p, g) in enumerate(zip(replies, golds, strict=True))}
+    _write(tmp_path / "predictions" / "M" / "hu.json", rows)
+    return tmp_path / "results" / "M"
+
+
+def test_the_generic_evaluators_replicas(tmp_path: Path) -> None:
+    results = _generic(tmp_path, rounds=2)
+    _write(results / "hu.json", {"accuracy (2 runs average)": 50.0})
+    _write(results / "hu_replica0.json", _entries(["A", "B"]))
+    _write(results / "hu_replica1.json", _entries(["C", "A"]))
+    assert all(is_opencompass(path) for path in (tmp_path, results, results / "hu.json"))
+    (judged,) = read_opencompass(tmp_path, _items(2))
+    assert judged.judges == ("judge",)
+    assert [(row.id, row.prediction, row.judged["judge"]) for row in judged.rows] == [
+        ("q0", "p0-0", "A"),
+        ("q1", "p0-1", "B"),
+        ("q0#2", "p1-0", "C"),
+        ("q1#2", "p1-1", "A"),
+    ]
+    assert not judged.warnings
+    assert read_opencompass(results / "hu.json", _items(2)) == [judged]
+    with pytest.raises(InputError, match="4 rows in 2 repetitions of the 3 that --data holds"):
+        read_opencompass(tmp_path, _items(3))
+    (results / "hu_replica0.json").unlink()
+    with pytest.raises(InputError, match=r"missing hu_replica0\.json"):
+        read_opencompass(tmp_path)
+
+
+def test_the_generic_evaluators_details(tmp_path: Path) -> None:
+    results = _generic(tmp_path, rounds=2)
+    details = [
+        {"example_abbr": "hu_0", "prediction": ["A", "C"], "gold": ["g0", "g0"]},
+        {"example_abbr": "hu_1", "pred": ["B", "A"], "ref": ["g1", "g1"], "origin_grade_response": ["B", "A"]},
+    ]
+    _write(results / "hu.json", {"accuracy": 50.0, "details": details})
+    (judged,) = read_opencompass(tmp_path, _items(2))
+    assert [row.judged["judge"] for row in judged.rows] == ["A", "B", "C", "A"]
+    assert [row.prediction for row in judged.rows] == ["p0-0", "p0-1", "p1-0", "p1-1"]
+
+
+def test_a_gold_that_is_the_whole_record_gives_ids_and_groups(tmp_path: Path) -> None:
+    _folder(tmp_path, [2])
+    golds = [{"qid": f"h{n}", "question": "K?", "answer": f"g{n}", "hu_specific_dim": "figure"} for n in range(2)]
+    rows = {str(n): {"origin_prompt": "?", "prediction": "p", "gold": gold} for n, gold in enumerate(golds)}
+    _write(tmp_path / "predictions" / "M" / "hu.json", rows)
+    (judged,) = read_opencompass(tmp_path)
+    assert [(row.id, row.group) for row in judged.rows] == [("h0", "figure"), ("h1", "figure")]
+    (named,) = read_opencompass(tmp_path, _items(2))
+    assert [row.id for row in named.rows] == ["q0", "q1"]
+    assert not named.warnings
+    rows["1"]["gold"] = {**golds[1], "answer": "another"}
+    _write(tmp_path / "predictions" / "M" / "hu.json", rows)
+    (differing,) = read_opencompass(tmp_path, _items(2))
+    assert "the gold of 1 rows differs from --data (first: row 1)" in differing.warnings[0]
+
+
+def test_a_judged_set_is_written_as_it_is_read(tmp_path: Path) -> None:
+    items = _items(3)
+    rows = tuple(
+        JudgedAnswer(item.id, "hu", item.group, f"p{item.id}", {"J": "A", "K": '{"evaluation": "CORRECT"}'})
+        for item in items
+    )
+    judged = JudgedSet("M", "husimpleqa", rows, json_labels=True)
+    written = write_opencompass(tmp_path, judged, items)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        "predictions/M/husimpleqa_hu.json",
+        "results/M_judged-by--J/husimpleqa_hu.json",
+        "results/M_judged-by--K/husimpleqa_hu.json",
+    ]
+    first, second = read_opencompass(tmp_path, items)
+    assert first.json_labels
+    assert not first.warnings
+    assert [(row.id, row.group, row.prediction, row.judged) for row in second.rows] == [
+        (row.id, row.group, row.prediction, {"K": row.judged["K"]}) for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (JudgedAnswer("q9", "hu", "", "p", {"J": "A"}), "q9 is not among the questions"),
+        (JudgedAnswer("q0", "hu", "", None, {"J": "A"}), "q0 lacks an answer or a judgement"),
+        (JudgedAnswer("q0", "hu", "", "p", {"J": None}), "q0 lacks an answer or a judgement"),
+    ],
+)
+def test_what_opencompass_cannot_hold_is_not_written(tmp_path: Path, row: JudgedAnswer, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        write_opencompass(tmp_path / "out", JudgedSet("M", "hu", (row,), json_labels=False), _items(1))
+    assert not (tmp_path / "out").exists()

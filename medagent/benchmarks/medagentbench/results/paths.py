@@ -13,8 +13,14 @@ def results_path(folder: Path, trial: int) -> Path:
 
 
 def results_file(path: Path) -> Path:
-    """The results file of a run's folder, or the file itself. Raises UserError where there is none."""
-    file = results_path(path, 1) if path.is_dir() else path
+    """The results file of a run's folder, or the file itself; of another tool's folder, the file of its own form.
+
+    Raises UserError where there is none.
+    """
+    file = path
+    if path.is_dir():
+        named = (results_path(path, 1), path / "agent_results.json", path / "overall.json", path / "runs.jsonl")
+        file = next((one for one in named if one.is_file()), named[0])
     if not file.is_file():
         raise UserError(f"{file}: is not there; name a finished run's folder or a results file")
     return file

@@ -18,9 +18,10 @@ from pydantic import ValidationError
 
 from medagent.benchmarks.medagentbench.results.forms import FORMS, answer_problem
 from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, load_dataset, load_tasks_file
-from refsol.medagentbench.results import Message, ResultItem, ResultsFile, load_json, problems
-
-_ACCEPTED = "POST request accepted"
+from refsol.files import anything, read_json
+from refsol.medagentbench.constants import PUBLISHED
+from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage
+from refsol.schema import faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,14 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[Problem]:
 
     Raises InputError where it is no JSON file, UserError for a task file that cannot be used.
     """
-    data = load_json(path)
+    data = read_json(path, anything, max_bytes=MAX_BYTES)
     known = _known_ids(data, tasks_file)
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
         found = []
     except ValidationError as error:
         file = None
-        found = [Problem("error", place, text) for place, text in problems(error)]
+        found = [Problem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
     found += _contradictions(data)
     if file is not None:
         found += _whole_file(file)
@@ -91,19 +92,25 @@ def _contradictions(data: Any) -> Iterator[Problem]:
 
 
 def _whole_file(file: ResultsFile) -> Iterator[Problem]:
-    if file.version not in VERSIONS:
+    for name in ("version", "round", "timestamp", "total_tasks"):
+        if getattr(file, name) is None:
+            yield Problem("warning", name, "is missing")
+    if file.version is not None and file.version not in VERSIONS:
         yield Problem(
             "warning", "version", f"is {file.version!a}, which is no version of the benchmark; grading it needs --tasks"
         )
     yield from _extras("", file.model_extra)
-    yield from _timestamp("timestamp", file.timestamp)
+    if file.timestamp is not None:
+        yield from _timestamp("timestamp", file.timestamp)
 
 
 def _item(item: ResultItem, known: Collection[str]) -> Iterator[Problem]:
     if item.task_id not in known:
         yield Problem("error", ".task_id", "is no task of the task set")
     yield from _answer(item)
-    accepted = sum(message.role == "user" and _ACCEPTED in message.content for message in item.post_history)
+    accepted = sum(
+        message.role == "user" and PUBLISHED.acknowledgement in message.content for message in item.post_history
+    )
     if item.post_count != accepted:
         yield Problem("error", ".post_count", f"is {item.post_count}, but {accepted} posts were accepted")
     yield from _history(item.post_history)
@@ -123,7 +130,7 @@ def _answer(item: ResultItem) -> Iterator[Problem]:
         yield Problem("warning", ".answer", f"{problem}: {item.answer[:60]!a}")
 
 
-def _history(messages: list[Message]) -> Iterator[Problem]:
+def _history(messages: list[StoredMessage]) -> Iterator[Problem]:
     """Agent messages with `POST`, each with the user's message after it."""
     for number, message in enumerate(messages):
         place = f".post_history[{number}]"
@@ -138,7 +145,9 @@ def _history(messages: list[Message]) -> Iterator[Problem]:
             yield Problem("warning", place, "is an agent's message without POST")
         elif number + 1 == len(messages):
             yield Problem("warning", place, "is a POST without the message that followed; a grader rejects that")
-        elif _ACCEPTED in messages[number + 1].content and not _is_json(message.content.partition("\n")[2]):
+        elif PUBLISHED.acknowledgement in messages[number + 1].content and not _is_json(
+            message.content.partition("\n")[2]
+        ):
             yield Problem("warning", place, "was accepted but holds no JSON below its first line; it does not count")
 
 

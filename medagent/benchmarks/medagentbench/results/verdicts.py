@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.paths import grade_path, results_file, results_path
 from medagent.errors import UserError
 from medagent.wire import Text
+from refsol.files import read_json
 from refsol.medagentbench import grade_file, read_results
+from refsol.schema import validator
 
 
 class CheckEntry(BaseModel):
@@ -60,10 +61,8 @@ def read_verdicts(path: Path) -> GradeFile:
     results = results_file(path)
     grade = grade_path(results)
     if grade.exists():
-        try:
-            return GradeFile.model_validate(json.loads(grade.read_bytes()))
-        except (OSError, ValidationError, ValueError, RecursionError):
-            raise UserError(f"{grade}: is damaged; remove it to have the results graded again") from None
+        way_on = "remove this file to have the results graded again"
+        return read_json(grade, validator(GradeFile), expected=way_on, error=UserError)
     dataset = grading.task_set(results, None, None)
     grading.check_patients(results)
     facts = grading.facts(dataset, fhir=None, ehr=None, key=None)

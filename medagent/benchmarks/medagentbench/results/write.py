@@ -13,8 +13,7 @@ from medagent.benchmarks.medagentbench.session import Turn
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.clock import wall_clock
 from medagent.engine.files import write_whole
-
-ACCEPTED = "POST request accepted"
+from refsol.medagentbench.constants import PUBLISHED
 
 
 def write_results(folder: Path, dataset: Dataset, round_label: str, rows: Iterable[EpisodeRow]) -> list[Path]:
@@ -62,7 +61,7 @@ def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
         "eval_MRN": task.eval_MRN,
         "timestamp": row.timestamp,
         "post_history": history,
-        "post_count": sum(turn["role"] == "user" and ACCEPTED in turn["content"] for turn in history),
+        "post_count": sum(turn["role"] == "user" and PUBLISHED.acknowledgement in turn["content"] for turn in history),
     }
 
 

@@ -8,18 +8,18 @@ in the package, `official` in the user's data folder after `medagent data import
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from medagent.errors import UserError
 from medagent.paths import data_dir
-from refsol.medagentbench.results import problems
+from refsol.files import read_json
+from refsol.schema import validator
 
 DATASETS = ("synthetic", "official")
 VERSIONS = ("v1", "v2")
@@ -100,13 +100,7 @@ def load_tasks_file(path: Path) -> Dataset:
 
 
 def _read(path: Path, name: str, version: str) -> Dataset:
-    try:
-        raw = path.read_bytes()
-        tasks = TypeAdapter(tuple[Task, ...]).validate_python(json.loads(raw))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: {_first_problem(error)}") from None
+    tasks = read_json(path, validator(tuple[Task, ...]), expected="a JSON task file is expected", error=UserError)
     seen: set[str] = set()
     for task in tasks:
         if task.id in seen:
@@ -114,14 +108,7 @@ def _read(path: Path, name: str, version: str) -> Dataset:
         seen.add(task.id)
     if not tasks:
         raise UserError(f"{path}: holds no task")
-    return Dataset(name, version, tasks, hashlib.sha256(raw).hexdigest(), path)
-
-
-def _first_problem(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return f"is not a JSON task file: {error}"
-    place, text = problems(error)[0]
-    return f"at {place}: {text}"
+    return Dataset(name, version, tasks, hashlib.sha256(path.read_bytes()).hexdigest(), path)
 
 
 def select(dataset: Dataset, types: Sequence[str], ids: Sequence[str], limit: int | None) -> tuple[Task, ...]:

@@ -19,6 +19,7 @@ from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
 from medagent.engine.files import write_whole
 from medagent.errors import UserError
+from refsol.medagentbench.constants import PUBLISHED
 
 FILES = {
     "test_data_v1.json": "b539a3dece8cf2fe0518bbfe76e47dec53e3676755c9bb6d87ff261b2aad856a",
@@ -78,8 +79,8 @@ def read_texts(source: str, path: Path) -> Texts:
         "prompt": next(_prompts(module), None),
         "get_reply": next((frame.around("{body}") for frame in frames if not frame.is_error), None),
         "get_error": next((frame.around("{error}") for frame in frames if frame.is_error), None),
-        "post_accepted": next((text for text in plain if "POST request accepted" in text), None),
-        "post_invalid": next((text for text in plain if "POST request accepted" not in text), None),
+        "post_accepted": next((text for text in plain if PUBLISHED.acknowledgement in text), None),
+        "post_invalid": next((text for text in plain if PUBLISHED.acknowledgement not in text), None),
     }
     if missing := [name for name, text in found.items() if text is None]:
         raise UserError(f"{path}: no text of the expected shape for {', '.join(missing)}; is it another version?")

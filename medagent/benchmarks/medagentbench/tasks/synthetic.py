@@ -17,15 +17,14 @@ from typing import Any
 
 from fhir_server.hospital import generate, names
 from fhir_server.hospital.dice import Dice
-from medagent.benchmarks.medagentbench.tasks.wording import CONTEXTS, INSTRUCTIONS, NOW
+from medagent.benchmarks.medagentbench.tasks.wording import CONTEXTS, INSTRUCTIONS
 from refsol.medagentbench import NdjsonEhr, build_key, write_key
+from refsol.medagentbench.constants import PUBLISHED
 
 FOLDER = Path(__file__).parent / "data" / "synthetic"
 NOT_FOUND = "Patient not found"
 PER_TYPE = {"v1": 10, "v2": 30}
-_NOW = datetime.fromisoformat(NOW)
-_DAY_AGO = _NOW - timedelta(hours=24)
-_YEAR_AGO = _NOW.replace(year=_NOW.year - 1)
+_NOW, _DAY_AGO, _YEAR_AGO = PUBLISHED.now, PUBLISHED.day_ago, PUBLISHED.year_ago
 _CODES = ("MG", "GLU", "K", "A1C")
 
 Level = tuple[datetime, float]

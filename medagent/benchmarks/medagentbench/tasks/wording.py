@@ -6,15 +6,10 @@ the letter, since the benchmark's grader compares them: the blood pressure and t
 
 from __future__ import annotations
 
-NOW = "2023-11-13T10:15:00+00:00"
-BLOOD_PRESSURE = "118/77 mmHg"
-REFERRAL = (
-    "Situation: acute left knee injury, Background: radiology report indicates ACL tear. "
-    "Assessment: ACL tear grade II. "
-    "Recommendation: request for Orthopedic service to evaluate and provide management recommendations."
-)
+from refsol.medagentbench.constants import PUBLISHED
 
-_CLOCK = f"The current time is {NOW}."
+BLOOD_PRESSURE, REFERRAL = PUBLISHED.blood_pressure, PUBLISHED.referral
+_CLOCK = f"The current time is {PUBLISHED.now_text}."
 
 INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     "task1": (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from refsol.imapscore.imap import serialise
-from refsol.imapscore.records import Item, Recording, read_items, read_recordings
+from refsol.imapscore.records import RatedAnswer, Recording, read_items, read_recordings
 from refsol.imapscore.relations import ValuePair
 
 DATA = Path(str(files("refsol.imapscore") / "data"))
@@ -43,7 +43,7 @@ def stage_of(request: dict[str, Any]) -> str:
     return _answer(prompt, item, RECORDINGS[item.id])[0]
 
 
-def _answer(prompt: str, item: Item, recording: Recording) -> tuple[str, str]:
+def _answer(prompt: str, item: RatedAnswer, recording: Recording) -> tuple[str, str]:
     terms = recording.question.query_terms
     if prompt.endswith(f"Text: {item.question}"):
         return "question", serialise(recording.question)

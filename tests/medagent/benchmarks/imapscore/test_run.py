@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -152,7 +151,7 @@ def test_what_cannot_be_read_is_asked_again(
         assert stages(server)[stage] == 9
     (failed,) = recorded(tmp_path / "never").values()
     assert (failed.failure, failed.reason) == ("extraction_failed", f"{stage}: 0 of 3 samples could be read")
-    (result,) = asyncio.run(score_recordings([failed]))
+    (result,) = score_recordings([failed])
     assert (result.status, result.value) == (Status.EXTRACTION_FAILED, None)
     assert f"1 of 1 items: extraction_failed (first: item en-2: {failed.reason})" in capsys.readouterr().out
 

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from medagent.benchmarks.medagentbench.agents.reference import SOLVERS, Chart
-from medagent.benchmarks.medagentbench.session import DEFAULT_API_BASE
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
+from refsol.medagentbench.constants import PUBLISHED
 
 TASKS = {task.instruction: task for task in load_dataset("synthetic", "v2").tasks}
 TASKS_BY_ID = {task.id: task for task in TASKS.values()}
@@ -25,7 +25,7 @@ def asked(request: dict[str, Any]) -> Task:
 
 def next_action(task: Task, replies: list[str]) -> str:
     """The action after these replies."""
-    solver = SOLVERS[task.type](Chart(DEFAULT_API_BASE.rstrip("/"), task))
+    solver = SOLVERS[task.type](Chart(PUBLISHED.base.rstrip("/"), task))
     try:
         action = next(solver)
         for reply in replies:

@@ -30,7 +30,7 @@ def test_parse_then_score(folder: Path) -> None:
 
 def test_table_details_part_and_plain(folder: Path) -> None:
     score = ["score", "results.json", "--gold", "gold.json"]
-    assert "CMeEE-V2      Micro-F1          78.95    67.95     *73.04" in medagent("promptcblue", *score).out
+    assert "CMeEE-V2         80 Micro-F1         78.95    67.95    *73.04  " in medagent("promptcblue", *score).out
     details = json.loads(medagent("promptcblue", *score, "--details").out)["details"]
     assert details.keys() == value("scores_detail.json").keys()
     part = json.loads(medagent("promptcblue", *score, "--json", "--tasks", "MedDG", "--metrics", "plain").out)

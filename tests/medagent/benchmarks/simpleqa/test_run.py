@@ -240,7 +240,7 @@ def test_bad_data_is_refused_before_the_first_call(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [*bundled_rows()[:2], {"question": "K?"}, {"question": 3, "answer": "x"}]
     data = write_items(tmp_path / "data.jsonl", rows)
     with ModelServer(reply=Oracle()) as server:
-        with pytest.raises(InputError, match=r"line 3: `answer` is missing; line 4: `question` is no text"):
+        with pytest.raises(InputError, match=r"(?s)jsonl:3: answer: is missing\n.*jsonl:4: question: is not a text"):
             run(server, tmp_path, data=data)
         with pytest.raises(UserError, match="--lang de: the prompt has en, hu"):
             run(server, tmp_path, lang=("de",))

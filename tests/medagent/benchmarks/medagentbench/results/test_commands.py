@@ -240,6 +240,42 @@ def test_a_server_that_is_away_leaves_items_ungraded(tmp_path: Path) -> None:
     assert "the facts could not be read: http://127.0.0.1:9/fhir/Patient" in document["items"][10]["reason"]
 
 
+def test_a_file_without_labels_is_graded_and_its_labels_are_warnings(tmp_path: Path) -> None:
+    path = results_file(tmp_path)
+    whole = medagent("grade", path)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for label in ("round", "timestamp", "total_tasks"):
+        del document[label]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert medagent("grade", path) == whole
+    code, out, _ = medagent("validate", path)
+    assert code == 0
+    assert [line for line in out.splitlines() if line.endswith("is missing")] == [
+        f"warning: {label}: is missing" for label in ("round", "timestamp", "total_tasks")
+    ]
+
+
+def test_a_folder_of_the_official_runner_is_graded(tmp_path: Path) -> None:
+    tasks = load_dataset("synthetic", "v1").tasks
+    lines = [
+        {
+            "index": number,
+            "error": None,
+            "output": {
+                "index": number,
+                "status": "completed",
+                "result": "[]",
+                "history": [{"role": "user", "content": task.instruction}, {"role": "agent", "content": "FINISH([])"}],
+            },
+        }
+        for number, task in enumerate(tasks)
+    ]
+    (tmp_path / "runs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    code, out, _ = medagent("grade", tmp_path, "--json")
+    assert code == 0
+    assert json.loads(out)["overall"] == json.loads(out)["baselines"]["nop"]
+
+
 def test_the_real_results_file_is_valid_with_warnings() -> None:
     code, out, _ = medagent("validate", need(REAL))
     assert code == 0
@@ -333,7 +369,7 @@ def test_a_file_that_is_no_json_is_one_line(tmp_path: Path, content: bytes, comm
     path.write_bytes(content)
     code, out, err = medagent(command, path)
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert err.startswith(f"medagent: {path}: is n")
+    assert err.startswith(f"medagent: {path}:1: is n")
 
 
 def test_the_base_is_the_runs_or_the_one_that_is_named(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fhir_server import Server
-from medagent.benchmarks.medagentbench.ehr.facts import in_process
-from refsol.medagentbench import HttpEhr, grade_file, grade_item
+from medagent.benchmarks.medagentbench.ehr.facts import server_facts
+from refsol.medagentbench import Facts, grade_file, grade_item
 from tests.shared_data import DATA, SHARED, need, read_xz
 
 PACKED = DATA / "medagentbench"
@@ -16,11 +16,11 @@ BASE = "http://localhost/fhir"
 
 
 @contextmanager
-def embedded(name: str) -> Iterator[HttpEhr]:
+def embedded(name: str) -> Iterator[Facts]:
     server = Server.open(None, base=BASE)
     try:
         server.load(read_xz(PACKED / name).splitlines())
-        yield HttpEhr(BASE, in_process(server))
+        yield server_facts(server, BASE)
     finally:
         server.close()
 

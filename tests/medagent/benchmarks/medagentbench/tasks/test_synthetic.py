@@ -14,8 +14,8 @@ import pytest
 from fhir_server.hospital import generate
 from medagent.benchmarks.medagentbench.tasks import load_dataset
 from medagent.benchmarks.medagentbench.tasks.synthetic import FOLDER, NOT_FOUND, PER_TYPE, build
-from medagent.benchmarks.medagentbench.tasks.wording import BLOOD_PRESSURE, CONTEXTS, NOW, REFERRAL
-from refsol.medagentbench import NdjsonEhr, Reading, grade_item
+from medagent.benchmarks.medagentbench.tasks.wording import BLOOD_PRESSURE, CONTEXTS, REFERRAL
+from refsol.medagentbench import PUBLISHED, NdjsonEhr, Observation, grade_item
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
 from tests.shared_data import SHARED, need
 
@@ -41,7 +41,7 @@ def items(version: str, kind: str | None = None) -> list[Item]:
     return [item for item in found if kind is None or item["id"].startswith(kind + "_")]
 
 
-def last(ehr: NdjsonEhr, item: Item, code: str) -> Reading | None:
+def last(ehr: NdjsonEhr, item: Item, code: str) -> Observation | None:
     readings = ehr.observations(item["eval_MRN"], code)
     return max(readings, key=lambda reading: str(reading.time), default=None)
 
@@ -168,7 +168,7 @@ def test_every_item_says_clock_codes_and_the_two_quoted_texts() -> None:
     for item in items("v2"):
         kind = item["id"].partition("_")[0]
         assert item["context"] == CONTEXTS[kind]
-        assert kind == "task1" or (NOW in item["context"] and item["eval_MRN"] in item["instruction"])
+        assert kind == "task1" or (PUBLISHED.now_text in item["context"] and item["eval_MRN"] in item["instruction"])
         assert (BLOOD_PRESSURE in item["instruction"]) == (kind == "task3")
         assert (REFERRAL in item["instruction"]) == (kind == "task8")
 

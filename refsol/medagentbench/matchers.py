@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from refsol.medagentbench.verdict import MISSING, Check, show
@@ -15,7 +16,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Matcher:
     """A demand on one value: `expected` in words, and whether a value meets it."""
 
     expected: str
@@ -23,21 +24,21 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldRule:
     """A demand on the value at a place of a payload."""
 
     path: Path
-    form: Form
+    form: Matcher
 
     @property
     def name(self) -> str:
         """The place as text: `code.coding[0].system`."""
         return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).lstrip(".")
 
-    def check(self, payload: Any) -> Check:
-        """Look at the field."""
+    def check(self, payload: Any, resource: str) -> Check:
+        """Look at the field of a payload that should be of a resource type, which begins the check's name."""
         actual = lookup(payload, self.path)
-        return Check(self.name, self.form.accepts(actual), self.form.expected, show(actual))
+        return Check(f"{resource} {self.name}", self.form.accepts(actual), self.form.expected, show(actual))
 
 
 def lookup(value: Any, path: Path) -> Any:
@@ -52,57 +53,65 @@ def lookup(value: Any, path: Path) -> Any:
     return value
 
 
-def equal(wanted: Any) -> Form:
+def equal(wanted: Any) -> Matcher:
     """JSON equality."""
-    return Form(show(wanted), lambda actual: bool(actual == wanted))
+    return _equal_text(wanted) if type(wanted) is str else _equal(wanted)
 
 
-def contains(text: str) -> Form:
+def _equal(wanted: Any) -> Matcher:
+    return Matcher(show(wanted), lambda actual: bool(actual == wanted))
+
+
+_equal_text = lru_cache(maxsize=1 << 10)(_equal)  # the rules ask for few different texts, and for each of them often
+
+
+@lru_cache(maxsize=1 << 10)
+def contains(text: str) -> Matcher:
     """Text within a text; membership of a list, or of an object's names."""
-    return Form(f"something that contains {show(text)}", lambda actual: _contains(actual, text))
+    return Matcher(f"something that contains {show(text)}", lambda actual: _contains(actual, text))
 
 
-def only(wanted: Any) -> Form:
+def only(wanted: Any) -> Matcher:
     """A list of one, equal to the wanted value."""
     return equal([wanted])
 
 
-def near(wanted: float, tolerance: float) -> Form:
+def near(wanted: float, tolerance: float) -> Matcher:
     """A number at most `tolerance` away."""
-    return Form(f"{wanted} ± {tolerance}", lambda actual: distance(actual, wanted) <= tolerance)
+    return Matcher(f"{wanted} ± {tolerance}", lambda actual: distance(actual, wanted) <= tolerance)
 
 
-def word(*words: str) -> Form:
+def word(*words: str) -> Matcher:
     """One of some words, whatever their case, blanks around them aside."""
-    return Form(
+    return Matcher(
         " or ".join(map(show, words)), lambda actual: isinstance(actual, str) and actual.lower().strip() in words
     )
 
 
-def either(*forms: Form) -> Form:
+def either(*forms: Matcher) -> Matcher:
     """Any of several forms."""
-    return Form(
+    return Matcher(
         " or ".join(form.expected for form in forms), lambda actual: any(form.accepts(actual) for form in forms)
     )
 
 
-def at(path: Path, form: Form) -> Form:
+def at(path: Path, form: Matcher) -> Matcher:
     """A form demanded of a value further in."""
-    place = Field(path, form)
-    return Form(f"{form.expected} at {place.name}", lambda actual: form.accepts(lookup(actual, path)))
+    place = FieldRule(path, form)
+    return Matcher(f"{form.expected} at {place.name}", lambda actual: form.accepts(lookup(actual, path)))
 
 
-def some(form: Form) -> Form:
+def some(form: Matcher) -> Matcher:
     """A list of which at least one item has the form."""
-    return Form(
+    return Matcher(
         f"a list with {form.expected}",
         lambda actual: isinstance(actual, list) and any(form.accepts(item) for item in actual),
     )
 
 
-def optional(form: Form) -> Form:
+def optional(form: Matcher) -> Matcher:
     """The form, or nothing at all."""
-    return Form(f"{form.expected}, or nothing", lambda actual: actual is MISSING or form.accepts(actual))
+    return Matcher(f"{form.expected}, or nothing", lambda actual: actual is MISSING or form.accepts(actual))
 
 
 def distance(actual: Any, wanted: float) -> float:

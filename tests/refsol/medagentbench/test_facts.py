@@ -6,16 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from refsol.errors import FactsError, InputError
 from refsol.medagentbench import (
-    HttpEhr,
     KeyEhr,
     NdjsonEhr,
+    Observation,
     Patient,
-    Reading,
+    SearchEhr,
     build_key,
     grade_item,
     read_key,
@@ -63,9 +62,9 @@ def test_a_file_is_searched_as_a_server_would(tmp_path: Path) -> None:
     assert ehr.patient(MRN) == Patient("1963-11-13")
     assert ehr.patient("1") is None
     assert list(ehr.observations(MRN, "MG")) == [
-        Reading("2023-01-02", 2),
-        Reading("2023-01-01", 1.5),
-        Reading(None, None),
+        Observation("2023-01-02", 2),
+        Observation("2023-01-01", 1.5),
+        Observation(None, None),
     ]
     assert list(ehr.observations(MRN, "GLU")) == []
 
@@ -73,10 +72,10 @@ def test_a_file_is_searched_as_a_server_would(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"{", "line 2: is not JSON"),
-        (b"[]", "line 2: is not a JSON object"),
-        (b"\xff", "line 2: is not UTF-8"),
-        (b"[" * 100_000, "line 2: is not JSON"),
+        (b"{", ":2: is not JSON"),
+        (b"[]", ":2: is not a JSON object"),
+        (b"\xff", ":2: is not UTF-8"),
+        (b"[" * 100_000, ":2: is nested too deeply"),
     ],
 )
 def test_a_damaged_file_fails_every_question_naming_the_line(tmp_path: Path, line: bytes, problem: str) -> None:
@@ -101,19 +100,15 @@ def bundle(*resources: Any) -> dict[str, Any]:
 def test_a_server_is_asked_once_a_question_for_one_page() -> None:
     asked: list[str] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(str(request.url))
-        found = (
-            [PATIENT]
-            if request.url.path.endswith("Patient")
-            else [{"resourceType": "OperationOutcome"}, observation("t", 1)]
-        )
-        return httpx.Response(200, json=bundle(*found))
+    def ask(url: str) -> tuple[int, str]:
+        asked.append(url)
+        found = [PATIENT] if "/Patient?" in url else [{"resourceType": "OperationOutcome"}, observation("t", 1)]
+        return 200, json.dumps(bundle(*found))
 
-    ehr = HttpEhr("http://fhir.test/base", httpx.MockTransport(answer), headers={"X-A": "b"})
+    facts = SearchEhr("http://fhir.test/base", ask)
     for _ in range(2):
-        assert ehr.patient(MRN) == Patient("1963-11-13")
-        assert ehr.observations(MRN, "MG") == [Reading("t", 1)]
+        assert facts.patient(MRN) == Patient("1963-11-13")
+        assert facts.observations(MRN, "MG") == [Observation("t", 1)]
     assert asked == [
         f"http://fhir.test/base/Patient?identifier={MRN}&_format=json",
         f"http://fhir.test/base/Observation?patient={MRN}&code=MG&_count=5000&_format=json",
@@ -121,34 +116,35 @@ def test_a_server_is_asked_once_a_question_for_one_page() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "problem"),
+    ("answer", "problem"),
     [
-        (httpx.Response(500), "status 500"),
-        (httpx.Response(302, headers={"Location": "http://elsewhere/"}), "status 302"),
-        (httpx.Response(200, text="<html>"), "not a FHIR Bundle"),
-        (httpx.Response(200, json=[1]), "not a FHIR Bundle"),
-        (httpx.Response(200, json={"resourceType": "OperationOutcome"}), "not a FHIR Bundle"),
-        (httpx.Response(200, text="[" * 100_000), "not a FHIR Bundle"),
+        ((500, ""), "status 500"),
+        ((302, ""), "status 302"),
+        ((200, "<html>"), "not a FHIR Bundle"),
+        ((200, b"\xff"), "not a FHIR Bundle"),
+        ((200, "[1]"), "not a FHIR Bundle"),
+        ((200, '{"resourceType": "OperationOutcome"}'), "not a FHIR Bundle"),
+        ((200, "[" * 100_000), "not a FHIR Bundle"),
     ],
 )
-def test_an_answer_that_is_no_bundle_is_a_facts_error(response: httpx.Response, problem: str) -> None:
-    ehr = HttpEhr("http://fhir.test/", httpx.MockTransport(lambda _: response))
-    with pytest.raises(FactsError, match=problem):
-        ehr.patient(MRN)
+def test_an_answer_that_is_no_bundle_is_a_facts_error(answer: tuple[int, str | bytes], problem: str) -> None:
+    facts = SearchEhr("http://fhir.test/", lambda _: answer)
+    with pytest.raises(FactsError, match=rf"http://fhir\.test/Patient.*: .*{problem}"):
+        facts.patient(MRN)
 
 
-def test_a_server_that_is_away_is_not_asked_again() -> None:
+def test_a_server_that_does_not_answer_is_not_asked_again() -> None:
     calls = 0
 
-    def refuse(request: httpx.Request) -> httpx.Response:
+    def refuse(url: str) -> tuple[int, str]:
         nonlocal calls
         calls += 1
-        raise httpx.ConnectError("refused", request=request)
+        raise FactsError(f"{url}: no answer: refused")
 
-    ehr = HttpEhr("http://fhir.test/", httpx.MockTransport(refuse))
+    facts = SearchEhr("http://fhir.test/", refuse)
     for _ in range(3):
         with pytest.raises(FactsError, match=r"http://fhir\.test/Patient.*: no answer: refused"):
-            ehr.patient(MRN)
+            facts.patient(MRN)
     assert calls == 1
 
 
@@ -177,9 +173,9 @@ def test_a_key_keeps_only_what_can_decide(tmp_path: Path) -> None:
     old, recent, later = "2020-01-01T00:00:00Z", "2023-11-13T00:00:00Z", "2023-12-01T00:00:00Z"
     ehr = lab("GLU", (old, 1), ("2019-01-01T00:00:00Z", 2), (recent, 3), (later, 4))
     task = {"id": "task7_1", "eval_MRN": MRN}
-    assert build_key([task], ehr).readings[MRN, "GLU"] == (Reading(recent, 3), Reading(later, 4))
+    assert build_key([task], ehr).observations[MRN, "GLU"] == (Observation(recent, 3), Observation(later, 4))
     unreadable = lab("GLU", (old, 1), (None, 2))
-    assert len(build_key([task], unreadable).readings[MRN, "GLU"]) == 2
+    assert len(build_key([task], unreadable).observations[MRN, "GLU"]) == 2
 
 
 def test_what_a_key_does_not_hold_is_a_facts_error(tmp_path: Path) -> None:
@@ -210,7 +206,7 @@ def test_a_key_is_not_built_from_an_ehr_that_is_away() -> None:
 def test_a_file_that_is_no_key_is_said(tmp_path: Path, content: str) -> None:
     path = tmp_path / "key.json"
     path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=r"key\.json: is no answer key"):
+    with pytest.raises(InputError, match=r"key\.json:1: .*an answer key is expected$"):
         KeyEhr(path)
 
 

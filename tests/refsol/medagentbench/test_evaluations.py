@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from refsol.medagentbench.grade import rule_on
+from refsol.medagentbench.grade import evaluate_unanswered
 from tests.refsol.medagentbench import items
 from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, lab, post, put
 
 OLD = "2020-01-01T00:00:00+00:00"
 DOSE = ("dosageInstruction", 0, "doseAndRate", 0, "doseQuantity", "value")
-RULINGS: list[tuple[str, MadeUpEhr, str, tuple[Any, ...]]] = [
+EVALUATIONS: list[tuple[str, MadeUpEhr, str, tuple[Any, ...]]] = [
     ("task1", MadeUpEhr(), "query", ([MRN],)),
     ("task2", MadeUpEhr(), "query", ([60],)),
     ("task3", MadeUpEhr(), "order", ([],)),
@@ -34,17 +34,17 @@ RULINGS: list[tuple[str, MadeUpEhr, str, tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "ehr", "branch", "accepted"), RULINGS)
+@pytest.mark.parametrize(("kind", "ehr", "branch", "accepted"), EVALUATIONS)
 def test_branch_and_accepted_answers(kind: str, ehr: MadeUpEhr, branch: str, accepted: tuple[Any, ...]) -> None:
-    ruling = rule_on({"id": f"{kind}_1", "eval_MRN": MRN, "sol": [MRN]}, ehr)
-    assert ruling is not None
-    assert (ruling.branch, ruling.accepted) == (branch, accepted)
+    evaluation = evaluate_unanswered({"id": f"{kind}_1", "eval_MRN": MRN, "sol": [MRN]}, ehr)
+    assert evaluation is not None
+    assert (evaluation.branch, evaluation.accepted) == (branch, accepted)
 
 
-def test_what_allows_no_ruling_has_none() -> None:
-    assert rule_on({"id": "task2_1", "eval_MRN": MRN}, MadeUpEhr(birth_date="1963")) is None
-    assert rule_on({"id": "task2_1"}, MadeUpEhr()) is None
-    assert rule_on({"id": "task2_1", "eval_MRN": MRN}, MadeUpEhr(away=True)) is None
+def test_what_allows_no_evaluation_has_none() -> None:
+    assert evaluate_unanswered({"id": "task2_1", "eval_MRN": MRN}, MadeUpEhr(birth_date="1963")) is None
+    assert evaluate_unanswered({"id": "task2_1"}, MadeUpEhr()) is None
+    assert evaluate_unanswered({"id": "task2_1", "eval_MRN": MRN}, MadeUpEhr(away=True)) is None
 
 
 def shown(kind: str, answer: Any, history: list[dict[str, str]], ehr: MadeUpEhr) -> list[tuple[str, str, str]]:

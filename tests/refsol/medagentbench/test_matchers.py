@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from refsol.medagentbench.forms import Form, at, contains, either, equal, lookup, near, only, optional, some, word
+from refsol.medagentbench.matchers import Matcher, at, contains, either, equal, lookup, near, only, optional, some, word
 from refsol.medagentbench.verdict import MISSING
 
-ACCEPTED: list[tuple[Form, str, list[Any], list[Any]]] = [
+ACCEPTED: list[tuple[Matcher, str, list[Any], list[Any]]] = [
     (equal(1), "1", [1, 1.0, True], [MISSING, None, "1", [1], 2]),
     (equal("IV"), '"IV"', ["IV"], ["iv", " IV", ["IV"], MISSING]),
     (only("a"), '["a"]', [["a"]], ["a", [], ["a", "a"], MISSING]),
@@ -24,7 +24,7 @@ ACCEPTED: list[tuple[Form, str, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("form", "words", "good", "bad"), ACCEPTED, ids=[words for _, words, _, _ in ACCEPTED])
-def test_a_form_accepts_what_it_says(form: Form, words: str, good: list[Any], bad: list[Any]) -> None:
+def test_a_form_accepts_what_it_says(form: Matcher, words: str, good: list[Any], bad: list[Any]) -> None:
     assert form.expected == words
     assert all(form.accepts(value) for value in good)
     assert not any(form.accepts(value) for value in bad)

@@ -1,0 +1,328 @@
+"""Reading JSON, JSON-lines and text files: one way to do it, one form of message, and everything wrong is listed.
+
+A message is `file:line: place: problem`; the place is the path in the value (`results[3].answer`). At most 20 problems
+are listed, then how many more there are. What a value must look like is said by a `Validator`: a function that returns
+the value as the program uses it, or raises `FaultsError`. Standard library only; `refsol.schema` makes validators of
+pydantic models.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, get_args
+
+from refsol.errors import InputError
+
+Encoding = Literal["utf-8", "gbk", "gb18030"]
+ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
+MAX_LISTED = 20
+NOT_UNICODE = "is not Unicode (half of a surrogate pair)"
+
+T = TypeVar("T")
+Validator = Callable[[Any], T]
+Steps = tuple[str | int, ...]
+
+_BOM = b"\xef\xbb\xbf"
+_PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with a value, and the steps to it."""
+
+    text: str
+    steps: Steps = ()
+
+    @property
+    def place(self) -> str:
+        """The steps as text: `results[3].answer`; empty for the value itself."""
+        parts = (
+            f".{step}" if isinstance(step, str) and _PLAIN_KEY.fullmatch(step) else f"[{json.dumps(step)}]"
+            for step in self.steps
+        )
+        return "".join(parts).removeprefix(".")
+
+
+class FaultsError(ValueError):
+    """A value is not as a validator wants it; `faults` are all that it found."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("; ".join(f"{fault.place}: {fault.text}".removeprefix(": ") for fault in faults))
+        self.faults = tuple(faults)
+
+
+def anything(value: Any) -> Any:
+    """The validator that accepts every value."""
+    return value
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """The validator of a JSON object of any content."""
+    if not isinstance(value, dict):
+        raise FaultsError([Fault("is not a JSON object")])
+    return value
+
+
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written as UTF-8: JSON's escapes can spell half of a surrogate pair, which cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def in_unicode(validate: Validator[T]) -> Validator[T]:
+    """The validator that moreover refuses every text in the value that is not Unicode."""
+
+    def validate_texts(value: Any) -> T:
+        if wrong := list(_not_unicode(value, ())):
+            raise FaultsError([Fault(NOT_UNICODE, steps) for steps in wrong])
+        return validate(value)
+
+    return validate_texts
+
+
+def read_text(path: Path, *, encoding: Encoding = "utf-8", error: type[Exception] = InputError) -> str:
+    """The text of a file without its byte order mark. Raises `error` where it cannot be read."""
+    return InputFile(path, encoding=encoding, error=error).text()
+
+
+def read_json(
+    path: Path,
+    validate: Validator[T],
+    *,
+    encoding: Encoding = "utf-8",
+    expected: str = "",
+    max_bytes: int | None = None,
+    error: type[Exception] = InputError,
+) -> T:
+    """The value in a JSON file as the validator gives it.
+
+    `expected` says what the file must be and ends the message. Raises `error` with everything that is wrong.
+    """
+    return InputFile(path, encoding=encoding, expected=expected, max_bytes=max_bytes, error=error).json(validate)
+
+
+def read_jsonl(
+    path: Path,
+    validate: Validator[T],
+    *,
+    encoding: Encoding = "utf-8",
+    expected: str = "",
+    error: type[Exception] = InputError,
+) -> list[tuple[int, T]]:
+    """The values of a file of JSON lines, each with its line number; blank lines are skipped.
+
+    `expected` says what a line must be and ends the message. Raises `error` with everything that is wrong.
+    """
+    with InputFile(path, encoding=encoding, expected=expected, error=error) as file:
+        return list(file.json_lines(validate))
+
+
+class InputFile:
+    """A file that is being read. Faults are collected; leaving the `with` block raises them all as one `error`."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        encoding: Encoding = "utf-8",
+        expected: str = "",
+        max_bytes: int | None = None,
+        error: type[Exception] = InputError,
+    ) -> None:
+        self.path = path
+        self._encoding = encoding
+        self._expected = expected
+        self._max_bytes = max_bytes
+        self._error = error
+        self._listed: list[str] = []
+        self._unlisted = 0
+
+    def __enter__(self) -> InputFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._listed:
+            self._raise()
+
+    def fault(self, text: str, *, line: int | None = None, place: str = "") -> None:
+        """Note something that is wrong."""
+        if len(self._listed) == MAX_LISTED:
+            self._unlisted += 1
+            return
+        where = str(self.path) if line is None else f"{self.path}:{line}"
+        self._listed.append(": ".join(filter(None, (where, place, text))))
+
+    def stop(self, text: str, *, line: int | None = None) -> NoReturn:
+        """Note something after which nothing more can be read, and raise everything noted so far."""
+        self.fault(text, line=line)
+        self._raise()
+
+    def text(self) -> str:
+        """The whole text without its byte order mark. Raises the error where it cannot be read."""
+        data = self._bytes()
+        try:
+            return data.removeprefix(_BOM).decode(self._encoding)
+        except UnicodeDecodeError:
+            for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
+                self._decoded(line, number)
+            self._raise()
+
+    def json(self, validate: Validator[T]) -> T:
+        """The value of a whole JSON file. Raises the error where there is none."""
+        text = self.text()
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            self.stop(_not_json(error), line=getattr(error, "lineno", 1))
+        try:
+            return validate(value)
+        except FaultsError as error:
+            for fault in error.faults:
+                self.fault(fault.text, line=_line_of(text, fault.steps), place=fault.place)
+        self._raise()
+
+    def json_lines(self, validate: Validator[T], *, torn_tail: bool = False) -> Iterator[tuple[int, T]]:
+        """The values of JSON lines with their line numbers; a line that is refused is noted and left out.
+
+        `torn_tail`: a last line without its newline that is no JSON was never finished, and is no fault.
+        """
+        first = True
+        for number, line in self._lines():
+            if (text := self._decoded(line, number)) is None or not text.strip():
+                continue
+            if first and (text.lstrip().startswith("[") or text.strip() == "{"):
+                self.stop("is one JSON document, not JSON lines (one object a line)", line=number)
+            first = False
+            try:
+                value = validate(json.loads(text))
+            except FaultsError as error:
+                for fault in error.faults:
+                    self.fault(fault.text, line=number, place=fault.place)
+            except (ValueError, RecursionError) as error:
+                if not (torn_tail and not line.endswith(b"\n")):
+                    self.fault(_not_json(error), line=number)
+            else:
+                yield number, value
+
+    def _raise(self) -> NoReturn:
+        lines = [*self._listed, f"{self.path}: and {self._unlisted} more"] if self._unlisted else self._listed
+        raise self._error("\n".join(lines) + (f"; {self._expected}" if self._expected else "")) from None
+
+    def _refuse(self, text: str) -> NoReturn:
+        """Raise what makes the whole file unreadable, alone."""
+        raise self._error(f"{self.path}: {text}") from None
+
+    def _open(self) -> BinaryIO:
+        try:
+            file = self.path.open("rb")
+            size = self.path.stat().st_size
+        except OSError as error:
+            self._refuse(f"cannot be read: {error.strerror}")
+        if self._max_bytes is not None and size > self._max_bytes:
+            file.close()
+            self._refuse(f"has {size} bytes, more than the {self._max_bytes} that such a file may have")
+        return file
+
+    def _bytes(self) -> bytes:
+        with self._open() as file:
+            try:
+                return file.read()
+            except OSError as error:
+                self._refuse(f"cannot be read: {error.strerror}")
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        with self._open() as file:
+            try:
+                for number, line in enumerate(file, 1):
+                    yield number, line.removeprefix(_BOM) if number == 1 else line
+            except OSError as error:
+                self._refuse(f"cannot be read: {error.strerror}")
+
+    def _decoded(self, line: bytes, number: int) -> str | None:
+        """The text of a line; None, and a fault, where it is not in the encoding. Raises where it is probably GBK."""
+        try:
+            return line.decode(self._encoding)
+        except UnicodeDecodeError as error:
+            if self._encoding == "utf-8" and (probable := _probable_encoding(self._bytes())):
+                self._refuse(f"not UTF-8 but probably {probable.upper()}: --encoding {probable}")
+            self.fault(f"is not {self._encoding.upper()} at byte {error.start + 1} of the line", line=number)
+            return None
+
+
+def _not_unicode(value: Any, steps: Steps) -> Iterator[Steps]:
+    if isinstance(value, str):
+        if not is_unicode(value):
+            yield steps
+    elif isinstance(value, dict | list):
+        for step, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _not_unicode(inner, (*steps, step))
+
+
+def _not_json(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"is not JSON: {error.msg} at column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "is nested too deeply to be read"
+    return f"is not JSON: {str(error).partition(';')[0]}"
+
+
+def _probable_encoding(data: bytes) -> Encoding | None:
+    """GBK or GB18030 where bytes that are not UTF-8 are Chinese text in it; None for UTF-8 with a few damaged bytes."""
+    as_utf8 = data.decode("utf-8", "replace")
+    damaged = as_utf8.count("\ufffd")
+    if sum(character > "\x7f" for character in as_utf8) > 2 * damaged:
+        return None
+    for encoding in ("gbk", "gb18030"):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        others = [character for character in text if character > "\x7f"]
+        chinese = sum("\u3000" <= character <= "\u9fff" or "\uff00" <= character <= "\uffef" for character in others)
+        return encoding if 3 * chinese > 2 * len(others) else None
+    return None
+
+
+def _line_of(text: str, steps: Steps) -> int:
+    """The line of a JSON text on which the value at a place begins, or the innermost one around it that exists."""
+    decoder, place = json.JSONDecoder(), _skip(text, 0)
+    for step in steps:
+        inner = None
+        for name, start in _members(text, place, decoder):
+            if name == step:
+                inner = start  # the last of several, as in the value
+        if inner is None:
+            break
+        place = inner
+    return text.count("\n", 0, place) + 1
+
+
+def _members(text: str, place: int, decoder: json.JSONDecoder) -> Iterator[tuple[str | int, int]]:
+    """The name or number of each member of the object or list at a place of sound JSON, and where its value begins."""
+    bracket, count, place = text[place], 0, _skip(text, place + 1)
+    while bracket in "{[" and text[place] not in "}]":
+        name: str | int = count
+        if bracket == "{":
+            name, place = decoder.raw_decode(text, place)
+            place = _skip(text, _skip(text, place) + 1)
+        _, end = decoder.raw_decode(text, place)
+        yield name, place
+        count, place = count + 1, _skip(text, end)
+        if text[place] == ",":
+            place = _skip(text, place + 1)
+
+
+def _skip(text: str, place: int) -> int:
+    while place < len(text) and text[place] in " \t\r\n":
+        place += 1
+    return place

@@ -1,0 +1,71 @@
+"""Why the right conduct was right: the facts that a verdict rests on, as data and as one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from refsol.medagentbench.clinical import Measurement
+from refsol.medagentbench.constants import UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact: `name` is a laboratory code, `birthDate`, or the field that states it; `time` is as stored.
+
+    `role` says what the rule took it for. `value` and `time` are None where there is none, `unit` where it has none.
+    """
+
+    name: str
+    value: int | float | str | None
+    unit: str | None
+    time: str | None
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """The facts that decide what the right conduct is, and a sentence that says so. `dataclasses.asdict` is its JSON
+    form.
+    """
+
+    sentence: str
+    facts: tuple[Fact, ...] = ()
+
+
+def stated(name: str, value: str, sentence: str) -> Because:
+    """What the task itself states decides."""
+    return Because(sentence, (Fact(name, value, None, None, "stated by the task"),))
+
+
+def last(code: str, found: Measurement | None, now: datetime, window: str, consequence: str = "") -> Because:
+    """The latest measurement decides. `window` says among which (`of the last 24 h`), `consequence` what follows."""
+    then = f"; {consequence}" if consequence else ""
+    if found is None:
+        return Because(f"no {code} {window}{then}", (Fact(code, None, UNITS[code], None, f"none {window}"),))
+    fact = Fact(code, found.value, UNITS[code], found.text, f"latest {window}")
+    return Because(f"last {code} {found.value} {UNITS[code]} at {found.text}, {_distance(found, now)}{then}", (fact,))
+
+
+def mean_of(code: str, found: Sequence[Measurement], mean: float, window: str) -> Because:
+    """The mean of several measurements decides."""
+    if not found:
+        return Because(f"no {code} {window}", (Fact(code, None, UNITS[code], None, f"none {window}"),))
+    facts = tuple(Fact(code, one.value, UNITS[code], one.text, f"one {window}") for one in found)
+    values = ", ".join(str(one.value) for one in found)
+    return Because(f"{code} {window}: {values} {UNITS[code]}; their mean is {mean:.6g}", facts)
+
+
+def _distance(found: Measurement, now: datetime) -> str:
+    """How long before now: `5 h before now`; days from two days on. Empty for a time without a zone."""
+    if found.time.tzinfo is None:
+        return "a time without a zone"
+    passed = now - found.time
+    side = "before" if passed >= timedelta(0) else "after"
+    passed = abs(passed)
+    if passed < timedelta(hours=1):
+        return f"{passed // timedelta(minutes=1)} min {side} now"
+    if passed < timedelta(days=2):
+        return f"{passed // timedelta(hours=1)} h {side} now"
+    return f"{passed // timedelta(days=1)} days {side} now"

@@ -1,0 +1,99 @@
+"""What a patient's facts say at a moment: age, the latest measurement, the mean.
+
+Times are read by `datetime.fromisoformat` and compared by Python; where the stored data does not allow that, the
+published grader fails the agent, and `DataError` says that the data is at fault. Observed behaviour throughout.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from refsol.medagentbench.facts import Facts, Observation
+
+_FULL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class DataError(ValueError):
+    """The stored data makes a right verdict impossible, whatever the agent did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """An observation whose time and value could be read; `text` is the time as stored."""
+
+    time: datetime
+    value: int | float
+    text: str
+
+
+def birth_date(facts: Facts, mrn: str) -> date:
+    """The patient's birth date. Raises DataError where it is no full date, FactsError."""
+    patient = facts.patient(mrn)
+    if patient is None:
+        raise DataError(f"no patient has the identifier {mrn}")
+    text = patient.birth_date or ""
+    try:
+        born = date.fromisoformat(text) if _FULL_DATE.fullmatch(text) else None
+    except ValueError:
+        born = None
+    if born is None:
+        raise DataError(f"the birth date of {mrn} is {text or 'missing'}, not a full date")
+    return born
+
+
+def age(born: date, today: date) -> int:
+    """Full years."""
+    return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+
+
+def measurements(facts: Facts, mrn: str, code: str) -> list[Measurement]:
+    """All observations of a code in the server's order. Raises DataError where one cannot be read, FactsError."""
+    return [read_measurement(observation, code) for observation in facts.observations(mrn, code)]
+
+
+def since(found: Sequence[Measurement], start: datetime) -> list[Measurement]:
+    """Those at or after `start`; later than now counts too. Raises DataError for a time without a zone."""
+    try:
+        return [one for one in found if one.time >= start]
+    except TypeError:
+        raise DataError("a reading's time has no zone and cannot be compared with the benchmark's now") from None
+
+
+def until(found: Sequence[Measurement], end: datetime) -> list[Measurement]:
+    """Those at or before `end`. Raises DataError for a time without a zone."""
+    try:
+        return [one for one in found if one.time <= end]
+    except TypeError:
+        raise DataError("a reading's time has no zone and cannot be compared with the benchmark's now") from None
+
+
+def latest(found: Sequence[Measurement]) -> Measurement | None:
+    """The one with the greatest time, the first of equals. Raises DataError where zones are mixed."""
+    try:
+        return max(found, key=lambda one: one.time, default=None)
+    except TypeError:
+        raise DataError("some readings' times have a zone and some have none: they cannot be compared") from None
+
+
+def mean(found: Sequence[Measurement]) -> float:
+    """The mean, summed one after the other in the given order (`sum` compensates since Python 3.12)."""
+    total = 0.0
+    for one in found:
+        total += one.value
+    return total / len(found)
+
+
+def read_measurement(observation: Observation, code: str) -> Measurement:
+    """An observation with its time and value read. Raises DataError where either is missing or cannot be."""
+    if observation.time is None:
+        raise DataError(f"an Observation of {code} has no effectiveDateTime")
+    if observation.value is None or abs(observation.value) > sys.float_info.max:
+        raise DataError(f"the Observation of {code} at {observation.time} has no usable valueQuantity.value")
+    try:
+        return Measurement(datetime.fromisoformat(observation.time), observation.value, observation.time)
+    except ValueError:
+        raise DataError(f"the time {observation.time} of an Observation of {code} is not a full date") from None

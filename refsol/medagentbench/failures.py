@@ -1,0 +1,267 @@
+"""Why an item is wrong, without asking a model: one kind of a closed list, from the verdict and, where kept, the
+transcript.
+
+The deeper cause comes first: how the episode ended, then whether the agent ever saw the reading that decides, then its
+orders, then its answer. A results file keeps the posts alone, not the reads: there a reading counts as missed where
+the answer says that there is none, and another wrong answer is `wrong-form` or `wrong-value`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+from refsol.medagentbench.because import Because, Fact
+from refsol.medagentbench.constants import UNITS
+from refsol.medagentbench.episodes import NOT_THE_AGENT
+from refsol.medagentbench.history import HistoryMessage
+from refsol.medagentbench.verdict import Check, Verdict, show
+
+FailureKind = Literal[
+    "infrastructure",
+    "data",
+    "empty-reply",
+    "cut-reply",
+    "invalid-action",
+    "round-limit",
+    "context-limit",
+    "unfinished",
+    "reading-missed",
+    "order-missing",
+    "order-not-due",
+    "order-wrong",
+    "wrong-form",
+    "wrong-value",
+]
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
+KIND_WORDS: dict[FailureKind, str] = {
+    "infrastructure": "the model, the server or the run failed, not the agent",
+    "data": "the stored data allows no right answer",
+    "empty-reply": "ended by an empty message",
+    "cut-reply": "ended by a message that was cut off",
+    "invalid-action": "ended by a message that is no action",
+    "round-limit": "ended by the limit of rounds",
+    "context-limit": "ended because the conversation no longer fitted the model",
+    "unfinished": "ended without an answer, and nothing says how",
+    "reading-missed": "never read the reading that decides, or says that there is none",
+    "order-missing": "an order was due and was not placed",
+    "order-not-due": "placed an order, or sent a POST, that was not due",
+    "order-wrong": "placed the order with a wrong field",
+    "wrong-form": "gave the right value in a form that does not count",
+    "wrong-value": "gave another value",
+}
+"""Each kind in words, in the order in which they are looked for."""
+
+_ENDS: dict[str, FailureKind] = {
+    "invalid_action": "invalid-action",
+    "round_limit": "round-limit",
+    "context_limit": "context-limit",
+}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\d.]*\d)")
+_THINKING = re.compile(r"<think>(?!.*</think>)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an item is wrong. `field` names the first wrong field where the kind is `order-wrong`."""
+
+    kind: FailureKind
+    reason: str
+    field: str | None = None
+
+
+def failure_of(
+    verdict: Verdict, answer: Any, status: str | None = None, transcript: Sequence[HistoryMessage] = ()
+) -> Failure | None:
+    """The failure of an item, or None where it is right, or could not be graded for its own form.
+
+    `status` is how the episode ended, where that is known; `transcript` all messages, the task's prompt first.
+    """
+    if verdict.correct is None:
+        return Failure("infrastructure", verdict.reason) if status in NOT_THE_AGENT else None
+    if verdict.correct:
+        return None
+    failed = {check.name: check for check in verdict.checks if not check.passed}
+    if "data" in failed or verdict.because is None:
+        return Failure("data", verdict.reason)
+    return (
+        _ended(failed, status, transcript)
+        or _missed(verdict.because, transcript)
+        or _orders(verdict, failed)
+        or _answer(verdict, answer, read=bool(transcript))
+    )
+
+
+def _ended(failed: dict[str, Check], status: str | None, transcript: Sequence[HistoryMessage]) -> Failure | None:
+    """A failure of the protocol: no answer, or a POST that nothing followed."""
+    if "completed" not in failed and "last message" not in failed:
+        return None
+    said = next((one.content for one in reversed(transcript) if one.role == "agent"), "")
+    kind = _ENDS.get(status or "", "unfinished")
+    if kind == "invalid-action" and transcript:
+        if not said.strip():
+            return Failure("empty-reply", "the last message is empty")
+        if _is_cut(said):
+            return Failure("cut-reply", f"the last message stops in the middle: {show(said[-60:])}")
+        return Failure(kind, f"the last message is neither GET, POST nor FINISH: {show(said[:60])}")
+    if "completed" in failed:
+        return Failure(kind, KIND_WORDS[kind])
+    return Failure(kind, "the last message is a POST that nothing followed")
+
+
+def _is_cut(said: str) -> bool:
+    text = said.strip()
+    return bool(_THINKING.match(text)) or (text.startswith("FINISH(") and not text.endswith(")"))
+
+
+def _missed(because: Because, transcript: Sequence[HistoryMessage]) -> Failure | None:
+    """Where the transcript shows it: the first fact that decides and that no observation held."""
+    first = next((place for place, one in enumerate(transcript) if one.role == "agent"), len(transcript))
+    observed = [one.content for one in transcript[first:] if one.role == "user"]
+    asked = [one.content for one in transcript[first:] if one.role == "agent"]
+    if not asked:
+        return None
+    unseen = [fact for fact in because.facts if not _seen(fact, observed, asked)]
+    if not unseen:
+        return None
+    several = f" (and {len(unseen) - 1} more of {len(because.facts)})" if len(unseen) > 1 else ""
+    return Failure("reading-missed", f"never read {_words(unseen[0])}{several}; {because.sentence}")
+
+
+def _seen(fact: Fact, observed: Sequence[str], asked: Sequence[str]) -> bool:
+    if fact.name in UNITS:
+        if fact.time is None:
+            return any("Observation" in action and fact.name in action for action in _reads(asked))
+        return any(fact.time in text and f'"{fact.name}"' in text for text in observed)
+    if fact.name == "birthDate":
+        return any(str(fact.value) in text for text in observed)
+    if fact.name == "sol":
+        found = [word for word in _texts(str(fact.value)) if any(word in text for text in observed)]
+        return bool(found) or any("Patient" in action for action in _reads(asked))
+    return True
+
+
+def _reads(asked: Sequence[str]) -> list[str]:
+    return [action for action in asked if "GET" in action]
+
+
+def _texts(value: str) -> Iterator[str]:
+    """The texts in a JSON list, or the text itself."""
+    try:
+        read = json.loads(value)
+    except ValueError:
+        read = value
+    yield from (one for one in (read if isinstance(read, list) else [read]) if isinstance(one, str))
+
+
+def _words(fact: Fact) -> str:
+    if fact.name == "birthDate":
+        return "the birth date"
+    if fact.name == "sol":
+        return "the patient"
+    return f"the {fact.name} of {fact.time}" if fact.time else f"the {fact.name} of the patient"
+
+
+def _orders(verdict: Verdict, failed: dict[str, Check]) -> Failure | None:
+    if "no POST" in failed:
+        return Failure("order-not-due", "a POST, where none was due" + _why(verdict))
+    if count := failed.get("posts"):
+        placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
+        kind: FailureKind = "order-missing" if placed < due else "order-not-due"
+        return Failure(kind, f"{placed} of {due} orders accepted" + _why(verdict))
+    wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
+    if not wrong:
+        return None
+    reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
+    return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def _why(verdict: Verdict) -> str:
+    return f": {verdict.because.sentence}" if verdict.because else ""
+
+
+def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
+    """A failure of the answer. `read`: the transcript shows that what decides was read."""
+    wanted = [one for one in verdict.accepted if one]
+    tolerance = 0.1 if any(check.expected.endswith("less than 0.1 away") for check in verdict.checks) else 1e-9
+    said = " ".join(str(answer).split())[:200].encode("utf-8", "backslashreplace").decode()
+    if any(_same_values(answer, one, tolerance) for one in wanted):
+        return Failure("wrong-form", f"the value of {show(wanted[0])}, written as {said}")
+    form = "" if _is_list(answer) else ", which is no JSON list either"
+    if _numbers(_leaves(answer)) == [-1.0]:
+        return Failure("wrong-value" if read else "reading-missed", f"said that there is none{form}{_why(verdict)}")
+    return Failure("wrong-value", f"answered {said}{form}{_why(verdict)}")
+
+
+def _is_list(answer: Any) -> bool:
+    try:
+        return isinstance(json.loads(answer), list)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _same_values(answer: Any, wanted: Any, tolerance: float) -> bool:
+    """Whether the answer, whatever its form, holds the wanted numbers and no others, the wanted texts, and no other
+    time.
+    """
+    given, right = _leaves(answer), _leaves(json.dumps(wanted))
+    numbers, right_numbers = _numbers(given), _numbers(right)
+    if len(numbers) != len(right_numbers):
+        return False
+    if not all(abs(one - other) <= tolerance for one, other in zip(numbers, right_numbers, strict=True)):
+        return False
+    moments, right_moments = _moments(given), _moments(right)
+    if right_moments and moments and moments != right_moments:
+        return False
+    text = " ".join(map(str, given)).casefold()
+    words = [one for one in right if isinstance(one, str) and not _DATE.search(one)]
+    return bool(right_numbers or words) and all(word.casefold() in text for word in words)
+
+
+def _leaves(answer: Any) -> list[Any]:
+    """The numbers and texts in an answer, in order: of its JSON, or the text itself where it is none."""
+    value = answer
+    if isinstance(answer, str):
+        try:
+            value = json.loads(answer)
+        except (ValueError, RecursionError):
+            return [answer]
+    leaves, waiting = [], [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict | list):
+            waiting.extend(reversed(list(one.values()) if isinstance(one, dict) else one))
+        elif isinstance(one, str | int | float) and not isinstance(one, bool):
+            leaves.append(one)
+    return leaves
+
+
+def _numbers(leaves: Sequence[Any]) -> list[float]:
+    found: list[float] = []
+    for leaf in leaves:
+        parts = _NUMBER.findall(_DATE.sub(" ", leaf)) if isinstance(leaf, str) else [leaf]
+        for part in parts:
+            try:
+                found.append(float(part))
+            except (ValueError, OverflowError):
+                continue
+    return sorted(dict.fromkeys(found))
+
+
+def _moments(leaves: Sequence[Any]) -> set[str]:
+    """The times in the texts, to the minute and in UTC where they have a zone."""
+    found = set()
+    for leaf in leaves:
+        for text in _DATE.findall(leaf) if isinstance(leaf, str) else ():
+            try:
+                time = datetime.fromisoformat(text)
+            except ValueError:
+                continue
+            utc = time.astimezone(UTC) if time.tzinfo else time
+            found.add(utc.isoformat()[:16])
+    return found

@@ -1,0 +1,92 @@
+"""Validators for `refsol.files` made of pydantic models: what a model refuses, in words of the file's format."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from refsol.files import NOT_UNICODE, Fault, FaultsError, Steps, Validator
+
+T = TypeVar("T")
+
+_WORDS = {
+    "bool_parsing": "is not true or false",
+    "bool_type": "is not true or false",
+    "dataclass_type": "is not a JSON object",
+    "dict_type": "is not a JSON object",
+    "extra_forbidden": "is a field that the format does not have",
+    "finite_number": "is not a finite number",
+    "float_parsing": "is not a number",
+    "float_type": "is not a number",
+    "int_from_float": "is not a whole number",
+    "int_parsing": "is not a whole number",
+    "int_type": "is not a whole number",
+    "is_instance_of": "is not a text",
+    "list_type": "is not a list",
+    "missing": "is missing",
+    "model_attributes_type": "is not a JSON object",
+    "model_type": "is not a JSON object",
+    "none_required": "is not null",
+    "string_type": "is not a text",
+    "string_unicode": NOT_UNICODE,
+    "tuple_type": "is not a list",
+}
+"""pydantic's kinds of error. `is_instance_of` comes from texts that may hold lone surrogates (`InstanceOf[str]`)."""
+
+
+def validator(kind: type[T]) -> Validator[T]:
+    """The validator of a pydantic model, or of any type that pydantic knows."""
+    adapter = TypeAdapter(kind)
+
+    def validate(value: Any) -> T:
+        try:
+            return adapter.validate_python(value)
+        except ValidationError as error:
+            raise FaultsError(faults(error, value)) from None
+
+    return validate
+
+
+def faults(error: ValidationError, value: Any) -> list[Fault]:
+    """Everything that a model refuses in a value, one fault a place."""
+    texts: dict[Steps, list[str]] = {}
+    for one in error.errors(include_url=False):
+        texts.setdefault(_steps(one, value), []).append(_text(one))
+    return [Fault(_joined(found), steps) for steps, found in texts.items()]
+
+
+def _text(error: ErrorDetails) -> str:
+    if error["type"] in _WORDS:
+        return _WORDS[error["type"]]
+    context = error.get("ctx", {})
+    if error["type"] in ("literal_error", "enum"):
+        return f"is not {context['expected']}"
+    if error["type"] in ("value_error", "assertion_error"):
+        return str(context.get("error", error["msg"]))
+    if error["type"] in ("greater_than_equal", "less_than_equal"):
+        return f"is {'below' if 'ge' in context else 'above'} {context.get('ge', context.get('le'))}"
+    message = error["msg"].removeprefix("Input ")
+    return f"{message[0].lower()}{message[1:]}"
+
+
+def _steps(error: ErrorDetails, value: Any) -> Steps:
+    """The place in the value. pydantic's own has a step more for each branch of a union; those are left out."""
+    steps = []
+    for step in error["loc"]:
+        if step in (value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()):
+            value = value[step]
+            steps.append(step)
+    if error["type"] == "missing":
+        steps.append(error["loc"][-1])
+    return tuple(steps)
+
+
+def _joined(texts: list[str]) -> str:
+    """The refusals of all branches of a union as one: `is not a text or a whole number`."""
+    different = list(dict.fromkeys(texts))
+    wanted = [text.removeprefix("is not ") for text in different]
+    if all(text.startswith("is not ") for text in different):
+        return f"is not {' or '.join(wanted)}"
+    return "; ".join(different)

@@ -1,0 +1,79 @@
+"""What several trials of the same tasks say: pass@1 with its error, pass@k, pass^k, intervals, and which tasks flip.
+
+Ten templates are not 300 independent items: beside Wilson's interval stands a bootstrap that draws whole task types.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from refsol.stats import Interval, cluster_bootstrap, pass_at_k, pass_hat_k, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Figures of a group of tasks. `error` is the standard error of pass@1 over tasks (trials of one task go together).
+
+    `wilson` holds for a single trial only. `at` and `hat` give pass@k and pass^k for k = 1 … trials.
+    """
+
+    tasks: int
+    trials: int
+    pass1: float
+    error: float
+    at: tuple[float, ...]
+    hat: tuple[float, ...]
+    wilson: Interval | None
+
+
+def rates(outcomes: Mapping[str, Sequence[bool]]) -> Rates:
+    """The figures of `outcomes`: for each task, whether each graded trial was right.
+
+    Tasks with fewer trials than others count in pass@1 with those they have; pass@k takes k up to the smallest number.
+    Raises ValueError where there is no task or a task without a trial.
+    """
+    if not outcomes or not all(outcomes.values()):
+        raise ValueError("rates need at least one graded trial of each task")
+    means = [sum(trials) / len(trials) for trials in outcomes.values()]
+    pass1 = sum(means) / len(means)
+    spread = sum((mean - pass1) ** 2 for mean in means)
+    error = math.sqrt(spread / (len(means) - 1) / len(means)) if len(means) > 1 else 0.0
+    depth = min(len(trials) for trials in outcomes.values())
+    counts = [(len(trials), sum(trials)) for trials in outcomes.values()]
+    single = all(len(trials) == 1 for trials in outcomes.values())
+    return Rates(
+        tasks=len(means),
+        trials=depth,
+        pass1=pass1,
+        error=error,
+        at=tuple(sum(pass_at_k(n, c, k) for n, c in counts) / len(counts) for k in range(1, depth + 1)),
+        hat=tuple(sum(pass_hat_k(n, c, k) for n, c in counts) / len(counts) for k in range(1, depth + 1)),
+        wilson=wilson(sum(c for _, c in counts), len(counts)) if single else None,
+    )
+
+
+def by_type(outcomes: Mapping[str, Sequence[bool]]) -> dict[str, dict[str, Sequence[bool]]]:
+    """The outcomes grouped by task type, in the order in which the types appear."""
+    groups: dict[str, dict[str, Sequence[bool]]] = {}
+    for task_id, trials in outcomes.items():
+        groups.setdefault(task_id.partition("_")[0], {})[task_id] = trials
+    return groups
+
+
+def clustered(outcomes: Mapping[str, Sequence[bool]]) -> Interval:
+    """95 % bootstrap interval of pass@1 with the task type as cluster."""
+    clusters = [[sum(trials) / len(trials) for trials in group.values()] for group in by_type(outcomes).values()]
+    return cluster_bootstrap(clusters)
+
+
+def reliability(outcomes: Mapping[str, Sequence[bool]]) -> dict[str, float]:
+    """For each task the share of its graded trials that were right; tasks without one are left out."""
+    return {task: sum(trials) / len(trials) for task, trials in outcomes.items() if trials}
+
+
+def flipping(outcomes: Mapping[str, Sequence[bool]]) -> tuple[str, ...]:
+    """The tasks that were right in some trials and wrong in others, the least decided first."""
+    shares = {task: share for task, share in reliability(outcomes).items() if 0 < share < 1}
+    return tuple(sorted(shares, key=lambda task: abs(shares[task] - 0.5)))

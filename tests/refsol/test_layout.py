@@ -1,0 +1,90 @@
+"""What refsol may import (Python, and pydantic at the edges), and which way its arrows run."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.shared_data import ROOT
+
+REFSOL = ROOT / "refsol"
+MODULES = sorted(path.relative_to(ROOT) for path in REFSOL.rglob("*.py"))
+ROOMS = ("medagentbench", "promptcblue", "simpleqa", "imapscore")
+PYDANTIC = {
+    "schema.py",
+    "medagentbench/results.py",
+    "medagentbench/recorded.py",
+    "medagentbench/key.py",
+    "imapscore/records.py",
+}
+"""The modules that read files into pydantic models."""
+NEVER = {"asyncio", "socket", "ssl", "http", "urllib", "httpx", "aiohttp", "requests", "subprocess", "threading"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The dotted names of all modules that a file imports anywhere."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            yield str(node.module)
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def files_of(path: Path) -> set[Path]:
+    """The files of refsol that a file imports."""
+    candidates = {ROOT / name.replace(".", "/") for name in imported(path) if name.split(".")[0] == "refsol"}
+    found = {candidate.with_suffix(".py") for candidate in candidates} | {one / "__init__.py" for one in candidates}
+    return {one for one in found if one.is_file()} - {path}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_imports_are_pure_and_offline(module: Path) -> None:
+    packages = {name.split(".")[0] for name in imported(ROOT / module)}
+    assert packages & NEVER == set()
+    allowed = {"pydantic", "pydantic_core"} if str(module.relative_to("refsol")) in PYDANTIC else set()
+    assert packages - sys.stdlib_module_names - {"refsol"} <= allowed
+
+
+def test_nothing_waits() -> None:
+    for module in MODULES:
+        tree = ast.parse((ROOT / module).read_text(encoding="utf-8"))
+        assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree)), module
+
+
+def room_of(path: Path) -> str | None:
+    name = path.relative_to(REFSOL).parts[0]
+    return name if name in ROOMS else None
+
+
+def test_no_room_knows_another_and_the_shared_modules_know_none() -> None:
+    for module in MODULES:
+        path = ROOT / module
+        foreign = {room_of(other) for other in files_of(path)} - {None, room_of(path)}
+        assert foreign == set(), module
+
+
+def test_files_import_one_another_in_no_circle() -> None:
+    graph = {ROOT / module: files_of(ROOT / module) for module in MODULES}
+    # A package's own __init__ gathers its modules; it is imported with any of them, and is no arrow.
+    graph = {path: {one for one in targets if one.name != "__init__.py"} for path, targets in graph.items()}
+    done: set[Path] = set()
+    while ready := {path for path, targets in graph.items() if path not in done and targets <= done}:
+        done |= ready
+    assert sorted(str(path) for path in graph.keys() - done) == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_files_and_functions_are_short(module: Path) -> None:
+    text = (ROOT / module).read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 400
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 60, node.name
+            arguments = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+            assert len(arguments) <= 10, node.name
