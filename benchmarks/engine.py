@@ -66,7 +66,7 @@ def model_server() -> Iterator[str]:
 
 def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
     """Run so many episodes of the 300 tasks and send the figures."""
-    import_module("medagent.models.openai")  # half a second, which is not the engine's
+    import_module("medagent.models.endpoint")  # half a second, which is not the engine's
     model = ModelSettings(name="m", base_urls=[url])
     config = RunConfig(model=model, trials=-(-episodes // 300), concurrency=concurrency)
     plan = make_plan(config, report=print)

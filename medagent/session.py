@@ -19,7 +19,7 @@ from medagent.tasks.dataset import Task
 from medagent.wire import Text
 
 Status = Literal[
-    "completed", "invalid_action", "round_limit", "context_limit", "model_error", "fhir_error", "cancelled"
+    "completed", "invalid_action", "round_limit", "context_limit", "model_error", "refused", "fhir_error", "cancelled"
 ]
 Writes = Literal["ack", "execute"]
 

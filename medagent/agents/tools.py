@@ -117,7 +117,7 @@ class _ToolsPolicy:
                 self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
             )
             self.spent.add(completion)
-            self._messages.append(Message("assistant", completion.text, completion.tool_calls))
+            self._messages.append(completion.message)
             if not completion.tool_calls:
                 self._open = None
                 return Move(completion.text, completion.reasoning)

@@ -53,7 +53,9 @@ class Spent(CallSpent):
         self.each.append(call)
 
     def add_failure(self, failure: EpisodeError) -> None:
-        """Count the attempts of a call that failed for good."""
+        """Count the attempts of a call that failed for good, and the reply that it cost where there is one."""
+        if failure.paid is not None:
+            self.add(failure.paid)
         self.retries += failure.retries
         self.waited = round(self.waited + failure.waited, 3)
 
