@@ -215,9 +215,10 @@ class ModelServer:
 
 def reply_json(text: str, call: Call) -> Json:
     """A reply with this text, in the API that was called."""
-    if call.path.endswith("/messages"):
+    path = call.path.partition("?")[0]
+    if path.endswith("/messages"):
         return anthropic_json(text)
-    return responses_json(text) if call.path.endswith("/responses") else chat_json(text, call.body)
+    return responses_json(text) if path.endswith("/responses") else chat_json(text, call.body)
 
 
 def chat_json(text: str, request: Json) -> Json:

@@ -144,8 +144,8 @@ class Responses:
                 wanted = self.reasoning[item["call_id"]]
                 if before != wanted:
                     return (
-                        f"Item '{item.get('id')}' of type 'function_call' was provided without its required 'reasoning' "
-                        f"item: '{wanted['id']}'."
+                        f"Item '{item.get('id')}' of type 'function_call' was provided without its required "
+                        f"'reasoning' item: '{wanted['id']}'."
                     )
         return None
 
