@@ -14,12 +14,13 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from medagent.medagentbench.config import RunConfig
 from medagent.medagentbench.episode import EpisodeRow
@@ -33,6 +34,7 @@ from tests.loopback import ModelServer
 from tests.medagent.medagentbench.oracle import text_reply
 
 LATENCY_S = 0.1
+Reply = str | Callable[[dict[str, Any]], str]
 processes = multiprocessing.get_context("spawn")
 
 
@@ -46,18 +48,18 @@ class Figures:
     calls: list[int]
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Connection, reply: Reply, latency: float) -> None:
     """Serve until told to end."""
-    with ModelServer(reply=text_reply, latency=LATENCY_S) as server:
+    with ModelServer(reply=reply, latency=latency) as server:
         pipe.send(server.url)
         pipe.recv()
 
 
 @contextmanager
-def model_server() -> Iterator[str]:
+def model_server(reply: Reply, latency: float) -> Iterator[str]:
     """The base URL of a model server in a process of its own."""
     here, there = processes.Pipe()
-    process = processes.Process(target=serve, args=(there,))
+    process = processes.Process(target=serve, args=(there, reply, latency))
     process.start()
     yield here.recv()
     here.send(None)
@@ -102,7 +104,7 @@ def ideal(calls: list[int], concurrency: int) -> float:
 
 
 def main() -> None:
-    with model_server() as url:
+    with model_server(text_reply, LATENCY_S) as url:
         small = min((measured(url, 300, 64) for _ in range(3)), key=lambda figures: figures.seconds)
         large = measured(url, 2000, 2000)
     best = ideal(small.calls, 64)

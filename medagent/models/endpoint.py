@@ -71,7 +71,8 @@ class ChatEndpoint:
         )
         usage = done.value.usage
         completion = replace(
-            _without_secrets(done.value),
+            done.value,
+            **_without_secrets(done.value),
             cost=self._price.cost(usage) if self._price is not None and usage.known else None,
             started=done.started,
             ended=done.ended,
@@ -124,7 +125,10 @@ class ChatEndpoint:
                     continue
                 raise self._refused(meaning(error, replica.key_advice)) from None
             self._refused_in_a_row = 0
-            return self._dialect.read(_json_object(response, replica.shown))
+            try:
+                return self._dialect.read(_json_object(response, replica.shown))
+            except RecursionError:
+                raise EndpointFailure(f"{replica.shown}: the reply is nested too deeply") from None
 
     def _learn(self, body: dict[str, Any], words: str) -> bool:
         """Whether a refused request can be sent again without what its endpoint does not support."""
@@ -145,21 +149,23 @@ class ChatEndpoint:
         return StopRunError(f"{failure} ({self._refused_in_a_row} requests in a row were refused)")
 
 
-def _without_secrets(completion: Completion) -> Completion:
-    """The completion with keys hidden in all that is kept or shown; `original` goes back to the provider only."""
-    return replace(
-        completion,
-        text=hide(completion.text),
-        reasoning=None if completion.reasoning is None else hide(completion.reasoning),
-        tool_calls=tuple(ToolCall(hide(c.id), hide(c.name), hide(c.arguments)) for c in completion.tool_calls),
-        finish_reason=None if completion.finish_reason is None else error_text(completion.finish_reason),
-        model=None if completion.model is None else error_text(completion.model),
-        fingerprint=None if completion.fingerprint is None else error_text(completion.fingerprint),
-    )
+def _without_secrets(completion: Completion) -> dict[str, Any]:
+    """What of the completion is kept or shown, with keys hidden; `original` goes back to the provider only."""
+    return {
+        "text": hide(completion.text),
+        "reasoning": hide(completion.reasoning or "") or None,
+        "tool_calls": tuple(ToolCall(hide(c.id), hide(c.name), hide(c.arguments)) for c in completion.tool_calls),
+        "finish_reason": hide(completion.finish_reason or "") or None,
+        "model": hide(completion.model or "") or None,
+        "fingerprint": hide(completion.fingerprint or "") or None,
+    }
 
 
 def _encoded(body: dict[str, Any]) -> bytes:
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    try:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError:
+        raise ModelError("the conversation cannot be sent: a message is nested too deeply") from None
     try:
         return text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which models produce and UTF-8 cannot carry

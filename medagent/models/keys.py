@@ -16,6 +16,7 @@ from medagent.errors import UserError
 from medagent.models.dialects import dialect
 from medagent.models.dialects.base import Vendor
 from medagent.models.settings import ModelSettings
+from medagent.wire import without_password
 
 FIRST = ""
 """The place in `ModelSettings.api_key_env` that stands for the first base URL."""
@@ -63,8 +64,10 @@ def origin(url: str) -> str:
         host, port = parts.hostname or "", parts.port
     except ValueError:
         host = ""
-    if not host:
-        raise UserError("a base URL has no host, or a port that is none")
+    if not host or parts.scheme not in _PORTS:
+        raise UserError(
+            f"base URL {without_password(url)!r}: it must be http:// or https://, a host, and a port if any"
+        )
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}" + ("" if port in (None, _PORTS.get(parts.scheme)) else f":{port}")
 

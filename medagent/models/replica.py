@@ -37,21 +37,22 @@ class Replica:
         )
 
 
-class _Client(openai.AsyncOpenAI):
-    """The package's client. What it takes from the environment besides the key (organization, project, custom headers)
-    belongs to an account at OpenAI.
+_PLAIN_HEADERS: dict[str, Any] = {
+    "Accept": "application/json",
+    "Content-Type": "application/json",
+    "User-Agent": f"medagent/{medagent.__version__}",
+}
+
+
+class _ClientOfOthers(openai.AsyncOpenAI):
+    """The package's client for endpoints that are not OpenAI's: what it takes from the environment besides the key
+    (organization, project, custom headers) belongs to an account at OpenAI.
     """
 
     @property
     def default_headers(self) -> dict[str, Any]:
         """The headers of every request."""
-        if origin(str(self.base_url)) == origin(OPENAI.base_url):
-            return super().default_headers
-        return {
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-            "User-Agent": f"medagent/{medagent.__version__}",
-        }
+        return _PLAIN_HEADERS
 
 
 def open_replicas(
@@ -94,7 +95,8 @@ def _replica(
         headers |= dialect.key_header(key)
     injected: Any = http  # accepted at run time by every version; its annotation names one library only
     # The package demands a key, and would take one from the environment; the headers above replace it.
-    client = _Client(base_url=str(url.copy_with(query=None)), api_key="unused", http_client=injected, max_retries=0)
+    kind = openai.AsyncOpenAI if place == origin(OPENAI.base_url) else _ClientOfOthers
+    client = kind(base_url=str(url.copy_with(query=None)), api_key="unused", http_client=injected, max_retries=0)
     host = place.partition("://")[2]
     return Replica(
         client,

@@ -10,7 +10,8 @@ ENCRYPTED_REASONING = "reasoning.encrypted_content"
 """What the responses API is asked to include, so that reasoning that is not stored can be sent back."""
 
 _SAYS_SO = re.compile(
-    r"support|deprecat|instead|may only|only .*default|unknown|unrecognized|not (allowed|permitted)|remove|empty array",
+    r"support|deprecat|instead|may only|only .*(default|allowed)|unknown|unrecognized|not (allowed|permitted)|remove"
+    r"|empty array",
     re.IGNORECASE,
 )
 

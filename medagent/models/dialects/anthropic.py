@@ -7,6 +7,7 @@ texts) and the end of the conversation so far, which the next call of the episod
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
@@ -85,17 +86,19 @@ def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -
     return body | settings.extra
 
 
-def _turns(messages: Any) -> list[dict[str, Any]]:
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """User's and assistant's messages in turn: what follows each other on one side is one message."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         if message.role == "system":
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        if not turns or turns[-1]["role"] != role:
-            turns.append({"role": role, "content": []})
-        turns[-1]["content"] += _blocks(message)
-    if turns and turns[-1]["role"] == "user" and turns[-1]["content"]:
+        blocks = _blocks(message)
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        elif blocks:  # a message without content is refused
+            turns.append({"role": role, "content": [*blocks]})
+    if turns and turns[-1]["role"] == "user":
         turns[-1]["content"][-1] |= _CACHED
     return turns
 

@@ -95,10 +95,11 @@ def test_an_origin(url: str, expected: str) -> None:
     assert origin(url) == expected
 
 
-@pytest.mark.parametrize("url", ["http://", "http://host:port", "http://[::1"])
-def test_a_base_url_without_a_host(url: str) -> None:
-    with pytest.raises(UserError, match="no host"):
-        origin(url)
+@pytest.mark.parametrize("url", ["http://", "http://host:port", "http://[::1", "localhost:8000/v1", "ftp://host"])
+def test_a_base_url_of_the_environment_that_is_none(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", url)
+    with pytest.raises(UserError, match="it must be http:// or https:// and a host"):
+        open_model(settings())
 
 
 def test_the_wire_carries_each_endpoints_own_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -230,6 +230,21 @@ def test_geminis_list_of_errors_is_read() -> None:
         ask(settings(server.url))
 
 
+@pytest.mark.parametrize("depth", [600, 950])
+def test_a_reply_that_is_nested_too_deeply_is_the_calls_failure(depth: int) -> None:
+    body = json.dumps(chat_json("x", {})).replace('"x"', "[" * depth + "]" * depth).encode()
+    with ModelServer(faults=lambda _: Fault(body=body)) as server, pytest.raises(ModelError, match=r"nested|not JSON"):
+        ask(settings(server.url, max_retries=0))
+
+
+def test_a_message_without_content_is_not_sent_to_anthropic() -> None:
+    with ModelServer("good") as server:
+        talk = (*QUESTION, Message("assistant", "", original=[]), Message("user", "Go on."))
+        ask(settings(server.url, api="anthropic"), talk)
+    assert [turn["role"] for turn in server.calls[0].messages] == ["user"]
+    assert [block["text"] for block in server.calls[0].messages[0]["content"]] == ["How old is S1?", "Go on."]
+
+
 TOOLS = [Tool(name, f"The {name}.", {"type": "object", "properties": {}}) for name in ("first", "second")]
 TALK = (
     Message("system", "You are a clerk."),
