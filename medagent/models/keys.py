@@ -65,9 +65,7 @@ def origin(url: str) -> str:
     except ValueError:
         host = ""
     if not host or parts.scheme not in _PORTS:
-        raise UserError(
-            f"base URL {without_password(url)!r}: it must be http:// or https://, a host, and a port if any"
-        )
+        raise UserError(f"base URL {without_password(url)!r}: it must be http:// or https:// and a host")
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}" + ("" if port in (None, _PORTS.get(parts.scheme)) else f":{port}")
 
