@@ -3,7 +3,8 @@
 Run: `python -m benchmarks.engine`. The server (the reference agent behind an OpenAI-compatible endpoint) and each
 measured run have a process of their own, so that the figures are the engine's alone: HTTP client, session, embedded
 FHIR server, journal; without starting Python, and without the grades and the table at the end. Times are the best of
-three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call.
+three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call. The
+same episodes by other engines (`engine_peers.py`) are measured beside it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from benchmarks.engine_peers import HAVE_INSPECT, aiohttp_loop, inspect_run
 from medagent.medagentbench.config import RunConfig
 from medagent.medagentbench.episode import EpisodeRow
 from medagent.medagentbench.plan import make_plan
@@ -95,6 +97,29 @@ def measured(url: str, episodes: int, concurrency: int) -> Figures:
     return figures
 
 
+def run_peer(pipe: Connection, url: str, name: str) -> None:
+    """Run the 300 tasks by another engine and send the CPU milliseconds an episode."""
+    plan = make_plan(RunConfig(model=ModelSettings(name="m", base_urls=[url]), concurrency=64), report=print)
+    if name == "inspect_ai":
+        import_module("inspect_ai")  # seconds, which are not the engine's
+    start = time.process_time()
+    asyncio.run(PEERS[name](plan.job, plan.units, url))
+    pipe.send((time.process_time() - start) / len(plan.units) * 1000)
+
+
+PEERS = {"aiohttp alone": aiohttp_loop} | ({"inspect_ai": inspect_run} if HAVE_INSPECT else {})
+
+
+def peer(url: str, name: str) -> float:
+    """CPU milliseconds an episode of another engine, in a process of its own."""
+    here, there = processes.Pipe()
+    process = processes.Process(target=run_peer, args=(there, url, name))
+    process.start()
+    figure: float = here.recv()
+    process.join()
+    return figure
+
+
 def ideal(calls: list[int], concurrency: int) -> float:
     """Seconds of an engine that costs nothing: each lane takes the next episode when its last one ends."""
     lanes = [0.0] * concurrency
@@ -107,9 +132,12 @@ def main() -> None:
     with model_server(text_reply, LATENCY_S) as url:
         small = min((measured(url, 300, 64) for _ in range(3)), key=lambda figures: figures.seconds)
         large = measured(url, 2000, 2000)
+        peers = {name: min(peer(url, name) for _ in range(3)) for name in PEERS}
     best = ideal(small.calls, 64)
     print(f"300 tasks at concurrency 64: {small.seconds:.2f} s, {small.seconds / best:.2f} × the ideal {best:.2f} s")
     print(f"CPU an episode: {small.cpu / 300 * 1000:.1f} ms ({sum(small.calls) / 300:.1f} model calls)")
+    for name, figure in peers.items():
+        print(f"CPU an episode, {name}: {figure:.1f} ms")
     print(f"2,000 episodes at once: peak {large.peak_bytes / 1e6:.0f} MB, {large.seconds:.1f} s")
 
 

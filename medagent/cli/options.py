@@ -21,9 +21,11 @@ BaseUrls = Annotated[
         help="An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one.",
     ),
 ]
-Api = Annotated[str, typer.Option("--api", help="chat (chat completions) or responses (the responses API).")]
+Api = Annotated[str, typer.Option("--api", help="chat (chat completions), responses, or anthropic (Messages).")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; below 0: the model's own.")]
-MaxTokens = Annotated[int, typer.Option("--max-tokens", min=1, help="The longest reply, in tokens.")]
+MaxTokens = Annotated[
+    int | None, typer.Option("--max-tokens", min=1, help="The longest reply, in tokens (default: the endpoint's own).")
+]
 Timeout = Annotated[float, typer.Option("--timeout", min=1, help="Seconds one model call may take.")]
 Extra = Annotated[
     list[str] | None,
@@ -51,7 +53,7 @@ def model_settings(
     *,
     api: str = "chat",
     temperature: float = 0.0,
-    max_tokens: int = 2048,
+    max_tokens: int | None = None,
     timeout: float = 300.0,
     extra: list[str] | None = None,
 ) -> ModelSettings | None:

@@ -32,7 +32,7 @@ def run(
     api: options.Api = "chat",
     protocol: Annotated[str, typer.Option(help="With --model: text (as published) or tools (tool calling).")] = "text",
     temperature: options.Temperature = 0.0,
-    max_tokens: options.MaxTokens = 2048,
+    max_tokens: options.MaxTokens = None,
     timeout: options.Timeout = 300.0,
     extra: options.Extra = None,
     replay: Annotated[Path | None, typer.Option(hidden=True)] = None,

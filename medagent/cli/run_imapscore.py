@@ -22,7 +22,7 @@ def run_imapscore(
     base_url: options.BaseUrls = None,
     api: options.Api = "chat",
     temperature: options.Temperature = 0.9,
-    max_tokens: options.MaxTokens = 2048,
+    max_tokens: options.MaxTokens = None,
     timeout: options.Timeout = 300.0,
     extra: options.Extra = None,
     concurrency: options.Concurrency = 16,

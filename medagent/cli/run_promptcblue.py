@@ -18,7 +18,7 @@ def run_promptcblue(
     base_url: options.BaseUrls = None,
     api: options.Api = "chat",
     temperature: options.Temperature = 0.0,
-    max_tokens: options.MaxTokens = 2048,
+    max_tokens: options.MaxTokens = None,
     timeout: options.Timeout = 300.0,
     extra: options.Extra = None,
     strip_thinking: Annotated[bool, typer.Option(help="Cut a leading <think> block from an answer.")] = False,

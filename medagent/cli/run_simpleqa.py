@@ -26,7 +26,7 @@ def run_simpleqa(
     judge_base_url: JudgeUrls = None,
     api: options.Api = "chat",
     temperature: options.Temperature = 0.0,
-    max_tokens: options.MaxTokens = 2048,
+    max_tokens: options.MaxTokens = None,
     timeout: options.Timeout = 300.0,
     extra: options.Extra = None,
     model_prompt: Annotated[Path | None, typer.Option(help="Your own prompt (TOML).")] = None,
