@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long lint format clean
+.PHONY: install run test test-long test-openai2 lint format clean
 
 install: .venv/.installed
 run: install
@@ -14,6 +14,10 @@ test: .venv/.test-installed
 
 test-long: .venv/.test-installed
 	$(BIN)/python -m pytest -m long -n 0
+
+# The oldest openai that is supported, in an environment of its own: what talks to models, and runs over it.
+test-openai2: .venv-openai2/.test-installed
+	.venv-openai2/bin/python -m pytest tests/medagent/models tests/medagent/medagentbench/test_run.py
 
 lint: .venv/.test-installed
 	$(BIN)/ruff check .
@@ -33,5 +37,12 @@ format: .venv/.test-installed
 	$(PIP) --editable '.[test]'
 	touch $@
 
+.venv-openai2/.test-installed: pyproject.toml constraints/constraints.txt constraints/openai2.txt
+	$(PYTHON) -m venv .venv-openai2
+	grep -v '^openai==' constraints/constraints.txt | cat - constraints/openai2.txt > .venv-openai2/constraints.txt
+	PIP_CONSTRAINT=.venv-openai2/constraints.txt .venv-openai2/bin/python -m pip install --quiet \
+		--disable-pip-version-check --editable '.[test]'
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .venv .venv-openai2 .mypy_cache .ruff_cache .pytest_cache dist

@@ -3,7 +3,8 @@
 Run: `python -m benchmarks.engine`. The server (the reference agent behind an OpenAI-compatible endpoint) and each
 measured run have a process of their own, so that the figures are the engine's alone: HTTP client, session, embedded
 FHIR server, journal; without starting Python, and without the grades and the table at the end. Times are the best of
-three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call.
+three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call. The
+same episodes by other engines (`engine_peers.py`) are measured beside it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
+from benchmarks.engine_peers import HAVE_INSPECT, aiohttp_loop, inspect_run
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.plan import make_plan
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
@@ -32,6 +35,7 @@ from tests.loopback import ModelServer
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply
 
 LATENCY_S = 0.1
+Reply = str | Callable[[dict[str, Any]], str]
 processes = multiprocessing.get_context("spawn")
 
 
@@ -45,18 +49,18 @@ class Figures:
     calls: list[int]
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Connection, reply: Reply, latency: float) -> None:
     """Serve until told to end."""
-    with ModelServer(reply=text_reply, latency=LATENCY_S) as server:
+    with ModelServer(reply=reply, latency=latency) as server:
         pipe.send(server.url)
         pipe.recv()
 
 
 @contextmanager
-def model_server() -> Iterator[str]:
+def model_server(reply: Reply, latency: float) -> Iterator[str]:
     """The base URL of a model server in a process of its own."""
     here, there = processes.Pipe()
-    process = processes.Process(target=serve, args=(there,))
+    process = processes.Process(target=serve, args=(there, reply, latency))
     process.start()
     yield here.recv()
     here.send(None)
@@ -65,14 +69,13 @@ def model_server() -> Iterator[str]:
 
 def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
     """Run so many episodes of the 300 tasks and send the figures."""
-    import_module("medagent.models.openai")  # half a second, which is not the engine's
+    import_module("medagent.models.endpoint")  # half a second, which is not the engine's
     settings = MedAgentBenchSettings(model="m", base_url=[url], trials=-(-episodes // 300), concurrency=concurrency)
     stage = asyncio.run(make_plan(settings, print)).stages[0]
     units = stage.units()[:episodes]
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "episodes.jsonl", EpisodeRow)
-        watch = Watch(Progress(quiet=True))
-        work = run_units(stage.job, units, journal, LocalExecutor(concurrency), watch)
+        work = run_units(stage.job, units, journal, LocalExecutor(concurrency), Watch(Progress(quiet=True)))
         start, cpu = time.monotonic(), time.process_time()
         summary = asyncio.run(work)
         seconds, cpu = time.monotonic() - start, time.process_time() - cpu
@@ -93,6 +96,30 @@ def measured(url: str, episodes: int, concurrency: int) -> Figures:
     return figures
 
 
+def run_peer(pipe: Connection, url: str, name: str) -> None:
+    """Run the 300 tasks by another engine and send the CPU milliseconds an episode."""
+    stage = asyncio.run(make_plan(MedAgentBenchSettings(model="m", base_url=[url], concurrency=64), print)).stages[0]
+    units = stage.units()
+    if name == "inspect_ai":
+        import_module("inspect_ai")  # seconds, which are not the engine's
+    start = time.process_time()
+    asyncio.run(PEERS[name](stage.job, units, url))
+    pipe.send((time.process_time() - start) / len(units) * 1000)
+
+
+PEERS = {"aiohttp alone": aiohttp_loop} | ({"inspect_ai": inspect_run} if HAVE_INSPECT else {})
+
+
+def peer(url: str, name: str) -> float:
+    """CPU milliseconds an episode of another engine, in a process of its own."""
+    here, there = processes.Pipe()
+    process = processes.Process(target=run_peer, args=(there, url, name))
+    process.start()
+    figure: float = here.recv()
+    process.join()
+    return figure
+
+
 def ideal(calls: list[int], concurrency: int) -> float:
     """Seconds of an engine that costs nothing: each lane takes the next episode when its last one ends."""
     lanes = [0.0] * concurrency
@@ -102,12 +129,15 @@ def ideal(calls: list[int], concurrency: int) -> float:
 
 
 def main() -> None:
-    with model_server() as url:
+    with model_server(text_reply, LATENCY_S) as url:
         small = min((measured(url, 300, 64) for _ in range(3)), key=lambda figures: figures.seconds)
         large = measured(url, 2000, 2000)
+        peers = {name: min(peer(url, name) for _ in range(3)) for name in PEERS}
     best = ideal(small.calls, 64)
     print(f"300 tasks at concurrency 64: {small.seconds:.2f} s, {small.seconds / best:.2f} × the ideal {best:.2f} s")
     print(f"CPU an episode: {small.cpu / 300 * 1000:.1f} ms ({sum(small.calls) / 300:.1f} model calls)")
+    for name, figure in peers.items():
+        print(f"CPU an episode, {name}: {figure:.1f} ms")
     print(f"2,000 episodes at once: peak {large.peak_bytes / 1e6:.0f} MB, {large.seconds:.1f} s")
 
 

@@ -6,9 +6,12 @@ one episode and names whose failure it was (its `status` goes into the journal);
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-EpisodeStatus = Literal["model_error", "context_limit", "fhir_error"]
+if TYPE_CHECKING:
+    from medagent.models.base import Completion
+
+EpisodeStatus = Literal["model_error", "refused", "context_limit", "fhir_error"]
 
 
 class MedagentError(Exception):
@@ -21,19 +24,27 @@ class UserError(MedagentError):
 
 class EpisodeError(MedagentError):
     """Ends one episode from outside its session; `status` is the episode's status. `retries` and `waited` are the
-    attempts that repeated a failed one, and the seconds between them.
+    attempts that repeated a failed one, and the seconds between them; `paid` is a reply that was paid for and cannot be
+    used.
     """
 
     status: EpisodeStatus = "model_error"
 
-    def __init__(self, reason: str, *, retries: int = 0, waited: float = 0.0) -> None:
+    def __init__(self, reason: str, *, retries: int = 0, waited: float = 0.0, paid: Completion | None = None) -> None:
         super().__init__(reason)
         self.retries = retries
         self.waited = waited
+        self.paid = paid
 
 
 class ModelError(EpisodeError):
     """The model endpoint failed after its retries, or refused this request."""
+
+
+class RefusedError(EpisodeError):
+    """The provider's content filter refused the request, or withheld the reply."""
+
+    status: EpisodeStatus = "refused"
 
 
 class ContextLimitError(EpisodeError):

@@ -1,4 +1,4 @@
-"""Types for text that comes from outside, and addresses that carry a password."""
+"""Types for text that comes from outside, and addresses that carry what grants access."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from pydantic import InstanceOf
 Text = InstanceOf[str]
 
 _CREDENTIALS = re.compile(r"(?<=:)//([^/\s]*)@")  # to the last @, as httpx reads them
+_SECRET_PARAMETER = re.compile(
+    r"([?&;][\w.-]*(?:key|token|secret|sig|password|auth|credential)[\w.-]*=)([^&;#\s\"'<>]+)", re.IGNORECASE
+)
 
 
 def without_password(text: str) -> str:
-    """A text as it may be shown and kept: credentials in the URLs of it become `***`."""
-    return _CREDENTIALS.sub("//***@", text)
+    """A text as it may be shown and kept: in the URLs of it, user and password become `***`, and so do the values of
+    parameters that grant access, such as `?key=`.
+    """
+    return _SECRET_PARAMETER.sub(r"\1***", _CREDENTIALS.sub("//***@", text))
 
 
 def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
@@ -25,3 +30,8 @@ def split_credentials(url: str) -> tuple[str, tuple[str, str] | None]:
         return url, None
     user, _, password = found[1].partition(":")
     return url.replace(found[0], "//", 1), (unquote(user), unquote(password))
+
+
+def secret_parameters(url: str) -> list[str]:
+    """The values, unquoted, of a URL's parameters that grant access."""
+    return [unquote(value) for _, value in _SECRET_PARAMETER.findall(url)]

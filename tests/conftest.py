@@ -62,6 +62,8 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "home"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MEDAGENT_HOME", str(home))
-        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "MEDAGENT_FHIR_TOKEN", "MEDAGENT_PRICES"):
+        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"):
+            patch.delenv(name, raising=False)
+        for name in ("MEDAGENT_FHIR_TOKEN", "MEDAGENT_PRICES"):
             patch.delenv(name, raising=False)
         yield

@@ -6,14 +6,18 @@
     assert len(server.calls) == 1
 
 `reply` is a text, a `Completion`-like JSON object (sent as it is), or a function of the request's JSON that returns
-either; a function runs on the server's thread and must not block. It is asked for `/chat/completions` and
-`/responses` alike. A subprocess reaches the server by `server.url` (`OPENAI_BASE_URL`) until the `with` block ends.
+either; a function runs on the server's thread and must not block. It is asked for `/chat/completions`, `/responses`
+and Anthropic's `/messages` alike. A subprocess reaches the server by `server.url` (`OPENAI_BASE_URL`) until the `with`
+block ends.
 
 `faults` says what goes wrong: a list with one entry a call, in the order the calls arrive (None, and all calls after
 the list's end, are answered properly), or a function of the `Call` that returns a `Fault` or None. The faults are
 `status(429, retry_after=…)`, `refusal(…)`, `stall(…)`, `drip(…)`, `half_closed()`, `truncated_json()`,
 `empty_choices()` and `wrong_content_type()`. A good answer is sent `latency` seconds after its request arrived.
 `calls` records what arrived.
+
+`provider` makes the server as strict as a real one (`tests/providers.py`): it answers 400 to a conversation that lacks
+what the provider wants back of its own messages. The reply function sees chat completions whatever the API.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httptools
+
+from tests.providers import Provider
 
 Json = dict[str, Any]
 Answer = str | Json
@@ -114,12 +120,14 @@ class ModelServer:
         *,
         faults: Sequence[Fault | None] | Callable[[Call], Fault | None] = (),
         latency: float = 0.0,
+        provider: Provider | None = None,
     ) -> None:
         self.calls: list[Call] = []
         self.url = ""
         self._reply = reply
         self._faults = faults
         self._latency = latency
+        self._provider = provider
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="model-server", daemon=True)
         self._connections: set[_Connection] = set()
@@ -157,8 +165,12 @@ class ModelServer:
         """Answer one request, or do to it what the faults say."""
         call = Call(len(self.calls), path, headers, json.loads(content or b"{}"), connection.arrived)
         self.calls.append(call)
-        fault = self._fault(call)
-        body = fault.body if fault and fault.body is not None else self._body(call)
+        try:
+            fault = self._fault(call) or self._refusal(call)
+            body = fault.body if fault and fault.body is not None else self._body(call)
+        except Exception as error:  # a test's own mistake: no caller shall wait for it
+            fault = status(404, message=f"the test's reply function failed: {error!r}")
+            body = fault.body or b""
         if fault is None:
             if self._latency:
                 await asyncio.sleep(call.at + self._latency - time.monotonic())
@@ -184,11 +196,29 @@ class ModelServer:
             return self._faults(call)
         return self._faults[call.number] if call.number < len(self._faults) else None
 
+    def _refusal(self, call: Call) -> Fault | None:
+        problem = self._provider.problem(call.path, call.headers, call.body) if self._provider else None
+        if self._provider is None or problem is None:
+            return None
+        return Fault(status=400, body=json.dumps(self._provider.refusal(problem)).encode())
+
     def _body(self, call: Call) -> bytes:
-        answer = self._reply(call.body) if callable(self._reply) else self._reply
-        if isinstance(answer, str):
-            answer = responses_json(answer) if call.path.endswith("/responses") else chat_json(answer, call.body)
+        request = call.body if self._provider is None else self._provider.chat(call.body)
+        answer = self._reply(request) if callable(self._reply) else self._reply
+        if self._provider is not None:
+            completion = chat_json(answer, request) if isinstance(answer, str) else answer
+            answer = self._provider.reply(completion, call.body)
+        elif isinstance(answer, str):
+            answer = reply_json(answer, call)
         return json.dumps(answer).encode()
+
+
+def reply_json(text: str, call: Call) -> Json:
+    """A reply with this text, in the API that was called."""
+    path = call.path.partition("?")[0]
+    if path.endswith("/messages"):
+        return anthropic_json(text)
+    return responses_json(text) if path.endswith("/responses") else chat_json(text, call.body)
 
 
 def chat_json(text: str, request: Json) -> Json:
@@ -211,6 +241,17 @@ def responses_json(text: str) -> Json:
         "object": "response",
         "status": "completed",
         "output": [{"type": "message", "role": "assistant", "content": content}],
+        "usage": {"input_tokens": 8, "output_tokens": len(text) // 4},
+    }
+
+
+def anthropic_json(text: str) -> Json:
+    """A reply of Anthropic's Messages API with this text."""
+    return {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
         "usage": {"input_tokens": 8, "output_tokens": len(text) // 4},
     }
 

@@ -33,5 +33,5 @@ class _ChatPolicy:
         with blame("model"):
             completion = await self._model.complete(self._messages, seed=self._seed, session=self._key)
         self.spent.add(completion)
-        self._messages.append(Message("assistant", completion.text))
+        self._messages.append(completion.message)
         return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from medagent.errors import UserError
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
 from medagent.models.settings import ModelSettings
+from medagent.options import Names
 from medagent.plugins import Plugin
 
 AGENTS, MODELS = "medagent.agents", "medagent.models"
@@ -67,9 +69,11 @@ class AgentChoice:
     agent: Plugin | None = None
 
     @classmethod
-    def of(cls, settings: RunSettings, own: Sequence[str] = ()) -> AgentChoice:
-        """Who answers by a run's settings; `own` are the names of the benchmark's agents. Raises UserError."""
-        model = ModelChoice.of(settings.chat) if settings.chat is not None else None
+    def of(cls, settings: RunSettings, own: Names = (), beside: Sequence[ModelSettings] = ()) -> AgentChoice:
+        """Who answers by a run's settings; `own` are the names of the benchmark's agents, `beside` the other models of
+        the run, which share its keys. Raises UserError.
+        """
+        model = ModelChoice.of(keyed([settings.chat, *beside])[0]) if settings.chat is not None else None
         agent = plugins.find(settings.agent, AGENTS) if settings.agent is not None else None
         if settings.agent is not None and agent is None:
             raise UserError(
@@ -111,6 +115,13 @@ class AgentChoice:
             return made
         assert model is not None
         return ChatAgent(model)
+
+
+def keyed(models: Sequence[ModelSettings]) -> list[ModelSettings]:
+    """The models of one run, the one that answers first, each with the variable that holds its key. Raises UserError."""
+    from medagent.models.keys import assign_keys
+
+    return assign_keys(models, os.environ)
 
 
 def _made(plugin: Plugin, argument: Any) -> Any:

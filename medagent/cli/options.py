@@ -20,7 +20,7 @@ BaseUrls = Annotated[
         help="An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one.",
     ),
 ]
-Api = Annotated[str, typer.Option("--api", help="chat (chat completions) or responses (the responses API).")]
+Api = Annotated[str, typer.Option("--api", help="chat (chat completions), responses, or anthropic (Messages).")]
 Timeout = Annotated[float, typer.Option("--timeout", min=1, help="Seconds one model call may take.")]
 Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="How many run at once.")]
 MaxCost = Annotated[
@@ -36,7 +36,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def model_settings(
-    name: str | None, base_urls: list[str] | None, *, api: str = "chat", max_tokens: int = 2048, timeout: float = 300.0
+    name: str | None,
+    base_urls: list[str] | None,
+    *,
+    api: str = "chat",
+    max_tokens: int | None = None,
+    timeout: float = 300.0,
 ) -> ModelSettings | None:
     """The settings of the named model, None where no model is named. Raises UserError for a value that is off."""
     if name is None:

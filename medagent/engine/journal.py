@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import ValidationError
 
-from medagent.engine.rows import OWED, Row, Spent
+from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, Spent
 from medagent.errors import UserError
 
 R = TypeVar("R", bound=Row)
@@ -52,6 +53,7 @@ class Journal(Generic[R]):
         """How many rows were appended since it was opened."""
         self._status: dict[str, str] = {}
         self._errors: dict[str, str] = {}
+        self._refusals: Counter[str] = Counter()
         for row in _lines(path, row_type):
             self._settle(row)
             self._count(row)
@@ -69,9 +71,14 @@ class Journal(Generic[R]):
         """The last status of every unit."""
         return iter(self._status.values())
 
+    def is_owed(self, unit: str) -> bool:
+        """Whether a unit has no row, or its last one failed for a reason that is not the agent's and may pass."""
+        status = self._status.get(unit)
+        return status is None or status in OWED or (status == REFUSED and self._refusals[unit] < REFUSED_AGAIN)
+
     def owed(self) -> Iterator[str]:
-        """Units whose last row failed for a reason that is not the agent's."""
-        return (unit for unit, status in self._status.items() if status in OWED)
+        """The units that have a row and are owed."""
+        return (unit for unit in self._status if self.is_owed(unit))
 
     def failures(self) -> Iterator[tuple[str, str, str]]:
         """Every unit whose last row has an error: its key, status and error."""
@@ -100,6 +107,7 @@ class Journal(Generic[R]):
     def _settle(self, row: R) -> None:
         """Take a row as its unit's last."""
         self._status[row.unit] = row.status
+        self._refusals[row.unit] += row.status == REFUSED
         if row.status == "completed":
             self._errors.pop(row.unit, None)
         elif row.owed or row.error is not None:

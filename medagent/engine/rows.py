@@ -12,6 +12,8 @@ from medagent.wire import Text
 
 OWED = frozenset({"model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"})
 """Statuses of a unit that failed for a reason not the agent's: it is owed again."""
+REFUSED, REFUSED_AGAIN = "refused", 3
+"""What a provider's content filter refused: owed until it was refused so often, then final."""
 FAILED = "agent_error"
 """The status of a unit whose agent raised: final, and counted as failed."""
 
@@ -57,7 +59,9 @@ class Spent(CallSpent):
         self.each.append(call)
 
     def add_failure(self, failure: EpisodeError) -> None:
-        """Count the attempts of a call that failed for good."""
+        """Count the attempts of a call that failed for good, and the reply that it cost where there is one."""
+        if failure.paid is not None:
+            self.add(failure.paid)
         self.retries += failure.retries
         self.waited = round(self.waited + failure.waited, 3)
 

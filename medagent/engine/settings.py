@@ -10,12 +10,12 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from medagent.errors import UserError
-from medagent.models.settings import ModelSettings
+from medagent.models.settings import Api, ModelSettings, key_table
 from medagent.options import Names, Option, Setting, values
 from medagent.wire import without_password
 
@@ -63,11 +63,15 @@ class RunSettings(BaseModel):
     """The model's name as its endpoint knows it, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
     base_url: Annotated[list[str], Option(WHO, "address")] = []
     """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one."""
-    api: Annotated[Literal["chat", "responses"], Option(WHO)] = "chat"
-    """chat (chat completions) or responses (the responses API)."""
+    api: Annotated[Api, Option(WHO)] = "chat"
+    """chat (chat completions), responses, or anthropic (Messages)."""
+    api_key_env: Annotated[list[str], Option(WHO, "place", metavar="NAME|HOST=NAME")] = []
+    """The environment variable that holds the endpoint's key (default: OPENAI_API_KEY, or ANTHROPIC_API_KEY, for one
+    endpoint); HOST=NAME for a replica on another host; repeatable.
+    """
     temperature: Temperature = 0.0
-    max_tokens: Annotated[int, Option(WHO), Field(ge=1)] = 2048
-    """The longest reply, in tokens."""
+    max_tokens: Annotated[int | None, Option(WHO), Field(ge=1)] = None
+    """The longest reply, in tokens (default: the endpoint's own)."""
     timeout: Annotated[float, Option(LIMITS, "effort"), Field(ge=1)] = 300.0
     """Seconds one model call may take."""
     extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE")] = {}
@@ -116,6 +120,7 @@ class RunSettings(BaseModel):
             name=self.model,
             base_urls=self.base_url,
             api=self.api,
+            api_key_env=key_table(self.api_key_env),
             temperature=None if self.temperature < 0 else self.temperature,
             max_tokens=self.max_tokens,
             timeout_s=self.timeout,

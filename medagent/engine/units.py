@@ -16,7 +16,7 @@ from medagent.engine.boundary import PluginError, blame, fail
 from medagent.engine.job import Executor, Job, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.progress import Progress
-from medagent.engine.rows import OWED, Row, Spent
+from medagent.engine.rows import Row, Spent
 from medagent.errors import StopRunError
 
 U = TypeVar("U", bound=Unit)
@@ -160,5 +160,4 @@ def few_collections() -> Iterator[None]:
 
 
 def _owed(journal: Journal[R], unit: Unit, retry: Collection[str] = ()) -> bool:
-    status = journal.status(unit.key)
-    return status is None or status in OWED or status in retry
+    return journal.is_owed(unit.key) or journal.status(unit.key) in retry

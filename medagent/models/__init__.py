@@ -20,6 +20,6 @@ def open_model(settings: ModelSettings, *, concurrency: int = 16) -> ChatModel:
         from medagent.models.scripted import ScriptedModel
 
         return ScriptedModel.from_file(Path(settings.name.removeprefix("scripted:")))
-    from medagent.models.openai import OpenAIModel
+    from medagent.models.endpoint import ChatEndpoint
 
-    return OpenAIModel(settings, concurrency=concurrency)
+    return ChatEndpoint(settings, concurrency=concurrency)

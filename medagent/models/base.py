@@ -29,12 +29,17 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation. `tool_calls` on an assistant's, `tool_call_id` on a tool's reply."""
+    """One message of a conversation. `tool_calls` on an assistant's, `tool_call_id` on a tool's reply.
+
+    `original` is an assistant's message as its provider sent it, in the provider's own form. It is sent back unchanged,
+    since thinking models refuse a conversation whose reasoning, signatures or unknown fields are missing.
+    """
 
     role: Role
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    original: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +53,16 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call or a sum of calls. `cached` is a part of `prompt`, `reasoning` a part of `completion`."""
+    """Tokens of one call. `cached` and `cache_written` (read from and written to the provider's prompt cache) are parts
+    of `prompt`, `reasoning` is a part of `completion`. `known` is False where the provider gave no usable counts.
+    """
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
     reasoning: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.prompt + other.prompt,
-            self.completion + other.completion,
-            self.cached + other.cached,
-            self.reasoning + other.reasoning,
-        )
+    cache_written: int = 0
+    known: bool = True
 
     @property
     def total(self) -> int:
@@ -73,8 +74,11 @@ class Usage:
 class Completion:
     """One reply of a model. `text` is what may be dispatched; `reasoning` is what the endpoint returned apart.
 
-    `cost` is in US dollars by the price table, None where the price is unknown. `retries` counts the attempts before
-    the one that succeeded, `waited` the seconds spent waiting between them, `latency` the seconds of the good one.
+    `finish_reason` is in the words of chat completions whatever the API: `stop`, `length`, `tool_calls`,
+    `content_filter`, or the provider's own word. `model` and `fingerprint` are the model's name and the backend's
+    version as the provider states them. `cost` is in US dollars by the price table, None where price or usage is
+    unknown. `started` and `ended` bound the attempt that succeeded (ISO 8601), `latency` is its seconds; `retries`
+    counts the attempts before it, `waited` the seconds spent waiting between them. `original`: see `Message`.
     """
 
     text: str
@@ -82,14 +86,24 @@ class Completion:
     reasoning: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
+    model: str | None = None
+    fingerprint: str | None = None
     cost: float | None = None
+    started: str = ""
+    ended: str = ""
     latency: float = 0.0
     retries: int = 0
     waited: float = 0.0
+    original: Any = None
+
+    @property
+    def message(self) -> Message:
+        """The reply as the assistant's message that continues the conversation."""
+        return Message("assistant", self.text, self.tool_calls, original=self.original)
 
 
 class ChatModel(Protocol):
-    """A chat endpoint. Implementations: `openai.py` (any OpenAI-compatible server) and `scripted.py` (a double)."""
+    """A chat endpoint. Implementations: `endpoint.py` (a server over HTTP) and `scripted.py` (a double)."""
 
     name: str
 
@@ -108,7 +122,7 @@ class ChatModel(Protocol):
     ) -> Completion:
         """One completion. `session` names the episode: its calls stay with one replica.
 
-        Raises ModelError, ContextLimitError (this call) or StopRunError (the whole run).
+        Raises ModelError, RefusedError, ContextLimitError (this call) or StopRunError (the whole run).
         """
         ...
 

@@ -30,14 +30,19 @@ class Price(BaseModel):
     """Prompt tokens."""
     cached_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Prompt tokens that the provider had in its cache; None: as `input`."""
+    cache_write: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Prompt tokens that the provider wrote to its cache; None: as `input`."""
     output: float = Field(ge=0, allow_inf_nan=False)
     """Completion tokens."""
 
     def cost(self, usage: Usage) -> float:
         """US dollars for `usage`."""
         cached = min(usage.cached, usage.prompt)
+        written = min(usage.cache_written, usage.prompt - cached)
         cached_price = self.input if self.cached_input is None else self.cached_input
-        return ((usage.prompt - cached) * self.input + cached * cached_price + usage.completion * self.output) / 1e6
+        write_price = self.input if self.cache_write is None else self.cache_write
+        prompt = (usage.prompt - cached - written) * self.input + cached * cached_price + written * write_price
+        return (prompt + usage.completion * self.output) / 1e6
 
 
 class PriceTable(BaseModel):

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Generic, TypeVar
 
+from medagent.clock import wall_clock
 from medagent.errors import ModelError
 from medagent.models.limiter import AdaptiveLimiter
 
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
+LONGEST_RETRY_AFTER_S = 86_400.0
+"""A server that asks for more is taken to ask for a day, which is over every policy."""
 SPREAD_S = 0.25
 """Waiters whom a server told the same time come back within this many seconds after it, not all at once."""
 
@@ -51,9 +54,13 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Attempted(Generic[T]):
-    """What the good attempt returned, its seconds, the attempts that failed before it, and the seconds between."""
+    """What the good attempt returned, when it began and ended, its seconds, the attempts that failed before it, and the
+    seconds between.
+    """
 
     value: T
+    started: str
+    ended: str
     latency: float
     retries: int
     waited: float
@@ -71,7 +78,7 @@ async def call_with_retries(
     while True:
         try:
             async with limiter.slot() as slot:
-                started = time.monotonic()
+                began, started = wall_clock(), time.monotonic()
                 try:
                     value = await attempt()
                 except EndpointFailure as failure:
@@ -80,7 +87,7 @@ async def call_with_retries(
                     raise
                 finally:
                     latency = time.monotonic() - started
-                return Attempted(value, latency, failed, waited)
+                return Attempted(value, began, wall_clock(), latency, failed, waited)
         except EndpointFailure as failure:
             failed += 1
             spent += latency
@@ -101,19 +108,21 @@ async def call_with_retries(
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds a response asks to wait (RFC 9110, 10.2.3: seconds or a date; and OpenAI's `retry-after-ms`).
 
-    None where the header is missing or says nothing that can be read. A moment that has passed is 0.
+    None where the header is missing or says nothing that can be read. A moment that has passed is 0; more than a day is
+    a day.
     """
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) / scale
         except ValueError:
             continue
-        if 0 <= seconds < float("inf"):
-            return seconds
+        if seconds >= 0:
+            return min(seconds, LONGEST_RETRY_AFTER_S)
     try:
         moment = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
+        if moment.tzinfo is None:  # "-0000" and obsolete forms; HTTP dates are UTC
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):
         return None
-    if moment.tzinfo is None:  # "-0000" and obsolete forms; HTTP dates are UTC
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+    return min(max(0.0, seconds), LONGEST_RETRY_AFTER_S)

@@ -40,7 +40,7 @@ class MedAgentBench(Benchmark):
     def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
         """Write a results file and a grade file for each trial."""
         basis: Basis = plan.context
-        conduct = Conduct(strip_thinking=plan.settings.strip_thinking)
+        conduct = Conduct(strip_thinking=plan.settings.strip_thinking, max_tokens=plan.settings.max_tokens)
         write_results(run.path, basis.dataset, plan.settings.round, _counted(run, conduct))
         return _graded(run.path, plan.settings.trials, basis, conduct)
 
@@ -52,7 +52,8 @@ class MedAgentBench(Benchmark):
         dataset = grading.task_set(first, None, None)
         grading.check_patients(first)
         basis = Basis(dataset, grading.facts(dataset, fhir=None, ehr=None, key=None), grading.shown_base(first))
-        conduct = Conduct(strip_thinking=run.settings.get("strip-thinking") is True)
+        settings = run.settings
+        conduct = Conduct(strip_thinking=settings.get("strip-thinking") is True, max_tokens=settings.get("max-tokens"))
         for _ in _counted(run, conduct):
             pass
         trials = 1

@@ -178,11 +178,17 @@ async def _play(session: Session, policy: Policy, observation: str) -> int:
     while not session.done:
         with blame("agent"):
             move = await policy.next(observation)
+        finish = move.finish_reason
         if move.problem is not None:
             malformed += 1
             observation = session.refuse(move.text, move.problem)
         else:
             observation = await session.act(move.text, move.reasoning)
+        outcome = session.outcome()
+        if outcome.status == "invalid_action" and finish == "length":
+            outcome.status = "cut"
+        elif outcome.status == "invalid_action" and finish is not None and not move.text.strip():
+            outcome.status = "empty"
     return malformed
 
 

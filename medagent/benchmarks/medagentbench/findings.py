@@ -29,6 +29,7 @@ class Conduct:
     thinking: int = 0
     malformed: int = 0
     strip_thinking: bool = False
+    max_tokens: object = None
 
     def notes(self) -> list[str]:
         """What a person should know of it."""
@@ -39,6 +40,13 @@ class Conduct:
                 f"{endings['agent_error']} episodes ended because the agent raised an error: counted as failed; "
                 "--retry agent_error does them again."
             )
+        if endings["cut"]:
+            limit = f"--max-tokens {self.max_tokens}: raise it" if self.max_tokens else "the endpoint's own limit"
+            notes.append(f"{endings['cut']} replies were cut at {limit}.")
+        if endings["empty"]:
+            notes.append(f"{endings['empty']} replies were empty.")
+        if endings["refused"]:
+            notes.append(f"{endings['refused']} episodes were refused by the provider's content filter: not graded.")
         if self.thinking and not self.strip_thinking:
             notes.append(
                 f"{self.thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."

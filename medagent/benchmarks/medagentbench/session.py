@@ -21,7 +21,16 @@ from medagent.wire import Text
 from refsol.medagentbench.constants import PUBLISHED
 
 Status = Literal[
-    "completed", "invalid_action", "round_limit", "context_limit", "model_error", "fhir_error", "cancelled"
+    "completed",
+    "invalid_action",
+    "cut",
+    "empty",
+    "round_limit",
+    "context_limit",
+    "model_error",
+    "refused",
+    "fhir_error",
+    "cancelled",
 ]
 Writes = Literal["ack", "execute"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.agents.calls import Call, CallJob
-from medagent.agents.choice import AgentChoice, ModelChoice
+from medagent.agents.choice import AgentChoice, ModelChoice, keyed
 from medagent.benchmark import Benchmark, ItemView, Said, failure_lines, selected
 from medagent.benchmarks.simpleqa.findings import scored
 from medagent.benchmarks.simpleqa.folder import RunFiles, shared_ids
@@ -48,12 +48,13 @@ class Simpleqa(Benchmark):
         """See `Benchmark.plan`. Raises InputError for bad data or prompts."""
         items = read_items(settings.data, settings.variant)
         prompt = model_prompt(settings.variant, settings.model_prompt)
-        judging = Judging(judges=settings.judges, prompt=judge_prompt(settings.judge_prompt))
+        judges = keyed([*([settings.chat] if settings.chat else []), *settings.judges])[-len(settings.judges) :]
+        judging = Judging(judges=judges, prompt=judge_prompt(settings.judge_prompt))
         languages = settings.languages_of(prompt)
         names = _names(items)
         chosen = selected(names, settings)
-        who = AgentChoice.of(settings)
-        await _check([who.model, *map(ModelChoice.of, settings.judges)], settings)
+        who = AgentChoice.of(settings, beside=settings.judges)
+        await _check([who.model, *map(ModelChoice.of, judges)], settings)
         folder = settings.run_folder(f"simpleqa-{settings.variant}", who.label)
         files = RunFiles(folder)
         units = {
@@ -161,6 +162,7 @@ async def judge_again(path: Path, judging: Judging, settings: RunSettings, only:
         raise UserError(f"{path}: not a run of `medagent run simpleqa`")
     if only:
         judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
+    judging = judging.model_copy(update={"judges": keyed(judging.judges)})
     await _check([ModelChoice.of(judge) for judge in judging.judges], settings)
     decides = files.settings()
     model = str(decides.get("model"))

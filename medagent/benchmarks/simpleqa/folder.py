@@ -69,7 +69,7 @@ class RunFiles:
 
     def add_judging(self, judging: Judging) -> None:
         """Add a round of judging, unless it is the latest one already; without its judges' addresses."""
-        judges = [judge.model_copy(update={"base_urls": []}) for judge in judging.judges]
+        judges = [judge.model_copy(update={"base_urls": [], "api_key_env": {}}) for judge in judging.judges]
         judging = judging.model_copy(update={"judges": judges})
         judgings = self.judgings()
         if judgings[-1:] != [judging]:

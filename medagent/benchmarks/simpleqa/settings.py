@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from medagent.engine.settings import RunSettings
 from medagent.errors import UserError
-from medagent.models.settings import ModelSettings
+from medagent.models.settings import ModelSettings, key_table
 from medagent.options import Names, Option, Setting
 from refsol.simpleqa.data import GoldQuestion, Variant
 from refsol.simpleqa.prompts import ModelPrompt
@@ -37,6 +37,10 @@ class SimpleqaSettings(RunSettings):
     """A model that judges; repeated: a panel, by majority."""
     judge_base_url: Annotated[list[str], Option(JUDGES, "address"), Field(default_factory=list)]
     """The judges' endpoint (default: --base-url where the command has it, else OPENAI_BASE_URL, else OpenAI)."""
+    judge_api_key_env: Annotated[
+        list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME"), Field(default_factory=list)
+    ]
+    """The environment variable that holds the judges' key; as --api-key-env."""
     judge_prompt: Annotated[Path | None, Option(JUDGES, "place")] = None
     """Your own judge prompt (TOML)."""
 
@@ -45,12 +49,14 @@ class SimpleqaSettings(RunSettings):
         if self.data == BUNDLED and self.variant != "husimpleqa":
             raise UserError(f"--variant {self.variant}: needs the questions: --data FILE")
         judge_settings(self.judge, [], self.timeout)
+        key_table(self.judge_api_key_env)
         return self
 
     @property
     def judges(self) -> list[ModelSettings]:
         """The panel."""
-        return judge_settings(self.judge, self.judge_base_url or self.base_url, self.timeout)
+        named = self.judge_api_key_env or ([] if self.judge_base_url else self.api_key_env)
+        return judge_settings(self.judge, self.judge_base_url or self.base_url, self.timeout, key_table(named))
 
     def languages_of(self, prompt: ModelPrompt) -> Sequence[str]:
         """The languages to ask in. Raises UserError for one that the prompt does not have."""
@@ -69,11 +75,13 @@ class SimpleqaSettings(RunSettings):
         }
 
 
-def judge_settings(names: list[str], base_urls: list[str], timeout: float) -> list[ModelSettings]:
+def judge_settings(
+    names: list[str], base_urls: list[str], timeout: float, keys: dict[str, str] | None = None
+) -> list[ModelSettings]:
     """The settings of a panel's judges. Raises UserError for a judge that is named twice."""
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"--judge {twice[0]}: named twice; a panel has each judge once")
-    return [ModelSettings(name=name, base_urls=base_urls, timeout_s=timeout) for name in names]
+    return [ModelSettings(name=name, base_urls=base_urls, timeout_s=timeout, api_key_env=keys or {}) for name in names]
 
 
 def _digest(value: Any) -> str:

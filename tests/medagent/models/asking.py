@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from medagent.models.base import Completion, Message
-from medagent.models.openai import OpenAIModel
+from medagent.models.endpoint import ChatEndpoint
 from medagent.models.settings import ModelSettings
 
 QUESTION = (Message("user", "How old is S1?"),)
@@ -19,12 +19,12 @@ def settings(*urls: str, **values: Any) -> ModelSettings:
 
 
 def with_model(
-    chosen: ModelSettings, use: Callable[[OpenAIModel], Any], *, concurrency: int = 8
-) -> tuple[Any, OpenAIModel]:
+    chosen: ModelSettings, use: Callable[[ChatEndpoint], Any], *, concurrency: int = 8
+) -> tuple[Any, ChatEndpoint]:
     """What the coroutine `use(model)` returns, and the model, closed."""
 
-    async def run() -> tuple[Any, OpenAIModel]:
-        model = OpenAIModel(chosen, concurrency=concurrency)
+    async def run() -> tuple[Any, ChatEndpoint]:
+        model = ChatEndpoint(chosen, concurrency=concurrency)
         try:
             return await use(model), model
         finally:

@@ -14,7 +14,8 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A key, no base URL, and no settings of the person who runs the tests."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
-    for name in ("OPENAI_BASE_URL", "MEDAGENT_PRICES", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+    variables = ("OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "MEDAGENT_PRICES")
+    for name in (*variables, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
 

@@ -12,7 +12,7 @@ import pytest
 from medagent.errors import ContextLimitError, ModelError, StopRunError, UserError
 from medagent.models import open_model
 from medagent.models.base import Message
-from medagent.models.openai import OpenAIModel
+from medagent.models.endpoint import ChatEndpoint
 from medagent.models.settings import ModelSettings
 from tests.loopback import (
     Fault,
@@ -143,8 +143,8 @@ def test_a_full_context_window_named_by_code_alone() -> None:
         ask(settings(server.url))
 
 
-def _ask_often(times: int) -> Callable[[OpenAIModel], Any]:
-    async def use(model: OpenAIModel) -> list[BaseException | Any]:
+def _ask_often(times: int) -> Callable[[ChatEndpoint], Any]:
+    async def use(model: ChatEndpoint) -> list[BaseException | Any]:
         return [(await asyncio.gather(model.complete(QUESTION), return_exceptions=True))[0] for _ in range(times)]
 
     return use
@@ -165,7 +165,7 @@ def test_a_success_between_refused_requests_starts_the_count_anew() -> None:
 def test_concurrency_halves_once_for_a_burst_of_429_and_recovers() -> None:
     limits: list[int] = []
 
-    async def use(model: OpenAIModel) -> None:
+    async def use(model: ChatEndpoint) -> None:
         await asyncio.gather(*(model.complete(QUESTION) for _ in range(8)))
         limits.append(model.stats.limit)
         await asyncio.gather(*(model.complete(QUESTION) for _ in range(40)))
@@ -183,7 +183,7 @@ def test_concurrency_halves_once_for_a_burst_of_429_and_recovers() -> None:
 
 
 def test_a_cancelled_call_gives_its_place_back() -> None:
-    async def use(model: OpenAIModel) -> str:
+    async def use(model: ChatEndpoint) -> str:
         stuck = [asyncio.create_task(model.complete(QUESTION)) for _ in range(3)]
         await asyncio.sleep(0.2)
         for task in stuck:
@@ -198,7 +198,7 @@ def test_a_cancelled_call_gives_its_place_back() -> None:
 
 
 def test_an_episode_stays_with_one_replica() -> None:
-    async def use(model: OpenAIModel) -> None:
+    async def use(model: ChatEndpoint) -> None:
         for session in range(40):
             for _ in range(2):
                 await model.complete([Message("user", str(session))], session=f"task1_{session}")
@@ -273,7 +273,7 @@ def test_a_base_url_without_a_scheme() -> None:
 
 
 def test_many_conversations_at_once() -> None:
-    async def use(model: OpenAIModel) -> list[str]:
+    async def use(model: ChatEndpoint) -> list[str]:
         asked = (model.complete([Message("user", str(n))]) for n in range(300))
         return [completion.text for completion in await asyncio.gather(*asked)]
 

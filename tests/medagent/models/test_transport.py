@@ -14,7 +14,7 @@ import pytest
 
 from medagent.errors import ModelError, UserError
 from medagent.models.base import Message
-from medagent.models.openai import OpenAIModel
+from medagent.models.endpoint import ChatEndpoint
 from tests.loopback import (
     Fault,
     ModelServer,
@@ -81,7 +81,7 @@ class _Talk(socketserver.StreamRequestHandler):
 def talk(answers: Callable[[int, bytes], list[bytes]], questions: int = 1, **changes: Any) -> list[str]:
     """The replies to so many questions, asked one after the other."""
 
-    async def use(model: OpenAIModel) -> list[str]:
+    async def use(model: ChatEndpoint) -> list[str]:
         asked = [f"question {number}" for number in range(questions)]
         replies = []
         for text in asked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import openai
@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from medagent.errors import ModelError, StopRunError
 from medagent.models.base import Completion, Message, Tool, ToolCall, Usage
-from medagent.models.dialects import ChatDialect, ResponsesDialect
-from medagent.models.openai import OpenAIModel
+from medagent.models.dialects import dialect
+from medagent.models.endpoint import ChatEndpoint
 from medagent.models.retry import EndpointFailure
+from medagent.models.settings import Api
 from tests.conftest import NetworkRefusedError
 from tests.medagent.models.asking import QUESTION, ask, settings, with_model
 
@@ -49,6 +50,7 @@ def chat_route(respx_mock: respx.MockRouter) -> respx.Route:
     return respx_mock.post(f"{BASE}/chat/completions")
 
 
+@pytest.mark.skipif(openai.__version__.startswith("2."), reason="openai 2 uses the mocked httpx by itself")
 def test_a_client_without_the_injection_meets_a_real_socket(respx_mock: respx.MockRouter) -> None:
     """The mock of these tests works because the model injects its client: the package's own is not mocked."""
     route = respx_mock.post(f"{BASE}/chat/completions").respond(json=chat({"content": "x"}))
@@ -81,7 +83,6 @@ def test_chat_completions(chat_route: respx.Route) -> None:
             "model": "gpt-4o-mini",
             "messages": [{"role": "user", "content": "How old is S1?"}],
             "temperature": 0.0,
-            "max_tokens": 2048,
             "seed": 7,
         }
     ]
@@ -120,8 +121,9 @@ def test_responses(respx_mock: respx.MockRouter) -> None:
     assert completion.tool_calls == (ToolCall("c2", "search", "{}"),)
     assert completion.usage == Usage(9, 5, 0, 4)
     (body,) = sent(route)
-    assert body["max_output_tokens"] == 2048
+    assert "max_output_tokens" not in body
     assert body["store"] is False
+    assert body["include"] == ["reasoning.encrypted_content"]
     assert "seed" not in body
     assert body["tools"][0]["name"] == "search"
     assert body["input"][2:] == [
@@ -160,7 +162,7 @@ def test_what_a_message_may_hold(
 
 def test_usage_that_makes_no_sense_is_no_usage(chat_route: respx.Route) -> None:
     chat_route.respond(json=chat({"content": "a"}, usage={"prompt_tokens": "many", "completion_tokens": -3}))
-    assert ask(settings(BASE)).usage == Usage()
+    assert ask(settings(BASE)).usage == Usage(known=False)
 
 
 def test_json_under_another_content_type_is_read(chat_route: respx.Route) -> None:
@@ -181,20 +183,21 @@ FIELDS = st.sampled_from(
 @given(message=st.dictionaries(FIELDS, JSON), usage=JSON, finish=JSON)
 def test_any_message_is_a_completion_or_an_endpoint_failure(message: Any, usage: Any, finish: Any) -> None:
     replies = [
-        (ChatDialect(), {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}),
-        (ResponsesDialect(), {"output": [message | {"type": "message"}, message], "usage": usage}),
+        ("chat", {"choices": [{"message": message, "finish_reason": finish}], "usage": usage}),
+        ("responses", {"output": [message | {"type": "message"}, message], "usage": usage}),
+        ("anthropic", {"content": [message | {"type": "text"}, message], "usage": usage, "stop_reason": finish}),
     ]
-    for dialect, reply in replies:
-        completion = dialect.read(reply)
+    for api, reply in replies:
+        completion = dialect(api).read(reply)
         completion.text.encode()
         assert completion.usage.total >= 0
 
 
-@given(reply=st.dictionaries(st.sampled_from(["choices", "output", "usage", "error"]), JSON))
+@given(reply=st.dictionaries(st.sampled_from(["choices", "output", "content", "usage", "error"]), JSON))
 def test_any_reply_is_a_completion_or_an_endpoint_failure(reply: dict[str, Any]) -> None:
-    for dialect in (ChatDialect(), ResponsesDialect()):
+    for api in get_args(Api):
         with contextlib.suppress(EndpointFailure):
-            assert isinstance(dialect.read(reply), Completion)
+            assert isinstance(dialect(api).read(reply), Completion)
 
 
 REFUSALS = [
@@ -219,11 +222,11 @@ def test_a_field_that_the_model_refuses_is_sent_once(
     def endpoint(request: httpx.Request) -> httpx.Response:
         return answer if field in json.loads(request.content) else httpx.Response(200, json=chat({"content": "a"}))
 
-    async def use(model: OpenAIModel) -> list[str]:
+    async def use(model: ChatEndpoint) -> list[str]:
         return [(await model.complete(QUESTION, seed=1)).text for _ in range(3)]
 
     chat_route.mock(side_effect=endpoint)
-    texts, model = with_model(settings(BASE), use)
+    texts, model = with_model(settings(BASE, max_tokens=2048), use)
     assert texts == ["a"] * 3
     assert [field in body for body in sent(chat_route)] == [True, False, False, False]
     assert model.stats.retries == 0

@@ -120,10 +120,10 @@ class _ToolsPolicy:
                     self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
                 )
             self.spent.add(completion)
-            self._messages.append(Message("assistant", completion.text, completion.tool_calls))
+            self._messages.append(completion.message)
             if not completion.tool_calls:
                 self._open = None
-                return Move(completion.text, completion.reasoning)
+                return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
             self._waiting.extend(completion.tool_calls)
             reasoning = completion.reasoning
         self._open = call = self._waiting.popleft()

@@ -1,0 +1,79 @@
+"""The same episodes by other engines, for comparison: a loop over aiohttp alone, and inspect_ai where it is installed.
+
+Session, embedded FHIR server and model server are the same; what differs is who calls the model, keeps what happened
+and retries. The loop keeps nothing and retries nothing: it is the floor. inspect_ai keeps its log in a folder that is
+thrown away. To measure it, install it with this project in an environment of its own and run `python -m
+benchmarks.engine` there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from importlib.util import find_spec
+from typing import Any
+
+import aiohttp
+
+from medagent.benchmarks.medagentbench.episode import EpisodeJob, EpisodeUnit
+from medagent.benchmarks.medagentbench.session import Session
+
+HAVE_INSPECT = find_spec("inspect_ai") is not None
+
+
+async def aiohttp_loop(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> None:
+    """Each lane takes the next episode when its last one ends."""
+    waiting = iter(units)
+    async with job.ehr.open(job.rules.api_base) as ehr, aiohttp.ClientSession() as http:
+
+        async def lane() -> None:
+            for unit in waiting:
+                async with ehr.session(unit.key) as fhir:
+                    session = Session(unit.task, fhir, job.protocol, job.rules)
+                    messages = [{"role": "user", "content": session.reset()}]
+                    while not session.done:
+                        body = {"model": "m", "messages": messages}
+                        async with http.post(f"{url}/chat/completions", json=body) as answer:
+                            message = (await answer.json())["choices"][0]["message"]
+                        messages += [message, {"role": "user", "content": await session.act(message["content"])}]
+
+        await asyncio.gather(*(lane() for _ in range(job.concurrency)))
+
+
+async def inspect_run(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> None:
+    """The same as a task of inspect_ai with a solver of its own."""
+    os.environ["INSPECT_DISPLAY"] = "none"
+    from inspect_ai import Task, eval_async
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ChatMessageUser, get_model
+    from inspect_ai.solver import Generate, TaskState, solver
+
+    by_key = {unit.key: unit for unit in units}
+    async with job.ehr.open(job.rules.api_base) as ehr:
+
+        @solver
+        def play() -> Any:
+            async def solve(state: TaskState, generate: Generate) -> TaskState:
+                unit = by_key[str(state.sample_id)]
+                async with ehr.session(unit.key) as fhir:
+                    session = Session(unit.task, fhir, job.protocol, job.rules)
+                    state.messages = [ChatMessageUser(content=session.reset())]
+                    while not session.done:
+                        state = await generate(state)
+                        state.messages.append(ChatMessageUser(content=await session.act(state.output.completion)))
+                return state
+
+            return solve
+
+        task = Task(dataset=[Sample(id=unit.key, input="-") for unit in units], solver=play(), name="episodes")
+        model = get_model("openai/m", base_url=url, api_key="none", responses_api=False)
+        with tempfile.TemporaryDirectory() as folder:
+            (log,) = await eval_async(
+                task,
+                model=model,
+                log_dir=folder,
+                max_connections=job.concurrency,
+                max_samples=job.concurrency,
+            )
+        assert log.status == "success", log.error and log.error.message

@@ -1,0 +1,16 @@
+"""The APIs of chat endpoints, one module each, which defines `DIALECT`. `medagent.models.settings.Api` lists them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from medagent.models.dialects.base import Dialect
+    from medagent.models.settings import Api
+
+
+def dialect(api: Api) -> Dialect:
+    """How the API named `api` is spoken."""
+    found: Dialect = import_module(f"{__name__}.{api}").DIALECT
+    return found

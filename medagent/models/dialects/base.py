@@ -1,0 +1,150 @@
+"""What the APIs have in common: what a dialect is, and how the parts of a reply are read.
+
+Servers differ in what they send, so reading is lenient where nothing is lost: content that is no text becomes text.
+A reply without a message is `EndpointFailure`: asking again may help.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ValidationError
+
+from medagent.models.base import Completion, Message, Tool, Usage
+from medagent.models.retry import EndpointFailure
+from medagent.models.settings import ModelSettings
+from medagent.models.unsupported import Unsupported
+from medagent.scrub import error_text
+
+MOST_TOKENS = 10**9
+"""A count above this is no count of one call's tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one completion is asked with."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Tool]
+    seed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """Who defines an API: its own base URL, and the environment variables that its users know."""
+
+    base_url: str
+    base_url_variable: str
+    key_variable: str
+
+
+OPENAI = Vendor("https://api.openai.com/v1", "OPENAI_BASE_URL", "OPENAI_API_KEY")
+ANTHROPIC = Vendor("https://api.anthropic.com/v1", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
+
+
+def bearer(key: str) -> dict[str, str]:
+    """The header that carries a key in OpenAI's APIs."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One API of chat endpoints."""
+
+    vendor: Vendor
+    path: Callable[[str], str]
+    """The path of a request, from the base URL's."""
+    body: Callable[[Request, ModelSettings, Unsupported], dict[str, Any]]
+    """The JSON body to send."""
+    read: Callable[[dict[str, Any]], Completion]
+    """The completion in a JSON reply. Raises EndpointFailure where there is none."""
+    key_header: Callable[[str], dict[str, str]] = bearer
+    """The header that carries a key."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers of every request."""
+
+
+def as_text(content: Any) -> str:
+    """Content as text: parts joined, null as nothing, anything else as its JSON.
+
+    Lone surrogates, which JSON can carry and UTF-8 cannot, become U+FFFD.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        return "".join(as_text(part) for part in content)
+    if isinstance(content, dict) and isinstance(content.get("text"), str):
+        content = content["text"]
+    return as_json(content)
+
+
+def as_json(value: Any) -> str:
+    """A text as it is, anything else as its JSON; lone surrogates as in `as_text`."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def as_arguments(value: Any) -> str:
+    """The arguments of a tool call as JSON text; none are the empty text."""
+    return "" if value is None else as_json(value)
+
+
+def as_object(value: Any) -> Any:
+    """An object as it is, anything else as the empty object."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_objects(value: Any) -> Any:
+    """The objects of a list; none where there is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_count(value: Any) -> int | None:
+    """A number of tokens; None for what cannot be one: a text, a negative number, an absurd one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
+
+
+Count = Annotated[int | None, BeforeValidator(as_count)]
+Text = Annotated[str, BeforeValidator(as_text)]
+Arguments = Annotated[str, BeforeValidator(as_arguments)]
+
+
+def usage_of(
+    prompt: int | None,
+    completion: int | None,
+    *,
+    cached: int | None = None,
+    reasoning: int | None = None,
+    cache_written: int | None = None,
+) -> Usage:
+    """The counts of one call; unknown where either side is."""
+    if prompt is None or completion is None:
+        return Usage(known=False)
+    return Usage(prompt, completion, cached or 0, reasoning or 0, cache_written or 0)
+
+
+def refuse_error(error: Any) -> None:
+    """Raises EndpointFailure with the words of an `error` member, where a reply has one."""
+    if error:
+        words = error_text(as_text(as_object(error).get("message") or error), longest=300)
+        raise EndpointFailure(f"the reply is an error: {words}")
+
+
+ParsedReply = TypeVar("ParsedReply", bound=BaseModel)
+
+
+def parsed(model: type[ParsedReply], reply: dict[str, Any], field: str) -> ParsedReply:
+    """The reply as `model`. Raises EndpointFailure for an error inside the reply, and where `field` is missing."""
+    refuse_error(reply.get("error"))
+    try:
+        return model.model_validate(reply)
+    except ValidationError as invalid:
+        if not reply.get(field):
+            raise EndpointFailure(f"the reply has no {field}") from None
+        place = ".".join(str(part) for part in invalid.errors()[0]["loc"])
+        raise EndpointFailure(f"the reply's {place}: {invalid.errors()[0]['msg']}") from None

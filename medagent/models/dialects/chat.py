@@ -1,0 +1,153 @@
+"""Chat completions, the API that every OpenAI-compatible server has, with function tools."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from medagent.models.base import Completion, Message, ToolCall
+from medagent.models.dialects.base import (
+    OPENAI,
+    Arguments,
+    Count,
+    Dialect,
+    Request,
+    Text,
+    as_object,
+    as_objects,
+    as_text,
+    parsed,
+    refuse_error,
+    usage_of,
+)
+from medagent.models.settings import ModelSettings
+from medagent.models.unsupported import Unsupported
+
+
+class _Details(BaseModel):
+    cached_tokens: Count = None
+    reasoning_tokens: Count = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: Count = None
+    completion_tokens: Count = None
+    prompt_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    completion_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    prompt_cache_hit_tokens: Count = None  # DeepSeek's name for the cached ones
+
+
+class _Function(BaseModel):
+    name: Text = ""
+    arguments: Arguments = ""
+
+
+class _ToolCall(BaseModel):
+    id: Text = ""
+    function: Annotated[_Function, BeforeValidator(as_object)] = _Function()
+
+
+class _Message(BaseModel):
+    content: Any = None
+    refusal: Text = ""
+    reasoning_content: Text = ""
+    reasoning: Text = ""
+    tool_calls: Annotated[list[_ToolCall], BeforeValidator(as_objects)] = []
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: Text = ""
+    error: Any = None  # OpenRouter's place for what went wrong behind it
+
+
+class _Reply(BaseModel):
+    choices: list[_Choice] = Field(min_length=1)
+    usage: Annotated[_Usage, BeforeValidator(as_object)] = _Usage()
+    model: Text = ""
+    system_fingerprint: Text = ""
+
+
+def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": settings.name,
+        "messages": [_wire_message(message, unsupported) for message in request.messages],
+    }
+    if settings.temperature is not None and not unsupported.temperature:
+        body["temperature"] = settings.temperature
+    if settings.max_tokens is not None:
+        body["max_completion_tokens" if unsupported.max_tokens else "max_tokens"] = settings.max_tokens
+    if request.seed is not None and not unsupported.seed:
+        body["seed"] = request.seed
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters},
+            }
+            for tool in request.tools
+        ]
+    return body | settings.extra
+
+
+def _wire_message(message: Message, unsupported: Unsupported) -> dict[str, Any]:
+    if message.original is not None:
+        return {name: value for name, value in message.original.items() if name not in unsupported.members}
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        wire["content"] = message.content or None
+        wire["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        wire["tool_call_id"] = message.tool_call_id
+    return wire
+
+
+def _read(reply: dict[str, Any]) -> Completion:
+    whole = parsed(_Reply, reply, "choices")
+    choice, usage = whole.choices[0], whole.usage
+    message = choice.message
+    refuse_error(choice.error)
+    content, thoughts = _split_thinking(message.content)
+    calls = tuple(
+        ToolCall(call.id or f"call_{n}", call.function.name, call.function.arguments)
+        for n, call in enumerate(message.tool_calls, 1)
+    )
+    return Completion(
+        text=as_text(content) or message.refusal,
+        usage=usage_of(
+            usage.prompt_tokens,
+            usage.completion_tokens,
+            cached=usage.prompt_tokens_details.cached_tokens or usage.prompt_cache_hit_tokens,
+            reasoning=usage.completion_tokens_details.reasoning_tokens,
+        ),
+        reasoning=message.reasoning_content or message.reasoning or thoughts or None,
+        tool_calls=calls,
+        finish_reason=choice.finish_reason or None,
+        model=whole.model or None,
+        fingerprint=whole.system_fingerprint or None,
+        original=_original(reply["choices"][0]["message"], calls),
+    )
+
+
+def _original(message: dict[str, Any], calls: tuple[ToolCall, ...]) -> dict[str, Any]:
+    """The message as it came; only what it cannot be sent back without is added: its role, and the ids of calls."""
+    kept = message if message.get("role") == "assistant" else message | {"role": "assistant"}
+    entries = list(zip(as_objects(message.get("tool_calls")), calls, strict=True))
+    if all(entry.get("id") == call.id for entry, call in entries):
+        return kept
+    return kept | {"tool_calls": [entry | {"id": call.id} for entry, call in entries]}
+
+
+def _split_thinking(content: Any) -> tuple[Any, str]:
+    """Mistral's reasoning models return their thoughts as parts of the content: `{"type": "thinking", …}`."""
+    if not isinstance(content, list):
+        return content, ""
+    thoughts = [p for p in content if isinstance(p, dict) and p.get("type") == "thinking"]
+    return [p for p in content if p not in thoughts], as_text([p.get("thinking") for p in thoughts])
+
+
+DIALECT = Dialect(vendor=OPENAI, path=lambda base: f"{base}/chat/completions", body=_body, read=_read)

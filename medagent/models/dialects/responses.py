@@ -1,0 +1,146 @@
+"""The responses API. Nothing is stored at the provider: every call sends the whole conversation, and the model's
+reasoning comes encrypted so that it can be sent back.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from medagent.models.base import Completion, Message, ToolCall
+from medagent.models.dialects.base import (
+    OPENAI,
+    Arguments,
+    Count,
+    Dialect,
+    Request,
+    Text,
+    as_object,
+    as_text,
+    parsed,
+    usage_of,
+)
+from medagent.models.settings import ModelSettings
+from medagent.models.unsupported import ENCRYPTED_REASONING, Unsupported
+
+_FINISH_REASONS = {"max_output_tokens": "length"}
+
+
+class _Details(BaseModel):
+    cached_tokens: Count = None
+    reasoning_tokens: Count = None
+
+
+class _Usage(BaseModel):
+    input_tokens: Count = None
+    output_tokens: Count = None
+    input_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    output_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+
+
+class _Item(BaseModel):
+    type: Text = ""
+    content: Any = None
+    summary: Any = None
+    call_id: Text = ""
+    name: Text = ""
+    arguments: Arguments = ""
+
+
+class _Incomplete(BaseModel):
+    reason: Text = ""
+
+
+class _Reply(BaseModel):
+    output: list[_Item] = Field(min_length=1)
+    usage: Annotated[_Usage, BeforeValidator(as_object)] = _Usage()
+    incomplete_details: Annotated[_Incomplete, BeforeValidator(as_object)] = _Incomplete()
+    model: Text = ""
+
+
+def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+    """The API knows no seed."""
+    items = [item for message in request.messages for item in _input_items(message)]
+    body: dict[str, Any] = {"model": settings.name, "input": items, "store": False}
+    if not unsupported.encrypted_reasoning:
+        body["include"] = [ENCRYPTED_REASONING]
+    if settings.temperature is not None and not unsupported.temperature:
+        body["temperature"] = settings.temperature
+    if settings.max_tokens is not None:
+        body["max_output_tokens"] = settings.max_tokens
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+    return body | settings.extra
+
+
+def _input_items(message: Message) -> list[dict[str, Any]]:
+    if message.original is not None:
+        items: list[dict[str, Any]] = message.original
+        return items
+    if message.role == "tool":
+        return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": message.content}]
+    items = []
+    if message.content or not message.tool_calls:
+        items.append({"role": message.role, "content": message.content})
+    items += [
+        {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
+        for call in message.tool_calls
+    ]
+    return items
+
+
+def _read(reply: dict[str, Any]) -> Completion:
+    whole = parsed(_Reply, reply, "output")
+    usage = whole.usage
+    reasoning = [item for item in whole.output if item.type == "reasoning"]
+    calls = [item for item in whole.output if item.type == "function_call"]
+    stopped = whole.incomplete_details.reason
+    return Completion(
+        text="".join(_parts_text(item.content) for item in whole.output if item.type == "message"),
+        usage=usage_of(
+            usage.input_tokens,
+            usage.output_tokens,
+            cached=usage.input_tokens_details.cached_tokens,
+            reasoning=usage.output_tokens_details.reasoning_tokens,
+        ),
+        reasoning="\n".join(as_text(i.content) or as_text(i.summary) for i in reasoning).strip() or None,
+        tool_calls=tuple(ToolCall(c.call_id or f"call_{n}", c.name, c.arguments) for n, c in enumerate(calls, 1)),
+        finish_reason=_FINISH_REASONS.get(stopped, stopped) or ("tool_calls" if calls else "stop"),
+        model=whole.model or None,
+        original=_original(reply["output"]),
+    )
+
+
+def _original(output: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The items as they came; only a call's missing id, without which its result cannot be given, is added."""
+    number, items = 0, []
+    for item in output:
+        if item.get("type") == "function_call":
+            number += 1
+            if not as_text(item.get("call_id")):
+                item = item | {"call_id": f"call_{number}"}
+        items.append(item)
+    return items
+
+
+def _parts_text(content: Any) -> str:
+    """The text of a message's parts; a refusal is a part of its own kind."""
+    if not isinstance(content, list):
+        return as_text(content)
+    return "".join(
+        as_text(p["refusal"] if isinstance(p, dict) and p.get("type") == "refusal" and "refusal" in p else p)
+        for p in content
+    )
+
+
+DIALECT = Dialect(vendor=OPENAI, path=lambda base: f"{base}/responses", body=_body, read=_read)

@@ -1,0 +1,184 @@
+"""`ChatModel` over HTTP: one or several replicas of an endpoint that speaks one of the dialects.
+
+One attempt is one HTTP request; what its answer means is decided in `failures.py`: repeat it, end the episode, or stop
+the run. The `openai` package is the client of all dialects; its own retries are off, so that `retry.py` is the only
+place that repeats and counts. The one HTTP client is an injected `httpx` client, whichever library the installed
+`openai` prefers: there is one connection pool for all replicas, and tests can mock it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import openai
+
+from medagent.errors import ContextLimitError, ModelError, RefusedError, StopRunError
+from medagent.models.base import Completion, Message, Tool, ToolCall
+from medagent.models.dialects import dialect
+from medagent.models.dialects.base import Request
+from medagent.models.failures import CONTEXT_LIMIT, meaning, provider_words
+from medagent.models.limiter import AdaptiveLimiter, EndpointStats
+from medagent.models.outage import Outage
+from medagent.models.prices import find_price
+from medagent.models.replica import Replica, open_replicas
+from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
+from medagent.models.settings import ModelSettings
+from medagent.models.transport import TooLongError
+from medagent.models.unsupported import Unsupported
+from medagent.scrub import error_text, hide
+
+MOST_REFUSALS_IN_A_ROW = 10
+
+
+class ChatEndpoint:
+    """A chat model behind one or several replicas of an endpoint."""
+
+    def __init__(self, settings: ModelSettings, *, concurrency: int = 16) -> None:
+        """Raises UserError where neither a key nor a base URL says which endpoint is meant."""
+        self.name = settings.name
+        self.settings = settings
+        self._dialect = dialect(settings.api)
+        self._http, self._replicas = open_replicas(settings, self._dialect, os.environ)
+        self._limiter = AdaptiveLimiter(concurrency)
+        self._policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
+        self._outage = Outage(settings.outage_time_s, settings.outage_attempts)
+        self._price = find_price(settings.name)
+        self._unsupported = Unsupported()
+        self._refused_in_a_row = 0
+        self._stopped: StopRunError | None = None
+        """What stops the run: calls that waited for a place are not sent any more."""
+
+    @property
+    def stats(self) -> EndpointStats:
+        """What goes on at the endpoint."""
+        return self._limiter.stats
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
+    ) -> Completion:
+        """One completion; see `ChatModel.complete`."""
+        replica = self._replicas[zlib.crc32(session.encode()) % len(self._replicas)]
+        request = Request(messages, tools, seed)
+        done = await call_with_retries(
+            lambda: self._attempt(replica, request), limiter=self._limiter, policy=self._policy
+        )
+        usage = done.value.usage
+        completion = replace(
+            done.value,
+            **_without_secrets(done.value),
+            cost=self._price.cost(usage) if self._price is not None and usage.known else None,
+            started=done.started,
+            ended=done.ended,
+            latency=done.latency,
+            retries=done.retries,
+            waited=done.waited,
+        )
+        if completion.finish_reason == "content_filter" and not completion.text.strip() and not completion.tool_calls:
+            raise RefusedError(f"{replica.shown}: the provider's filter withheld the reply", paid=completion)
+        return completion
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._http.aclose()
+
+    async def _attempt(self, replica: Replica, request: Request) -> Completion:
+        """One attempt, counted where it tells whether the endpoint is there."""
+        try:
+            completion = await self._ask(replica, request)
+        except EndpointFailure as failure:
+            told_when = failure.throttled and failure.retry_after is not None
+            if not told_when and (outage := self._outage.failed()):
+                self._stopped = StopRunError(f"{failure} ({outage})")
+                raise self._stopped from None
+            raise
+        except StopRunError as error:
+            self._stopped = error
+            raise
+        self._outage.succeeded()
+        return completion
+
+    async def _ask(self, replica: Replica, request: Request) -> Completion:
+        while True:
+            if self._stopped is not None:
+                raise self._stopped
+            body = self._dialect.body(request, self.settings, self._unsupported)
+            try:
+                # As bytes, since the package copies a body deeply; httpx's own limit is one of silence only.
+                async with asyncio.timeout(self.settings.timeout_s):
+                    response = await replica.post(_encoded(body))
+            except TimeoutError:
+                raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
+            except openai.APIConnectionError as error:  # a time-out of the connection included
+                reason = error_text(f"{replica.shown}: {error.__cause__ or error!r}")
+                if isinstance(error.__cause__, TooLongError):
+                    raise ModelError(f"{reason} (max_reply_bytes)") from None
+                raise EndpointFailure(reason) from None
+            except openai.APIStatusError as error:
+                if error.status_code in (400, 422) and self._learn(body, provider_words(error)):
+                    continue
+                raise self._refused(meaning(error, replica.key_advice)) from None
+            self._refused_in_a_row = 0
+            try:
+                return self._dialect.read(_json_object(response, replica.shown))
+            except RecursionError:
+                raise EndpointFailure(f"{replica.shown}: the reply is nested too deeply") from None
+
+    def _learn(self, body: dict[str, Any], words: str) -> bool:
+        """Whether a refused request can be sent again without what its endpoint does not support."""
+        if CONTEXT_LIMIT.search(words):
+            return False
+        learnt, note = self._unsupported.learn(body, words, self.settings.extra)
+        if note:
+            self._limiter.stats.notes.append(f"{self.name} {note}")
+        return learnt
+
+    def _refused(self, failure: Exception) -> Exception:
+        """The failure, or what stops the run where requests have been refused too often in a row."""
+        if not isinstance(failure, ModelError | ContextLimitError):
+            return failure
+        self._refused_in_a_row += 1
+        if self._refused_in_a_row < MOST_REFUSALS_IN_A_ROW:
+            return failure
+        return StopRunError(f"{failure} ({self._refused_in_a_row} requests in a row were refused)")
+
+
+def _without_secrets(completion: Completion) -> dict[str, Any]:
+    """What of the completion is kept or shown, with keys hidden; `original` goes back to the provider only."""
+    return {
+        "text": hide(completion.text),
+        "reasoning": hide(completion.reasoning or "") or None,
+        "tool_calls": tuple(ToolCall(hide(c.id), hide(c.name), hide(c.arguments)) for c in completion.tool_calls),
+        "finish_reason": hide(completion.finish_reason or "") or None,
+        "model": hide(completion.model or "") or None,
+        "fingerprint": hide(completion.fingerprint or "") or None,
+    }
+
+
+def _encoded(body: dict[str, Any]) -> bytes:
+    try:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    except RecursionError:
+        raise ModelError("the conversation cannot be sent: a message is nested too deeply") from None
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which models produce and UTF-8 cannot carry
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def _json_object(response: httpx.Response, shown: str) -> dict[str, Any]:
+    try:
+        body = json.loads(response.content)
+    except (ValueError, RecursionError) as error:
+        kind = response.headers.get("content-type", "no content type")
+        size = len(response.content)
+        raise EndpointFailure(error_text(f"{shown}: the reply is not JSON ({kind}; {size} bytes: {error})")) from None
+    if not isinstance(body, dict):
+        raise EndpointFailure(f"{shown}: the reply is JSON, but no object")
+    return body

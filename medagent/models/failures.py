@@ -1,0 +1,71 @@
+"""What an answer with a status other than 2xx means: for the attempt, the episode, or the run."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import openai
+
+from medagent.errors import ContextLimitError, ModelError, RefusedError, StopRunError
+from medagent.models.retry import EndpointFailure, retry_after
+from medagent.scrub import error_text
+
+RETRIED = {408, 409, 425, 429}
+STOPPING = {401, 402, 403, 404}
+STOPPING_CODES = {"insufficient_quota", "billing_not_active", "billing_error"}
+REFUSING_CODES = {"content_filter", "content_policy_violation", "invalid_prompt", "data_inspection_failed"}
+"""Codes of a 400 by which a provider's filter refuses what it is asked: Azure, OpenAI, DashScope."""
+
+# What providers say when a conversation is too long: OpenAI, vLLM, llama.cpp, TGI, Anthropic, Gemini, DashScope.
+CONTEXT_LIMIT = re.compile(
+    r"context[_ ](length|window|size|limit)|exceed_context|maximum context"
+    r"|(prompt|input|request)( is)? too (long|large)|input token count|range of input length|inputs. tokens"
+    r"|too many (input |prompt )?tokens|reduce the length",
+    re.IGNORECASE,
+)
+# What Anthropic says, with a 400, when an account is empty.
+NO_CREDIT = re.compile(r"credit balance is too low", re.IGNORECASE)
+
+
+def meaning(error: openai.APIStatusError, key_advice: str) -> Exception:
+    """EndpointFailure: try again. ModelError, RefusedError, ContextLimitError: this call. StopRunError: the run.
+
+    `key_advice` is added where the key is what was refused.
+    """
+    status, words = error.status_code, provider_words(error)
+    code = _error_object(error.body).get("code") or error.code
+    text = error_text(f"{error.request.url} answered {status}: {words}")
+    if status in (401, 403):
+        return StopRunError(f"{text} ({key_advice})")
+    if status in STOPPING or code in STOPPING_CODES or NO_CREDIT.search(words):
+        return StopRunError(text)
+    if status < 400:
+        location = error_text(str(error.response.headers.get("location")))
+        return StopRunError(f"{text} (give the base URL it redirects to: {location})")
+    if status in RETRIED or status >= 500:
+        return EndpointFailure(text, retry_after=retry_after(error.response.headers), throttled=status == 429)
+    if code in REFUSING_CODES:
+        return RefusedError(text)
+    return ContextLimitError(text) if CONTEXT_LIMIT.search(words) else ModelError(text)
+
+
+def provider_words(error: openai.APIStatusError) -> str:
+    """What the provider said: the body's message where it has one, else the body, with the error's code."""
+    body = _error_object(error.body)
+    if body:
+        said = body.get("message") or body.get("detail") or body
+        said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        code = body.get("code") or error.code
+        return f"{said} ({code})" if code and str(code) != str(error.status_code) else said
+    return str(error.body or error.response.text or error.response.reason_phrase)[:2000]
+
+
+def _error_object(body: Any) -> dict[str, Any]:
+    """The error in a body; Gemini's OpenAI endpoint sends a list that holds one."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,119 @@
+"""Which key goes where: an endpoint gets the key that is meant for it, and no other.
+
+A key is named by its environment variable. The user names one for a base URL or a host (`--api-key-env`). Without that,
+`OPENAI_API_KEY` goes to one origin (scheme, host, port): that of `OPENAI_BASE_URL` if it is set, else api.openai.com if
+any endpoint of the run is there, else the first endpoint's. `ANTHROPIC_API_KEY` likewise. Every other endpoint gets
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from medagent.errors import UserError
+from medagent.models.dialects import dialect
+from medagent.models.dialects.base import Vendor
+from medagent.models.settings import ModelSettings
+from medagent.wire import without_password
+
+FIRST = ""
+"""The place in `ModelSettings.api_key_env` that stands for the first base URL."""
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class KeyUse:
+    """What one origin gets: the variable that holds its key (None: no key), and the key, masked."""
+
+    origin: str
+    variable: str | None
+    masked: str = ""
+
+
+def assign_keys(models: Sequence[ModelSettings], environment: Mapping[str, str]) -> list[ModelSettings]:
+    """The settings of a run's models, in which `api_key_env` names a variable (or none: "") for each origin.
+
+    All endpoints of a run are given together, the one that answers first, since one key goes to one of them only. Doing
+    it again changes nothing. Raises UserError for a variable that the user names and that is not set.
+    """
+    homes = {vendor: _home(vendor, models, environment) for vendor in map(_vendor, models)}
+    return [_assigned(model, homes[_vendor(model)], environment) for model in models]
+
+
+def key_uses(models: Sequence[ModelSettings], environment: Mapping[str, str]) -> list[KeyUse]:
+    """Which key each origin of a run gets, for people to read. Raises UserError as `assign_keys`."""
+    uses: dict[tuple[str, str], KeyUse] = {}
+    for model in assign_keys(models, environment):
+        for place, variable in model.api_key_env.items():
+            uses[place, variable] = KeyUse(place, variable or None, _masked(environment.get(variable, "")))
+    return list(uses.values())
+
+
+def base_urls(model: ModelSettings, environment: Mapping[str, str]) -> list[str]:
+    """The base URLs of a model's endpoint: its own, else those of the environment, else the vendor's."""
+    vendor = _vendor(model)
+    return model.base_urls or [environment.get(vendor.base_url_variable, "").strip().rstrip("/") or vendor.base_url]
+
+
+def origin(url: str) -> str:
+    """Scheme, host and port of a URL; a port that the scheme implies is left out. Raises UserError for no URL."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host or parts.scheme not in _PORTS:
+        raise UserError(f"base URL {without_password(url)!r}: it must be http:// or https:// and a host")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}" + ("" if port in (None, _PORTS.get(parts.scheme)) else f":{port}")
+
+
+def key_of(variable: str, environment: Mapping[str, str]) -> str:
+    """The key that a variable holds. Raises UserError where no HTTP header can carry it."""
+    key = environment.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(f"{variable} holds characters that no key has (a line break, or letters outside ASCII)")
+    return key
+
+
+def _vendor(model: ModelSettings) -> Vendor:
+    return dialect(model.api).vendor
+
+
+def _home(vendor: Vendor, models: Sequence[ModelSettings], environment: Mapping[str, str]) -> str:
+    """The one origin that gets the vendor's own key variable."""
+    if base_url := environment.get(vendor.base_url_variable, "").strip():
+        return origin(base_url)
+    origins = [origin(url) for model in models if _vendor(model) is vendor for url in base_urls(model, environment)]
+    own = origin(vendor.base_url)
+    return own if own in origins else origins[0]
+
+
+def _assigned(model: ModelSettings, home: str, environment: Mapping[str, str]) -> ModelSettings:
+    named, places = model.api_key_env, [origin(url) for url in base_urls(model, environment)]
+    table: dict[str, str] = {}
+    for place in places:
+        host_and_port = place.partition("://")[2]
+        host = urlsplit(place).hostname or ""
+        names = [place, host_and_port, host, *([FIRST] if place == places[0] else [])]
+        found = next((named[name] for name in names if name in named), None)
+        if found is not None:
+            if found and not environment.get(found, "").strip():
+                raise UserError(f"{found}, which is named as the key of {place}, is not set in the environment")
+            table[place] = found
+        else:
+            own = _vendor(model).key_variable
+            table[place] = own if place == home and environment.get(own, "").strip() else ""
+    if unused := [name for name in named if name != FIRST and not any(_is_at(name, place) for place in places)]:
+        raise UserError(f"--api-key-env {unused[0]}=…: no base URL is there")
+    return model.model_copy(update={"api_key_env": table})
+
+
+def _is_at(name: str, place: str) -> bool:
+    return name in (place, place.partition("://")[2], urlsplit(place).hostname)
+
+
+def _masked(key: str) -> str:
+    return f"{key[:3]}…{key[-4:]}" if len(key) >= 20 else "…" if key else ""

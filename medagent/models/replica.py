@@ -1,0 +1,109 @@
+"""One replica of an endpoint: its URL, its headers, its key. The environment's OpenAI account goes to OpenAI alone."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import openai
+
+import medagent
+from medagent.errors import UserError
+from medagent.models.dialects.base import OPENAI, Dialect
+from medagent.models.keys import assign_keys, base_urls, key_of, origin
+from medagent.models.settings import ModelSettings
+from medagent.models.transport import http_client
+from medagent.scrub import remember
+from medagent.wire import secret_parameters, split_credentials, without_password
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Where requests go. `shown` is the base URL as it may be written; `key_advice` says what to do about a 401."""
+
+    client: openai.AsyncOpenAI
+    url: str
+    headers: Mapping[str, Any]
+    shown: str
+    key_advice: str
+
+    async def post(self, content: bytes) -> httpx.Response:
+        """Send one request. Raises the package's errors, and TimeoutError."""
+        return await self.client.post(
+            self.url, content=content, cast_to=httpx.Response, options={"headers": self.headers}
+        )
+
+
+_PLAIN_HEADERS: dict[str, Any] = {
+    "Accept": "application/json",
+    "Content-Type": "application/json",
+    "User-Agent": f"medagent/{medagent.__version__}",
+}
+
+
+class _ClientOfOthers(openai.AsyncOpenAI):
+    """The package's client for endpoints that are not OpenAI's: what it takes from the environment besides the key
+    (organization, project, custom headers) belongs to an account at OpenAI.
+    """
+
+    @property
+    def default_headers(self) -> dict[str, Any]:
+        """The headers of every request."""
+        return _PLAIN_HEADERS
+
+
+def open_replicas(
+    settings: ModelSettings, dialect: Dialect, environment: Mapping[str, str]
+) -> tuple[httpx.AsyncClient, list[Replica]]:
+    """The HTTP client of an endpoint and its replicas; their keys are hidden from now on in all that is written.
+
+    Raises UserError where neither a key nor a base URL says which endpoint is meant.
+    """
+    (settings,) = assign_keys([settings], environment)
+    urls = base_urls(settings, environment)
+    vendor = dialect.vendor
+    if urls == [vendor.base_url] and not settings.base_urls and not settings.api_key_env[origin(vendor.base_url)]:
+        raise UserError(
+            f"model {settings.name}: set {vendor.key_variable}, "
+            f"or {vendor.base_url_variable} for an endpoint of your own"
+        )
+    http = http_client([split_credentials(url)[0] for url in urls], settings.timeout_s, settings.max_reply_bytes)
+    return http, [_replica(url, settings, dialect, environment, http) for url in urls]
+
+
+def _replica(
+    base_url: str, settings: ModelSettings, dialect: Dialect, environment: Mapping[str, str], http: httpx.AsyncClient
+) -> Replica:
+    place = origin(base_url)
+    variable = settings.api_key_env[place]
+    address, credentials = split_credentials(base_url)
+    url = httpx.URL(address)
+    headers: dict[str, Any] = {"Authorization": openai.Omit(), **dict(dialect.headers)}
+    for secret in secret_parameters(base_url):
+        remember(secret)
+    if credentials:
+        login = b64encode(":".join(credentials).encode()).decode()
+        remember(credentials[1])
+        remember(login)
+        headers["Authorization"] = f"Basic {login}"
+    elif variable:
+        key = key_of(variable, environment)
+        remember(key)
+        headers |= dialect.key_header(key)
+    injected: Any = http  # accepted at run time by every version; its annotation names one library only
+    # The package demands a key, and would take one from the environment; the headers above replace it.
+    kind = openai.AsyncOpenAI if place == origin(OPENAI.base_url) else _ClientOfOthers
+    client = kind(base_url=str(url.copy_with(query=None)), api_key="unused", http_client=injected, max_retries=0)
+    host = place.partition("://")[2]
+    return Replica(
+        client,
+        str(url.copy_with(path=dialect.path(url.path.rstrip("/")))),
+        headers,
+        without_password(base_url),
+        f"the key of {variable} was sent"
+        if variable
+        else f"no key was sent: name the variable that holds it by --api-key-env {host}=NAME",
+    )

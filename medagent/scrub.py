@@ -1,0 +1,68 @@
+"""What leaves for a file or a terminal: without secrets, without control characters.
+
+A process remembers the secrets it uses; every text that a provider had a hand in passes `hide` (verbatim but for the
+secrets) or `error_text` (one line, for messages). `printable` is for text that is shown in a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote, quote_plus
+
+from medagent.wire import without_password
+
+HIDDEN = "***"
+SHORTEST_SECRET = 8
+"""Shorter ones (`none`, `EMPTY`) are placeholders of local endpoints, and would blot out ordinary words."""
+
+_forms: list[str] = []
+"""How the remembered secrets may be written, the longest first."""
+
+_KEY_LIKE = re.compile(r"\b(sk-|Bearer\s+)[\w\-.*]+", re.IGNORECASE)
+_SYMBOLS = {code: 0x2400 + code for code in range(0x20) if code not in (0x09, 0x0A)}
+_SYMBOLS |= {0x7F: 0x2421} | dict.fromkeys(range(0x80, 0xA0), 0xFFFD)
+_SYMBOLS |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)], 0xFFFD)
+_UNSAFE_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_LONGEST_NAME = 120
+
+
+def remember(secret: str) -> None:
+    """From now on `secret` and its URL-quoted and Base64 forms are hidden; placeholders of a few letters are not."""
+    if len(secret) < SHORTEST_SECRET:
+        return
+    forms = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret)}
+    forms |= {re.sub("%..", lambda found: found[0].lower(), form) for form in forms}
+    for offset in range(3):  # within a longer Base64 text, a secret's letters depend on where it begins
+        text = bytes(offset) + secret.encode()
+        inner = slice((0, 2, 3)[offset], len(text) * 8 // 6)
+        forms |= {b64encode(text).decode()[inner], urlsafe_b64encode(text).decode()[inner]}
+    _forms[:] = sorted(forms.union(_forms), key=len, reverse=True)
+
+
+def hide(text: str) -> str:
+    """The text with every remembered secret as `***`; anything else stays as it is."""
+    for form in _forms:
+        if form in text:
+            text = text.replace(form, HIDDEN)
+    return text
+
+
+def error_text(text: str, *, longest: int = 500) -> str:
+    """A message as it may be kept and shown: one line without secrets, look-alikes of keys, or control characters."""
+    text = _KEY_LIKE.sub(HIDDEN, without_password(hide(text)))
+    return printable(" ".join(text.split()))[:longest]
+
+
+def printable(text: str) -> str:
+    """The text with control characters as symbols (␛ for ESC), so that it cannot steer a terminal.
+
+    Tabs and line feeds stay. Lone surrogates, C1 controls and marks that reverse the reading direction become U+FFFD.
+    """
+    return text.translate(_SYMBOLS)
+
+
+def safe_name(text: str) -> str:
+    """A file or folder name for a model's name: `/` as `--`, control characters as `_`, of bounded length."""
+    name = _UNSAFE_IN_NAMES.sub("_", text.replace("/", "--"))[:_LONGEST_NAME].strip()
+    return f"_{name}" if name.startswith(".") or not name else name
