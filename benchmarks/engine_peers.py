@@ -19,6 +19,7 @@ import aiohttp
 from medagent.benchmarks.medagentbench.episode import EpisodeJob, EpisodeUnit
 from medagent.benchmarks.medagentbench.session import Session
 
+os.environ["INSPECT_DISPLAY"] = "none"
 HAVE_INSPECT = find_spec("inspect_ai") is not None
 
 
@@ -43,7 +44,6 @@ async def aiohttp_loop(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> N
 
 async def inspect_run(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> None:
     """The same as a task of inspect_ai with a solver of its own."""
-    os.environ["INSPECT_DISPLAY"] = "none"
     from inspect_ai import Task, eval_async
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ChatMessageUser, get_model

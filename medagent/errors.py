@@ -6,10 +6,7 @@ one episode and names whose failure it was (its `status` goes into the journal);
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from medagent.models.base import Completion
+from typing import Literal
 
 EpisodeStatus = Literal["model_error", "refused", "context_limit", "fhir_error"]
 
@@ -24,13 +21,13 @@ class UserError(MedagentError):
 
 class EpisodeError(MedagentError):
     """Ends one episode from outside its session; `status` is the episode's status. `retries` and `waited` are the
-    attempts that repeated a failed one, and the seconds between them; `paid` is a reply that was paid for and cannot be
-    used.
+    attempts that repeated a failed one, and the seconds between them; `paid` is the completion that was paid for and
+    cannot be used, where there is one.
     """
 
     status: EpisodeStatus = "model_error"
 
-    def __init__(self, reason: str, *, retries: int = 0, waited: float = 0.0, paid: Completion | None = None) -> None:
+    def __init__(self, reason: str, *, retries: int = 0, waited: float = 0.0, paid: object = None) -> None:
         super().__init__(reason)
         self.retries = retries
         self.waited = waited

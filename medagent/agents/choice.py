@@ -118,7 +118,7 @@ class AgentChoice:
 
 
 def keyed(models: Sequence[ModelSettings]) -> list[ModelSettings]:
-    """The models of one run, the one that answers first, each with the variable that holds its key. Raises UserError."""
+    """The models of one run, the first one first, each with the variable that holds its key. Raises UserError."""
     from medagent.models.keys import assign_keys
 
     return assign_keys(models, os.environ)

@@ -60,7 +60,7 @@ class Spent(CallSpent):
 
     def add_failure(self, failure: EpisodeError) -> None:
         """Count the attempts of a call that failed for good, and the reply that it cost where there is one."""
-        if failure.paid is not None:
+        if isinstance(failure.paid, Completion):
             self.add(failure.paid)
         self.retries += failure.retries
         self.waited = round(self.waited + failure.waited, 3)

@@ -212,12 +212,16 @@ def test_an_episode_stays_with_one_replica() -> None:
     assert len(one.calls) + len(other.calls) == 80
 
 
-def test_the_key_shows_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("api", "header"), [("chat", "authorization"), ("anthropic", "x-api-key")])
+def test_the_key_shows_nowhere(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, api: str, header: str
+) -> None:
     caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     leak = status(401, message=f"Incorrect API key provided: {KEY} or sk-proj-other. See Bearer {KEY}.")
     with ModelServer(faults=[leak]) as server:
-        outcomes, model = with_model(settings(server.url), _ask_often(1))
-    assert server.calls[0].headers["authorization"] == f"Bearer {KEY}"
+        outcomes, model = with_model(settings(server.url, api=api), _ask_often(1))
+    assert KEY in server.calls[0].headers[header]
     shown = str(outcomes[0]) + repr(outcomes[0]) + repr(model) + repr(model.settings) + model.settings.model_dump_json()
     assert "Incorrect API key provided" in shown
     assert KEY not in shown + caplog.text

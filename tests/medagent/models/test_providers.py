@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.loopback import ModelServer
+from tests.loopback import ModelServer, chat_json
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply, tool_reply
 from tests.medagent.benchmarks.medagentbench.runs import episodes, run
 from tests.providers import PROVIDERS
@@ -43,6 +43,19 @@ def test_ten_of_ten_episodes_are_completed(tmp_path: Path, name: str, protocol: 
     grade = json.loads((tmp_path / "v1_r1_oracle" / "grade.json").read_text())["overall"]
     assert grade["right"] == 10
     assert max(row["spent"]["calls"] for row in rows) > 1
+
+
+def test_a_withheld_reply_is_counted_though_the_episode_ends(tmp_path: Path) -> None:
+    def withhold(request: dict[str, Any]) -> dict[str, Any]:
+        reply = chat_json("", request)
+        reply["choices"][0]["finish_reason"] = "content_filter"
+        return reply
+
+    with ModelServer(reply=withhold) as server:
+        run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--tasks", "task4", "--limit", 2)
+    rows = episodes(tmp_path / "v1_r1_m").values()
+    assert [(row["status"], row["spent"]["calls"]) for row in rows] == [("refused", 1)] * 2
+    assert all(row["spent"]["prompt"] > 0 for row in rows)
 
 
 def two_at_once(request: dict[str, Any]) -> dict[str, Any]:

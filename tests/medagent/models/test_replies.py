@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from medagent.errors import ContextLimitError, ModelError, RefusedError, StopRunError
-from medagent.models.base import Message, Tool, ToolCall, Usage
+from medagent.models.base import Completion, Message, Tool, ToolCall, Usage
 from medagent.models.outage import Outage
 from tests.loopback import Fault, ModelServer, anthropic_json, chat_json, responses_json, status
 from tests.medagent.models.asking import QUESTION, ask, settings
@@ -66,7 +66,7 @@ def test_a_reply_that_a_filter_withheld_is_refused_and_paid(api: str, word: str)
     with ModelServer(lambda _: reply(api, "", word)) as server, pytest.raises(RefusedError) as refused:
         ask(settings(server.url, api=api))
     assert refused.value.status == "refused"
-    assert refused.value.paid is not None
+    assert isinstance(refused.value.paid, Completion)
     assert refused.value.paid.usage.known
     assert len(server.calls) == 1
 

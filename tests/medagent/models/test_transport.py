@@ -192,3 +192,10 @@ def test_a_proxy_that_cannot_be_used_is_one_clear_line(
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(UserError, match=message):
         ask(settings("http://models.example/v1"))
+
+
+def test_a_stream_of_unknown_length_is_read_to_the_bound() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n" % 100_000 + b" " * 100_000 + b"\r\n"
+    with pytest.raises(ModelError, match="longer than 1,000,000 bytes"):
+        talk(lambda *_: [head, *[chunk] * 10, b"1\r\n \r\n"], max_reply_bytes=1_000_000)
