@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import MAX_BODY, encode
-from fhir_server.http import CONTENT_TYPE, Request, Response
-from fhir_server.outcome import error_outcome
+from fhir_server.interactions.context import MAX_BODY, encode
+from fhir_server.wire.http import CONTENT_TYPE, Request, Response
+from fhir_server.wire.outcome import error_outcome
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -14,15 +14,15 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from fhir_server.errors import ServerError
-from fhir_server.exchange import Hospital
-from fhir_server.http import Request, Response
-from fhir_server.interactions.route import answer
-from fhir_server.load import load
+from fhir_server.interactions.context import Hospital
+from fhir_server.load.importer import load
 from fhir_server.marks import Marks, SeededMarks
-from fhir_server.search.params import Params
+from fhir_server.routes import answer
+from fhir_server.search.parameter_numbers import Params
 from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.base import as_lines
 from fhir_server.store.overlay import Pool
+from fhir_server.wire.http import Request, Response
 
 DEFAULT_BASE = "http://localhost:8080/fhir"
 
@@ -91,7 +91,7 @@ class Server:
         refused: Callable[[int, str], None] | None = None,
         marks: Marks | None = None,
     ) -> int:
-        """Imports resources, one a line, and says how many; ids are kept. See `fhir_server.load`."""
+        """Imports resources, one a line, and says how many; ids are kept. See `fhir_server.load.importer`."""
         return load(self.store, lines, refused, marks)
 
     def export(self, resource_type: str) -> Iterator[str]:

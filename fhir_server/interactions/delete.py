@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from fhir_server import outcome
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response, escape, split_target
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import stored_rows
 from fhir_server.interactions.read import location
 from fhir_server.interactions.write import versioned
-from fhir_server.jsontext import decode
-from fhir_server.outcome import Stored, stored_outcome
-from fhir_server.search.index import index
+from fhir_server.search.indexer import index
 from fhir_server.store import Row
 from fhir_server.store.rows import local
-from fhir_server.writing import stored_rows
+from fhir_server.wire import outcome
+from fhir_server.wire.http import Response, escape, split_target
+from fhir_server.wire.jsontext import decode
+from fhir_server.wire.outcome import Stored, stored_outcome
 
 
 def delete(exchange: Exchange, kind: str, resource_id: str) -> Response:

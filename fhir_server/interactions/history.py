@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from fhir_server.bundle import Bundle, entry
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response, by_name, link
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import offset_link
-from fhir_server.outcome import quoted
-from fhir_server.paging import DEFAULT_COUNT
 from fhir_server.search.moments import LOWER, UPPER, moment, moments
-from fhir_server.search.parse import whole
+from fhir_server.search.paging import DEFAULT_COUNT
+from fhir_server.search.query import whole
 from fhir_server.store import Row
+from fhir_server.wire.bundle import Bundle, entry
+from fhir_server.wire.http import Response, by_name, link
+from fhir_server.wire.outcome import quoted
 
 
 def history(exchange: Exchange, kind: str | None = None, resource_id: str | None = None) -> Response:

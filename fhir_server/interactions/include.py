@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fhir_server.exchange import Exchange
-from fhir_server.jsontext import decode
-from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.interactions.context import Exchange
 from fhir_server.search.hashing import java_set_order
-from fhir_server.search.index import index
-from fhir_server.search.parse import Include
+from fhir_server.search.indexer import index
+from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.query import Include
 from fhir_server.store import Row
 from fhir_server.store.rows import local
+from fhir_server.wire.jsontext import decode
 
 MAX_ROUNDS = 10
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.matching import matched
-from fhir_server.jsontext import Json
-from fhir_server.normalise import Resource
+from fhir_server.resources.normalise import Resource
+from fhir_server.wire.jsontext import Json
 
 _ADDRESS = re.compile(r"(?:.*/)?([A-Za-z]+/[^/?]+?)(?:/_history/[^/]*)?")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import parse_query
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.search import run, understood
-from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.wire.http import parse_query
 
 
 def matching(exchange: Exchange, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from fhir_server import outcome
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.fhirpatch import apply_fhir_patch
-from fhir_server.http import Response, split_target
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
 from fhir_server.interactions.write import preference, versioned
-from fhir_server.jsonpatch import apply_json_patch, operations
-from fhir_server.jsontext import Json, decode, parse
 from fhir_server.marks import http_date, instant
-from fhir_server.normalise import PARSE_FAILED, normalise
-from fhir_server.outcome import Stored, stored_outcome
+from fhir_server.patch.fhirpath_patch import apply_fhir_patch
+from fhir_server.patch.json_patch import apply_json_patch, operations
+from fhir_server.resources.normalise import PARSE_FAILED, normalise
 from fhir_server.store import Row
-from fhir_server.writing import Written, put
+from fhir_server.wire import outcome
+from fhir_server.wire.http import Response, split_target
+from fhir_server.wire.jsontext import Json, decode, parse
+from fhir_server.wire.outcome import Stored, stored_outcome
 
 JSON_PATCH, FHIR_PATCH = "application/json-patch+json", "application/fhir+json"
 

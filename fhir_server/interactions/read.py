@@ -6,13 +6,13 @@ import re
 from email.utils import parsedate_to_datetime
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response
+from fhir_server.interactions.context import Exchange
 from fhir_server.marks import http_date, instant
-from fhir_server.outcome import error_outcome
-from fhir_server.search.parse import shape
+from fhir_server.resources.summary import shaped
+from fhir_server.search.query import shape
 from fhir_server.store import Row
-from fhir_server.summary import shaped
+from fhir_server.wire.http import Response
+from fhir_server.wire.outcome import error_outcome
 
 
 def read(exchange: Exchange, kind: str, resource_id: str) -> Response:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from fhir_server.bundle import Bundle, search_entry
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Pairs, Response, by_name, escape, link
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.include import included
-from fhir_server.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.parse import Include, Query, Shape, parse, shape, whole
+from fhir_server.resources.summary import shaped
+from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import Plan, plan
+from fhir_server.search.query import Include, Query, Shape, parse, shape, whole
 from fhir_server.store import Row
-from fhir_server.summary import shaped
+from fhir_server.wire.bundle import Bundle, search_entry
+from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 MAX_PLANS = 4096
 MAX_REMEMBERED = 100

@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from fhir_server.bundle import Bundle, entry, members
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.interactions import delete, patch, write
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.inline import is_placeholder, resolved, source
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import Written, check_references
 from fhir_server.interactions.types import check_type
-from fhir_server.jsontext import Json, render
 from fhir_server.marks import instant
-from fhir_server.normalise import Resource
-from fhir_server.outcome import Stored, error_outcome, quoted, stored_outcome
-from fhir_server.search.rows import ReferenceRow
-from fhir_server.writing import Written, check_references
+from fhir_server.resources.normalise import Resource
+from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.wire.bundle import Bundle, entry, members
+from fhir_server.wire.http import Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.jsontext import Json, render
+from fhir_server.wire.outcome import Stored, error_outcome, quoted, stored_outcome
 
 ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "HEAD": 5, "GET": 6}
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import base64
 import re
 
-from fhir_server import outcome
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response
+from fhir_server.interactions.context import Exchange
 from fhir_server.interactions.inline import resolved
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location
-from fhir_server.jsontext import Json, parse
 from fhir_server.marks import http_date
-from fhir_server.normalise import Resource, normalise
-from fhir_server.outcome import Stored, stored_outcome
-from fhir_server.primitives import VALID_ID
+from fhir_server.resources.normalise import Resource, normalise
+from fhir_server.resources.primitives import VALID_ID
 from fhir_server.store import Row
-from fhir_server.writing import Written, put
+from fhir_server.wire import outcome
+from fhir_server.wire.http import Response
+from fhir_server.wire.jsontext import Json, parse
+from fhir_server.wire.outcome import Stored, stored_outcome
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")

@@ -8,9 +8,9 @@ from functools import cache
 
 from fhir_server.errors import FhirError
 from fhir_server.search.conditions import TARGET, Condition
-from fhir_server.search.definitions import SearchParameter, parameters, resource_types
-from fhir_server.search.params import Params
-from fhir_server.search.parse import Criterion, criteria, unescape
+from fhir_server.search.parameter_numbers import Params
+from fhir_server.search.parameters import SearchParameter, parameters, resource_types
+from fhir_server.search.query import Criterion, criteria, unescape
 
 MAX_DEPTH = 10
 """A longer chain is refused."""

@@ -14,8 +14,8 @@ from decimal import Decimal, InvalidOperation
 
 from fhir_server.errors import FhirError
 from fhir_server.search.hashing import index_hash
-from fhir_server.search.index import fold
-from fhir_server.search.parse import split, unescape
+from fhir_server.search.indexer import fold
+from fhir_server.search.query import split, unescape
 
 PREFIX = re.compile(r"[^-%0-9]*")
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")

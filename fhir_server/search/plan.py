@@ -14,11 +14,11 @@ from fhir_server.errors import FhirError
 from fhir_server.search import conditions
 from fhir_server.search.chains import chained, has, referring
 from fhir_server.search.conditions import Condition
-from fhir_server.search.definitions import SearchParameter, parameters
-from fhir_server.search.filters import filtered
+from fhir_server.search.filter_expression import filtered
 from fhir_server.search.moments import dates, updated
-from fhir_server.search.params import Params
-from fhir_server.search.parse import Criterion, Query, split, unescape
+from fhir_server.search.parameter_numbers import Params
+from fhir_server.search.parameters import SearchParameter, parameters
+from fhir_server.search.query import Criterion, Query, split, unescape
 from fhir_server.search.sort import sorted_sql
 
 MAX_CONDITIONS = 200

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
 from fhir_server.search.conditions import TARGET
-from fhir_server.search.definitions import parameters, resource_types
-from fhir_server.search.params import Params
+from fhir_server.search.parameter_numbers import Params
+from fhir_server.search.parameters import parameters, resource_types
 
 KEYS = {
     "token": ("tokens", "system || '|' || value"),

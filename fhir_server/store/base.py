@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fhir_server.errors import ServerError
-from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.store import schema
 
 MAX_PARAMETERS = 500

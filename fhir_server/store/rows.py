@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fhir_server.search.params import Params
-from fhir_server.search.rows import IndexRows
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.parameter_numbers import Params
 
 Tables = dict[str, list[tuple[Any, ...]]]
 """Rows by index table, the columns in their order."""

@@ -86,7 +86,7 @@ class EhrFile:
 
 def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
     """The bundled hospital as an SQLite file in the cache folder, built on first use."""
-    from fhir_server.hospital import DIGEST, generate
+    from fhir_server.synthetic import DIGEST, generate
 
     announce = "building the hospital (once; some seconds)"
     return EhrFile(_built(f"hospital-{DIGEST[:16]}", generate, lambda: report(announce)), DIGEST)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import unquote
 
-from fhir_server.jsontext import JsonTextError, decode, render
+from fhir_server.wire.jsontext import JsonTextError, decode, render
 from medagent.errors import UserError
 
 CARRIERS = frozenset({"transaction", "batch", "collection", "searchset"})

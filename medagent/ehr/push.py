@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from fhir_server.hospital import generate
-from fhir_server.jsontext import JsonTextError, decode, render
+from fhir_server.synthetic import generate
+from fhir_server.wire.jsontext import JsonTextError, decode, render
 from medagent.ehr.files import Read, is_sqlite, read_resources, rewrite_references
 from medagent.ehr.http import HttpEhr
 from medagent.ehr.order import components

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fhir_server.hospital import generate, names
-from fhir_server.hospital.dice import Dice
+from fhir_server.synthetic import generate, names
+from fhir_server.synthetic.dice import Dice
 from medagent.tasks.wording import CONTEXTS, INSTRUCTIONS, NOW
 from refsol.medagentbench import NdjsonEhr, build_key, write_key
 

@@ -14,7 +14,7 @@ import respx
 
 from fhir_server import Server
 from fhir_server.app import create_app
-from fhir_server.hospital import generate
+from fhir_server.synthetic import generate
 from medagent.ehr import http as http_ehr
 from medagent.ehr.base import Reply
 from medagent.ehr.http import HttpEhr, TooLargeError

@@ -1,0 +1,261 @@
+"""From the pairs of a query string to a `Query`: which conditions, which order, what the answer shall look like.
+
+Escapes and the errors for what cannot be understood are HAPI's, observed on 7.6.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fhir_server.errors import FhirError
+from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.wire.http import Pairs
+
+MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
+"""The modifiers that HAPI names in its error for an unknown one."""
+FULLTEXT = ("_text", "_content")
+RESULT_PARAMETERS = frozenset(
+    "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
+    " _getpages _getpagesoffset _bundletype _maxresults _type _graph _mdm _score".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One condition: `values` are alternatives, still escaped; `chain` is what follows the first dot of the name."""
+
+    name: str
+    modifier: str
+    values: tuple[str, ...]
+    chain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """`_include` or `_revinclude`: source type, parameter (`*` for all), target type or empty."""
+
+    source: str
+    param: str
+    target: str
+    reverse: bool
+    iterate: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the resources of an answer are cut down to."""
+
+    summary: str = ""
+    elements: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.summary or self.elements)
+
+
+@dataclass(slots=True)
+class Query:
+    """A search that was understood. `conditions` are grouped by name: all of a group's criteria must hold."""
+
+    resource_type: str
+    criteria: list[Criterion] = field(default_factory=list)
+    sort: list[tuple[str, bool]] = field(default_factory=list)
+    count: int | None = None
+    offset: int | None = None
+    accurate: bool = False
+    shape: Shape = field(default_factory=Shape)
+    includes: list[Include] = field(default_factory=list)
+
+
+def parse(resource_type: str, pairs: Pairs) -> Query:
+    """Reads a search; raises FhirError with HAPI's text for what it refuses."""
+    query = Query(resource_type)
+    seen: set[str] = set()
+    for name, value in pairs:
+        base, _, modifier = name.partition(":")
+        if base == "_sort":
+            _sort(query, modifier, value)
+        elif base in ("_count", "_offset") and base in seen:
+            continue  # of several, the first counts
+        elif base == "_count":
+            query.count = whole(base, value)
+        elif base == "_offset":
+            query.offset = whole(base, value)
+        elif base == "_total":
+            query.accurate = value == "accurate"
+        elif base in ("_include", "_revinclude"):
+            if value.strip():
+                query.includes.append(_include(resource_type, base, modifier, value))
+        elif base == "_contained":
+            if value not in ("", "false"):
+                raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
+        elif base == "_getpages":
+            names = ", ".join(sorted({name for name, _ in pairs}))
+            raise unhandled("GET", resource_type, names)
+        elif base not in RESULT_PARAMETERS:
+            query.criteria.extend(criteria(resource_type, name, value))
+        seen.add(base)
+    query.shape = shape(pairs, resource_type)
+    return query
+
+
+def shape(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Shape:
+    """What `_summary` and `_elements` ask for; an unknown `_summary` is ignored. Elements are those of the type in the
+    address, if there is one.
+    """
+    of = f"{resource_type}." if resource_type else ""
+    summary, elements = "", []
+    for name, value in pairs:
+        if name == "_summary" and value in ("true", "text", "data", "count"):
+            summary = value
+        elif name == "_elements":
+            elements += [part if part[:1].isupper() else of + part for part in value.split(",") if part]
+    if summary and elements:
+        raise FhirError(400, "HAPI-0304: Cannot combine the _summary and _elements parameters")
+    return Shape(summary, tuple(elements))
+
+
+def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
+    """HAPI's answer where no operation fits."""
+    return FhirError(
+        400,
+        "Invalid request: The FHIR endpoint on this server does not know how to handle"
+        f" {method} operation[{path}] with parameters [[{parameter_names}]]",
+        "not-supported",
+    )
+
+
+def whole(name: str, text: str) -> int | None:
+    """The whole number of a result parameter, or None where it has no value."""
+    if not text:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text):
+        raise FhirError(400, f"HAPI-0375: Invalid {name} value: {text}")
+    return int(text)
+
+
+def criteria(resource_type: str, name: str, value: str, *, nested: bool = False) -> list[Criterion]:
+    """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`. Only where
+    it is `nested`, in a chain or `_has`, may a date have alternatives.
+    """
+    if name.startswith("_has:"):
+        return [Criterion("_has", "", split(value, ","), name[5:])]
+    full, dot, chain = name.partition(".")
+    base, _, modifier = full.partition(":")
+    if base in FULLTEXT:
+        raise FhirError(
+            400, f"HAPI-1192: Fulltext search is not enabled on this service, can not process parameter: {base}"
+        )
+    if not dot and ":" in modifier:
+        modifier = modifier.rpartition(":")[2]
+    found = parameters(resource_type).get(base)
+    if found is None:
+        if base in ("_filter", "_list"):
+            return [Criterion(base, "", (value,))] if value else []
+        if base.startswith("_"):
+            return []
+        raise unknown_parameter(resource_type, base or "null")
+    if not dot:
+        _check_modifier(resource_type, found.kind, modifier)
+    values = tuple(part for part in split(value, ",") if part)
+    if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
+        problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
+        raise FhirError(400, f"HAPI-1218: {problem}")
+    if not values:
+        if found.kind == "reference" and not modifier:
+            raise FhirError(400, "HAPI-1101: Parameter value missing in request")
+        return [Criterion(base, "", ("",))] if found.kind == "string" and not dot else []
+    if found.kind == "date" and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
+    return [Criterion(base, modifier, values, chain)]
+
+
+def _check_modifier(resource_type: str, kind: str, modifier: str) -> None:
+    """Raises HAPI's errors for a modifier that it refuses. Those it takes for a reference's type are let pass if they
+    are modifiers elsewhere.
+    """
+    if kind == "token" and modifier == "of-type":
+        raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
+    if kind == "reference" and modifier and modifier not in (*MODIFIERS, *resource_types()):
+        listed = ", ".join(f":{known}" for known in MODIFIERS)
+        raise FhirError(
+            400,
+            f'HAPI-2498: Unsupported search modifier(s): "[:{modifier}]" for resource type "{resource_type}".'
+            f" Valid search modifiers are: [{listed}]",
+        )
+
+
+def unknown_parameter(resource_type: str, name: str) -> FhirError:
+    """HAPI's answer to an unknown parameter, with the sorted list of those there are."""
+    listed = ", ".join(sorted(parameters(resource_type)))
+    return FhirError(
+        400,
+        f'HAPI-0524: Unknown search parameter "{name}" for resource type "{resource_type}".'
+        f" Valid search parameters for this search are: [{listed}]",
+    )
+
+
+def _sort(query: Query, modifier: str, value: str) -> None:
+    known = parameters(query.resource_type)
+    for item in value.split(","):
+        name = item.strip()
+        descending = modifier == "desc" or name.startswith("-")
+        name = name.removeprefix("-")
+        if not name:
+            continue
+        base = name.partition(".")[0].partition(":")[0]
+        if base not in known and name not in ("_score",):
+            listed = ", ".join(sorted(known))
+            message = (
+                f'HAPI-1194: Unknown _sort parameter value "{base}" for resource type "{query.resource_type}"'
+                " (Note: sort parameters values must use a valid Search Parameter)."
+                f" Valid values for this search are: [{listed}]"
+            )
+            # HAPI keeps the error of a search that failed under way in a column of this length.
+            raise FhirError(400, message[:500])
+        query.sort.append((name, descending))
+
+
+def _include(resource_type: str, name: str, modifier: str, value: str) -> Include:
+    reverse, iterate = name == "_revinclude", modifier in ("iterate", "recurse")
+    if value == "*":
+        return Include("*", "*", "", reverse, iterate, value)
+    source, _, rest = value.partition(":")
+    param, _, target = rest.partition(":")
+    if not source or not param:
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{value}". ')
+    for number, kind in (("2017", source), ("2016", target)):
+        if kind and kind not in resource_types():
+            problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'
+            raise FhirError(400, f"HAPI-{number}: {problem}")
+    known = parameters(source)
+    if param != "*" and param not in known:
+        listed = ", ".join(sorted(key for key, found in known.items() if found.kind == "reference"))
+        raise FhirError(
+            400,
+            f'HAPI-2015: Invalid {name} parameter value: "{value}". Unknown search parameter "{param}"'
+            f' for resource type "{source}". Valid search parameters for this search are: [{listed}]',
+        )
+    return Include(source, param, target, reverse, iterate, value)
+
+
+def split(text: str, separator: str) -> tuple[str, ...]:
+    """Splits at a separator that no backslash precedes; the escapes stay."""
+    if "\\" not in text:
+        return tuple(text.split(separator))
+    parts, current, escaped = [], "", False
+    for letter in text:
+        if letter == separator and not escaped:
+            parts.append(current)
+            current = ""
+        else:
+            current += letter
+        escaped = letter == "\\" and not escaped
+    return (*parts, current)
+
+
+def unescape(text: str) -> str:
+    r"""Resolves `\,` `\|` `\$` and `\\`."""
+    return re.sub(r"\\([,|$\\])", r"\1", text) if "\\" in text else text
