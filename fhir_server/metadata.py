@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from fhir_server.interactions.context import Exchange
-from fhir_server.marks import instant
+from fhir_server.clock import instant
+from fhir_server.interactions.context import RequestContext
 from fhir_server.search.parameters import SearchParameter, parameters, resource_types
 from fhir_server.search.query import FULLTEXT
 from fhir_server.wire.http import Response
-from fhir_server.wire.jsontext import Json, render
+from fhir_server.wire.json_text import render
+from fhir_server.wire.json_values import Json
 
 INTERACTIONS = (
     "read",
@@ -24,10 +25,10 @@ INTERACTIONS = (
 )
 
 
-def capability_statement(exchange: Exchange) -> Response:
+def capability_statement(context: RequestContext) -> Response:
     """Answers `GET metadata`."""
-    text = _statement(exchange.base, exchange.hospital.reference_check).replace("<now>", instant(exchange.now))
-    return exchange.respond(200, text)
+    text = _statement(context.base, context.server.reference_check).replace("<now>", instant(context.now))
+    return context.respond(200, text)
 
 
 @lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""One request being answered: what it asked for, and the hospital it is answered from."""
+"""One request being answered: what it asked for, and the server that answers it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from fhir_server.marks import Marks, http_date
+from fhir_server.clock import Clock, http_date
+from fhir_server.ids import IdSource
 from fhir_server.search.paging import Searches
-from fhir_server.search.parameter_numbers import Params
-from fhir_server.search.plan import Plan
+from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.search.plan import SearchSql
 from fhir_server.search.query import Query
-from fhir_server.store import Row, Store
+from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
 
@@ -22,25 +23,26 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
 @dataclass(slots=True)
-class Hospital:
+class ServerContext:
     """What requests are answered from: a store, the searches with pages, and the settings of the server."""
 
     store: Store
-    params: Params
-    marks: Marks
+    params: ParameterNumbers
+    ids: IdSource
+    clock: Clock
     base: str
     """The address of the server, without a slash at the end."""
     reference_check: bool = True
     searches: Searches = field(default_factory=Searches)
-    plans: dict[tuple[str, Pairs], tuple[Query, Plan]] = field(default_factory=dict)
+    plans: dict[tuple[str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
     """Searches that were understood, by type and parameters."""
 
 
 @dataclass(slots=True)
-class Exchange:
-    """A request with its parts, in the hospital that answers it; `now` in milliseconds."""
+class RequestContext:
+    """A request with its parts, and the server that answers it; `now` in milliseconds."""
 
-    hospital: Hospital
+    server: ServerContext
     request: Request
     segments: list[str]
     pairs: Pairs
@@ -53,13 +55,13 @@ class Exchange:
     in_transaction: bool = False
     announced: frozenset[str] = frozenset()
     """The references by which the resources of the Bundle at hand will be found."""
-    deleted: list[Row] = field(default_factory=list)
+    deleted: list[Version] = field(default_factory=list)
     """What the transaction at hand deleted; whether something still refers to it is seen at its end."""
 
     @property
     def store(self) -> Store:
         """The store to read and write."""
-        return self.hospital.store
+        return self.server.store
 
     @property
     def address(self) -> str:
@@ -88,21 +90,21 @@ class Exchange:
         return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 
-def open_exchange(hospital: Hospital, request: Request, path: str) -> Exchange | None:
+def open_request(server: ServerContext, request: Request, path: str) -> RequestContext | None:
     """Takes a request apart; None where it is not below `path`, the path of the server's address."""
     target, query = split_target(request.target)
     if target != path and not target.startswith(f"{path}/"):
         return None
     given = request.header("x-request-id")
     valid = given and len(given) <= 200 and given.isascii() and given.replace("-", "").isalnum()
-    return Exchange(
-        hospital,
+    return RequestContext(
+        server,
         request,
         path_segments(target[len(path) :]),
         parse_query(query),
-        given if given and valid else hospital.marks.request_id(),
-        hospital.marks.now(),
-        named_base(hospital.base, request.header("host")),
+        given if given and valid else server.ids.request_id(),
+        server.clock.now(),
+        named_base(server.base, request.header("host")),
         target[len(path) :],
     )
 

@@ -2,63 +2,64 @@
 
 from __future__ import annotations
 
-from fhir_server.interactions.context import Exchange
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import offset_link
-from fhir_server.search.moments import LOWER, UPPER, moment, moments
+from fhir_server.search.kinds.date import date_param, date_params
 from fhir_server.search.paging import DEFAULT_COUNT
+from fhir_server.search.prefixes import LOWER, UPPER
 from fhir_server.search.query import whole
-from fhir_server.store import Row
+from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry
 from fhir_server.wire.http import Response, by_name, link
 from fhir_server.wire.outcome import quoted
 
 
-def history(exchange: Exchange, kind: str | None = None, resource_id: str | None = None) -> Response:
+def history(context: RequestContext, kind: str | None = None, resource_id: str | None = None) -> Response:
     """`GET [Type/[id/]]_history`, a page of `_count` versions from `_offset` on."""
     where = "1"
     values: tuple[object, ...] = ()
     if kind is not None and resource_id is not None:
-        row = exchange.store.find(kind, resource_id)
+        row = context.store.find(kind, resource_id)
         if row is None:
             raise not_known(kind, resource_id)
-        where, values = "pid = ?", (row.pid,)
+        where, values = "row_id = ?", (row.row_id,)
     elif kind is not None:
         where, values = "type = ?", (kind,)
-    limits, bounds = _times(exchange)
+    limits, bounds = _times(context)
     where, values = f"{where}{limits}", (*values, *bounds)
-    count = whole("_count", exchange.value("_count") or "")
+    count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 0 else count
-    offset = max(whole("_offset", exchange.value("_offset") or "") or 0, 0)
-    rows = exchange.store.history(where, values, count, offset)
-    total = exchange.store.history_count(where, values)
-    address = exchange.address
-    links = [("self", link(address, by_name(exchange.pairs)))]
+    offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
+    rows = context.store.history(where, values, count, offset)
+    total = context.store.history_count(where, values)
+    address = context.address
+    links = [("self", link(address, by_name(context.pairs)))]
     if offset + count < total and count:
-        links.append(("next", offset_link(exchange, count, offset + count)))
+        links.append(("next", offset_link(context, count, offset + count)))
     if offset:
-        links.append(("previous", offset_link(exchange, count, max(offset - count, 0))))
+        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
     # Without a type in the path HAPI gives this as the address of each entry.
-    prefix = f"{exchange.base}/" if kind else None
+    prefix = f"{context.base}/" if kind else None
     entries = [_entry(row, f"{prefix}{row.reference}" if prefix else f"{row.type}/{row.reference}") for row in rows]
-    bundle = Bundle(exchange.hospital.marks.uuid(), "history", exchange.now, total, links, entries)
-    return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{bundle.id}")])
+    bundle = Bundle(context.server.ids.uuid(), "history", context.now, total, links, entries)
+    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
 
 
-def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:
+def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
     """What `_since` and `_at` ask for: versions not older than a time; those that were current within a range."""
-    since, at = exchange.value("_since"), [value for name, value in exchange.pairs if name == "_at" and value]
+    since, at = context.value("_since"), [value for name, value in context.pairs if name == "_at" and value]
     if since:
-        return " AND updated >= ?", (moment(since).low,)
+        return " AND updated >= ?", (date_param(since).low,)
     sql = ""
     bounds: tuple[int, ...] = ()
-    for item in moments(at):
+    for item in date_params(at):
         if item.prefix not in UPPER:
             start = item.high + 1 if item.prefix in ("gt", "sa") else item.low
             # The version that was current at the start is the last one before it.
             sql += (
-                " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, pid AS number FROM resources"
-                " UNION ALL SELECT updated, pid FROM versions) WHERE number = pid AND at <= ?), 0)"
+                " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, row_id AS number FROM resources"
+                " UNION ALL SELECT updated, row_id FROM versions) WHERE number = row_id AND at <= ?), 0)"
             )
             bounds += (start,)
         if item.prefix not in LOWER:
@@ -67,7 +68,7 @@ def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:
     return sql, bounds
 
 
-def _entry(row: Row, address: str) -> str:
+def _entry(row: Version, address: str) -> str:
     method, status = ("POST", "201 Created") if row.version == 1 else ("PUT", "200 OK")
     if row.text is None:
         method = "DELETE"

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO, Self
 
+from fhir_server.clock import Clock
 from fhir_server.errors import FhirError, ServerError
-from fhir_server.load.members import Pieces, Stamp
-from fhir_server.marks import Marks
-from fhir_server.search.indexer import index
-from fhir_server.search.parameter_numbers import Params
-from fhir_server.store import BaseStore, Row
-from fhir_server.store.rows import table_rows
-from fhir_server.wire.jsontext import decode, render
+from fhir_server.ids import IdSource
+from fhir_server.load.members import ImportStamp, MemberCache
+from fhir_server.search.indexer import index, table_rows
+from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.store import BaseStore, Version
+from fhir_server.wire.json_text import decode, render
 
 CHUNK = 1000
 """Lines that become rows together."""
@@ -44,7 +44,11 @@ class Chunk:
 
 
 def load(
-    store: BaseStore, lines: Iterable[str | bytes], refused: Refused | None = None, marks: Marks | None = None
+    store: BaseStore,
+    lines: Iterable[str | bytes],
+    refused: Refused | None = None,
+    ids: IdSource | None = None,
+    clock: Clock | None = None,
 ) -> int:
     """Imports one resource a line and says how many were taken.
 
@@ -57,38 +61,40 @@ def load(
         lines: a resource each, as JSON; empty lines are passed over.
         refused: told the number (from 1) and the reason for each line that is no R4 resource with an id; without it
             such a line ends the import.
-        marks: where the time and the request id come from of resources that say none; the clock and chance if left out.
+        ids: gives the request id of resources that name none; a random one if left out.
+        clock: gives the time of resources that name none; the wall clock if left out.
 
     Raises:
         ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
     """
-    marks = marks or Marks()
-    pieces = Pieces(Params(store.params), Stamp(marks.now(), marks.request_id()))
+    cache = MemberCache(
+        ParameterNumbers(store.params), ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id())
+    )
     count = 0
     with store.unsynced():
-        for chunk in _chunks(iter(lines), store.next_number, pieces):
+        for chunk in _chunks(iter(lines), store.next_number, cache):
             for number, reason in chunk.refused:
                 if refused is None:
                     raise ServerError(f"line {number}: {reason}")
                 refused(number, reason)
             if chunk.resources:
                 with store.transaction():
-                    _write(store, chunk, pieces.params)
+                    _write(store, chunk, cache.params)
                 count += len(chunk.resources)
     return count
 
 
-def _chunks(lines: Iterator[str | bytes], first: int, pieces: Pieces) -> Iterator[Chunk]:
+def _chunks(lines: Iterator[str | bytes], first: int, cache: MemberCache) -> Iterator[Chunk]:
     """The lines as chunks, in their order; what comes after the first few is left to workers, started meanwhile."""
     done = 0
-    idle: list[Worker] = []
-    busy: deque[Worker] = deque()
+    idle: list[ImportWorker] = []
+    busy: deque[ImportWorker] = deque()
     with ExitStack() as stack:
         while part := list(islice(lines, CHUNK)):
             if done == CHUNK:
-                idle = [stack.enter_context(Worker(pieces)) for _ in range(min(os.cpu_count() or 1, 8))]
+                idle = [stack.enter_context(ImportWorker(cache)) for _ in range(min(os.cpu_count() or 1, 8))]
             if done < ALONE:
-                yield rows_of(part, first + done, done, pieces)
+                yield rows_of(part, first + done, done, cache)
             else:
                 worker = idle.pop() if idle else busy.popleft()
                 result = worker.result() if worker.waiting else None
@@ -101,17 +107,17 @@ def _chunks(lines: Iterator[str | bytes], first: int, pieces: Pieces) -> Iterato
             yield worker.result()
 
 
-class Worker:
+class ImportWorker:
     """A process that makes rows of lines, one chunk at a time.
 
     A process of its own rather than a pool of `multiprocessing`, which imports the caller's main module again.
     """
 
-    def __init__(self, pieces: Pieces) -> None:
+    def __init__(self, cache: MemberCache) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fhir_server.load.importer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._settings: tuple[Params, Stamp] | None = (pieces.params, pieces.stamp)
+        self._settings: tuple[ParameterNumbers, ImportStamp] | None = (cache.params, cache.stamp)
         self.waiting = False
 
     def start(self, lines: list[str | bytes], first: int, before: int) -> None:
@@ -148,30 +154,30 @@ class Worker:
 def work(source: BinaryIO, target: BinaryIO) -> None:
     """The life of a worker: settings first, then lines in and rows out."""
     gc.disable()  # rows hold no cycles
-    pieces = Pieces(*pickle.load(source))
+    cache = MemberCache(*pickle.load(source))
     while True:
         try:
             lines, first, before = pickle.load(source)
         except EOFError:
             return
-        pickle.dump(rows_of(lines, first, before, pieces), target, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(rows_of(lines, first, before, cache), target, pickle.HIGHEST_PROTOCOL)
         target.flush()
 
 
-def rows_of(lines: list[str | bytes], first: int, before: int, pieces: Pieces) -> Chunk:
+def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
     """The rows of some lines; `first` is the number of the first one's resource, `before` counts earlier lines."""
     chunk = Chunk()
     for offset, line in enumerate(lines):
         try:
             text = line.decode("utf-8") if isinstance(line, bytes) else line
             if text and not text.isspace():
-                resource = pieces.prepare(text)
-                pid = first + offset
-                chunk.resources.append((pid, resource.kind, resource.id, 1, resource.updated, resource.text))
+                resource = cache.prepare(text)
+                row_id = first + offset
+                chunk.resources.append((row_id, resource.kind, resource.id, 1, resource.updated, resource.text))
                 for table, parts in resource.rows:
                     values = chunk.tables[table]
                     for left, right in parts:
-                        values += (*left, pid, *right)
+                        values += (*left, row_id, *right)
         except FhirError as error:
             chunk.refused.append((before + offset + 1, error.diagnostics))
         except UnicodeDecodeError:
@@ -181,24 +187,24 @@ def rows_of(lines: list[str | bytes], first: int, before: int, pieces: Pieces) -
     return chunk
 
 
-def _write(store: BaseStore, chunk: Chunk, params: Params) -> None:
+def _write(store: BaseStore, chunk: Chunk, params: ParameterNumbers) -> None:
     last = chunk.resources[-1][0]
     digits = [int(row[2]) for row in chunk.resources if row[2].isascii() and row[2].isdigit() and len(row[2]) < 19]
     store.skip_to(max([last, *digits]) + 1)
     if store.insert_many(chunk.resources, chunk.tables):
         return
     for values in chunk.resources:
-        row = Row(*values)
+        row = Version(*values)
         assert row.text is not None
         resource = decode(row.text)
         old = store.find(row.type, row.id)
         if old is None:
-            store.insert(row, table_rows(row.type, index(resource), params, row.pid))
+            store.insert(row, table_rows(row.type, index(resource), params, row.row_id))
             continue
         resource["meta"]["versionId"] = str(old.version + 1)
-        new = Row(old.pid, old.type, old.id, old.version + 1, row.updated, render(resource))
-        before = table_rows(old.type, index(decode(old.text)), params, old.pid) if old.text is not None else {}
-        store.replace(old, before, new, table_rows(new.type, index(resource), params, new.pid))
+        new = Version(old.row_id, old.type, old.id, old.version + 1, row.updated, render(resource))
+        before = table_rows(old.type, index(decode(old.text)), params, old.row_id) if old.text is not None else {}
+        store.replace(old, before, new, table_rows(new.type, index(resource), params, new.row_id))
 
 
 if __name__ == "__main__":

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from fhir_server import definitions
+from fhir_server.clock import instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions.put import labels
-from fhir_server.marks import instant
+from fhir_server.resources.meta import labels
 from fhir_server.resources.normalise import fields, normalise
 from fhir_server.resources.primitives import VALID_ID
 from fhir_server.search.dates import span
 from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.indexer import add_member, add_truths, index, truths
-from fhir_server.search.parameter_numbers import Params
-from fhir_server.store.rows import table_rows
+from fhir_server.search.indexer import add_existence, add_member, existence_parameters, index, table_rows
+from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.store.schema import COLUMNS
-from fhir_server.wire.jsontext import DEPTH_LIMIT, Json, assemble, member, parse, render, scan
+from fhir_server.wire.json_text import assemble, member, parse, render, scan
+from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
 KEPT: Final = 20_000
 """So many members are kept (some 20 MB), then all are forgotten: the frequent ones are soon there again."""
@@ -35,11 +35,11 @@ LONGEST: Final = 1000
 _START: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
 _NEXT: Final = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([A-Za-z]\w*)"[ \t\r\n]*:[ \t\r\n]*')
 _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
-_PID: Final = {table: columns.index("pid") for table, columns in COLUMNS.items()}
+_ROW_ID: Final = {table: columns.index("row_id") for table, columns in COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
+class ImportStamp:
     """What a resource gets that says neither when it was written nor by which request."""
 
     updated: int
@@ -53,7 +53,7 @@ class Rows(NamedTuple):
     parts: list[tuple[tuple[Any, ...], tuple[Any, ...]]]
 
 
-class Piece(NamedTuple):
+class CachedMember(NamedTuple):
     """A member of a resource as it is stored: its value, its line of the text, its index rows."""
 
     value: Json
@@ -61,11 +61,11 @@ class Piece(NamedTuple):
     rows: list[Rows]
 
 
-NOTHING: Final = Piece(None, "", [])
-"""The piece of a member of which nothing is left."""
+NOTHING: Final = CachedMember(None, "", [])
+"""The member of a member of which nothing is left."""
 
 
-class Prepared(NamedTuple):
+class PreparedResource(NamedTuple):
     """A resource ready to be stored as version 1; `updated` in milliseconds since 1970."""
 
     kind: str
@@ -75,17 +75,17 @@ class Prepared(NamedTuple):
     rows: list[Rows]
 
 
-class Pieces:
+class MemberCache:
     """Prepares the resources of one import."""
 
-    def __init__(self, params: Params, stamp: Stamp) -> None:
+    def __init__(self, params: ParameterNumbers, stamp: ImportStamp) -> None:
         self.params = params
         self.stamp = stamp
-        self._members: dict[str, dict[str, Piece]] = defaultdict(dict)
-        self._metas: dict[tuple[str, str], tuple[int, Piece]] = {}
+        self._members: dict[str, dict[str, CachedMember]] = defaultdict(dict)
+        self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
         self._kept = 0
 
-    def prepare(self, text: str) -> Prepared:
+    def prepare(self, text: str) -> PreparedResource:
         """The resource that the JSON text holds.
 
         Raises:
@@ -94,7 +94,7 @@ class Pieces:
         """
         return self._quick(text) or self._whole(text)
 
-    def _whole(self, text: str) -> Prepared:
+    def _whole(self, text: str) -> PreparedResource:
         resource = normalise(parse(text), expected_type=None)
         kind, resource_id = resource["resourceType"], resource.get("id")
         if not resource_id:
@@ -103,9 +103,9 @@ class Pieces:
             raise FhirError(400, f"a {kind} with an id that FHIR does not allow: {resource_id}")
         updated, meta = self._stamped(resource.get("meta") or {})
         resource = {"resourceType": kind, "id": resource_id, "meta": meta} | resource | {"meta": meta}
-        return Prepared(kind, resource_id, updated, render(resource), self._rows(kind, index(resource)))
+        return PreparedResource(kind, resource_id, updated, render(resource), self._rows(kind, index(resource)))
 
-    def _quick(self, text: str) -> Prepared | None:
+    def _quick(self, text: str) -> PreparedResource | None:
         """The resource whose text is as most are; None where anything about it is unusual, bad texts included."""
         start = _START.match(text)
         if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
@@ -114,7 +114,7 @@ class Pieces:
         if kind == "CodeSystem" or not definitions.is_resource_type(kind):
             return None
         known, seen = fields(kind), self._members[kind]
-        found: dict[int, tuple[str, Piece]] = {}
+        found: dict[int, tuple[str, CachedMember]] = {}
         resource_id, meta_text, meta = None, "", None
         try:
             while entry := _NEXT.match(text, end):
@@ -133,8 +133,8 @@ class Pieces:
                     meta_text, meta = text[begin:end], field.clean(value)
                 else:
                     raw = text[begin:end]  # with the key
-                    piece = seen.get(raw) or self._member(kind, key, field.clean(value), raw)
-                    found[field.place] = key, piece
+                    member = seen.get(raw) or self._member(kind, key, field.clean(value), raw)
+                    found[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
         if type(resource_id) is not str or not VALID_ID.fullmatch(resource_id) or not _END.match(text, end):
@@ -143,35 +143,35 @@ class Pieces:
         return self._joined(kind, resource_id, updated, first, [found[place] for place in sorted(found)])
 
     def _joined(
-        self, kind: str, resource_id: str, updated: int, meta: Piece, members: list[tuple[str, Piece]]
-    ) -> Prepared:
+        self, kind: str, resource_id: str, updated: int, meta: CachedMember, members: list[tuple[str, CachedMember]]
+    ) -> PreparedResource:
         lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
         rows = meta.rows.copy()
-        for _, piece in members:
-            if piece.line:
-                lines.append(piece.line)
-                rows += piece.rows
-        if truths(kind):
+        for _, one in members:
+            if one.line:
+                lines.append(one.line)
+                rows += one.rows
+        if existence_parameters(kind):
             found = IndexRows()
-            add_truths(found, kind, {key: piece.value for key, piece in members})
+            add_existence(found, kind, {key: one.value for key, one in members})
             rows += self._rows(kind, found)
-        return Prepared(kind, resource_id, updated, assemble(lines), rows)
+        return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
 
-    def _member(self, kind: str, key: str, cleaned: Json, raw: str) -> Piece:
-        """The piece of a member not seen before, kept unless it is a time or a text, which are seldom seen again."""
-        piece = NOTHING if cleaned is None else self._piece(kind, key, cleaned)
+    def _member(self, kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
+        """A member not seen before, kept unless it is a time or a text, which are seldom seen again."""
+        found = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
         if len(raw) <= LONGEST and (type(cleaned) is not str or len(cleaned) <= SHORT):
             self._make_room()
-            self._members[kind][raw] = piece
-        return piece
+            self._members[kind][raw] = found
+        return found
 
-    def _meta(self, kind: str, text: str, given: Json) -> tuple[int, Piece]:
-        """When a resource with this meta was last updated, and the stamped meta's piece."""
+    def _meta(self, kind: str, text: str, given: Json) -> tuple[int, CachedMember]:
+        """When a resource with this meta was last updated, and the stamped meta's member."""
         seen = self._metas.get((kind, text))
         if seen is None:
             self._make_room()
             updated, meta = self._stamped(given)
-            seen = self._metas[kind, text] = updated, self._piece(kind, "meta", meta)
+            seen = self._metas[kind, text] = updated, self._prepared(kind, "meta", meta)
         return seen
 
     def _make_room(self) -> None:
@@ -182,15 +182,15 @@ class Pieces:
             for seen in self._members.values():
                 seen.clear()
 
-    def _piece(self, kind: str, key: str, cleaned: Json) -> Piece:
+    def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         found = IndexRows()
         add_member(found, kind, key, cleaned)
-        return Piece(cleaned, member(key, cleaned), self._rows(kind, found))
+        return CachedMember(cleaned, member(key, cleaned), self._rows(kind, found))
 
     def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
         return [
-            Rows(table, [(row[: _PID[table]], row[_PID[table] + 1 :]) for row in rows])
-            for table, rows in table_rows(kind, found, self.params, pid=0).items()
+            Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
+            for table, rows in table_rows(kind, found, self.params, row_id=0).items()
             if rows
         ]
 

@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from fhir_server.errors import FhirError
-from fhir_server.wire.jsontext import Json
+from fhir_server.wire.json_values import Json
 
 _PART = re.compile(
     r"\[(?P<index>\d{1,6})\]|\.(?:where\(\s*(?P<element>[A-Za-z][\w.]*)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'|[\w.-]+)\s*\)"

@@ -6,7 +6,8 @@ import re
 from copy import deepcopy
 
 from fhir_server.errors import FhirError
-from fhir_server.wire.jsontext import Json, JsonTextError, decode
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_values import Json, JsonTextError
 
 NO_PATH = "no such path in target JSON document"
 _OPERATION = "com.github.fge.jsonpatch.operation.JsonPatchOperation"

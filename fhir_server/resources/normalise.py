@@ -1,8 +1,8 @@
 """A resource as HAPI's lenient parser would have it: known elements only, in R4's order, nothing empty, values checked.
 
-Each type is compiled once to a `Shape`: the JSON keys it may have, where each stands, and a function that cleans the
-value. What HAPI's parser forgives is forgiven (a list for one value and the other way round, numbers as text), what it
-refuses (a bad code, date, number or boolean) is refused in its words. Behaviour observed of HAPI FHIR 7.6.0.
+Each type is compiled once to a `TypeCleaner`: the JSON keys it may have, where each stands, and a function that cleans
+the value. What HAPI's parser forgives is forgiven (a list for one value and the other way round, numbers as text), what
+it refuses (a bad code, date, number or boolean) is refused in its words. Behaviour observed of HAPI FHIR 7.6.0.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fhir_server.definitions import Element, ElementType
 from fhir_server.errors import FhirError
 from fhir_server.resources import narrative
 from fhir_server.resources.primitives import PrimitiveError, Reader, reader
-from fhir_server.wire.jsontext import Json
+from fhir_server.wire.json_values import Json
 
 Resource: TypeAlias = dict[str, Json]
 Cleaner = Callable[[Json], Json]
@@ -58,10 +58,10 @@ def _resource(body: Resource) -> Resource:
         raise _refusal("HAPI-1843: Missing required element 'resourceType' from JSON resource object, unable to parse")
     if not definitions.is_resource_type(type_name):
         raise _refusal(f'HAPI-1684: Unknown resource name "{type_name}" (this name is not known in FHIR version "R4")')
-    return {"resourceType": type_name, **_shape(type_name).clean(body)}
+    return {"resourceType": type_name, **_type_cleaner(type_name).clean(body)}
 
 
-class Field:
+class ElementField:
     """What one JSON key of a type stands for: its place, whether it is a list, and how its value is cleaned.
 
     `clean` takes whatever the key holds, `clean_one` one item of it; where `is_text`, any one text will do as it is.
@@ -81,17 +81,17 @@ class Field:
             self.clean = _strict_list_cleaner(key, self.clean)
 
 
-class Shape:
+class TypeCleaner:
     """The fields of one type by JSON key."""
 
     __slots__ = ("fields",)
 
     def __init__(self, type_name: str, owner: str) -> None:
-        self.fields: dict[str, Field] = {}
+        self.fields: dict[str, ElementField] = {}
         for place, element in enumerate(_ordered(type_name)):
             for declared in element.types:
                 key = element.key(declared)
-                self.fields[key] = Field(key, place, element, declared, owner)
+                self.fields[key] = ElementField(key, place, element, declared, owner)
 
     def clean(self, source: Json) -> Resource:
         """The cleaned members of an object; those left empty are not in it."""
@@ -147,11 +147,11 @@ class Shape:
             result |= {name: item for name, item in ((key, value), (name, alternate)) if item is not None}
 
 
-def _alternates_of_one(field: Field, value: Json, given: Json) -> tuple[Json, Json]:
+def _alternates_of_one(field: ElementField, value: Json, given: Json) -> tuple[Json, Json]:
     return field.clean(value), _alternate(given[0] if isinstance(given, list) and given else given)
 
 
-def _alternates_of_list(field: Field, value: Json, given: Json) -> tuple[Json, Json]:
+def _alternates_of_list(field: ElementField, value: Json, given: Json) -> tuple[Json, Json]:
     """Both lists of a repeating primitive, held in step with nulls; extensions beyond the values are lost."""
     if value is None:
         value, given = [None], [given]
@@ -169,18 +169,18 @@ def _alternates_of_list(field: Field, value: Json, given: Json) -> tuple[Json, J
 
 
 def _alternate(given: Json) -> Json:
-    return _shape("Element").clean(given) or None if isinstance(given, dict) else None
+    return _type_cleaner("Element").clean(given) or None if isinstance(given, dict) else None
 
 
-def fields(resource_type: str) -> Mapping[str, Field]:
+def fields(resource_type: str) -> Mapping[str, ElementField]:
     """The fields of a resource type by JSON key."""
-    return _shape(resource_type).fields
+    return _type_cleaner(resource_type).fields
 
 
 @cache
-def _shape(type_name: str, owner: str = "") -> Shape:
+def _type_cleaner(type_name: str, owner: str = "") -> TypeCleaner:
     """The shape of a type; `owner` is the path of the element it is used in, where that makes a difference."""
-    return Shape(type_name, owner or type_name)
+    return TypeCleaner(type_name, owner or type_name)
 
 
 def _ordered(type_name: str) -> tuple[Element, ...]:
@@ -260,15 +260,15 @@ def _narrative(value: Json) -> Json:
 
 
 def _object_cleaner(type_name: str, owner: str = "") -> Cleaner:
-    shape: Shape | None = None
+    cleaner: TypeCleaner | None = None
 
     def clean(value: Json) -> Json:
-        nonlocal shape
+        nonlocal cleaner
         if type(value) is not dict:
             return None
-        if shape is None:  # types refer to each other, so each is compiled when first met
-            shape = _shape(type_name, owner)
-        return shape.clean(value) or None
+        if cleaner is None:  # types refer to each other, so each is compiled when first met
+            cleaner = _type_cleaner(type_name, owner)
+        return cleaner.clean(value) or None
 
     return clean
 
@@ -277,7 +277,7 @@ def _extension(value: Json) -> Json:
     """An extension; one without a url is kept, its url written as null."""
     if type(value) is not dict:
         return None
-    cleaned = _shape("Extension").clean(value)
+    cleaned = _type_cleaner("Extension").clean(value)
     if "url" in cleaned or not cleaned:
         return cleaned or None
     identity = {"id": cleaned.pop("id")} if "id" in cleaned else {}

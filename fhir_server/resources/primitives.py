@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Final, NoReturn
 
 from fhir_server import definitions
-from fhir_server.wire.jsontext import JsonTextError, number
+from fhir_server.wire.json_values import JsonTextError, number
 
 Scalar = str | int | bool
 Reader = Callable[[str], Scalar]

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
-from fhir_server.wire.jsontext import Json
+from fhir_server.wire.json_values import Json
 
-Check = Callable[[Json, str], None]
+TargetCheck = Callable[[Json, str], None]
 
 
 class Target(NamedTuple):
@@ -31,6 +31,11 @@ def target(reference: str) -> Target:
     if before > 0 and head[before - 1] == "/":
         return Target(identity, "")  # of `http://host/x` HAPI takes the last part for the type
     return Target(head[before + 1 :], identity)
+
+
+def without_version(reference: str) -> str:
+    """A reference without the version it may name."""
+    return reference.partition("/_history/")[0] if "/_history/" in reference else reference
 
 
 def check_targets(resource: Json) -> None:
@@ -74,8 +79,8 @@ def _restricted(element: definitions.Element, declared: definitions.ElementType)
 
 
 @cache
-def _checks(type_name: str) -> dict[str, Check]:
-    found: dict[str, Check] = {}
+def _checks(type_name: str) -> dict[str, TargetCheck]:
+    found: dict[str, TargetCheck] = {}
     for element in definitions.elements(type_name):
         for declared in element.types:
             key = element.key(declared)
@@ -86,7 +91,7 @@ def _checks(type_name: str) -> dict[str, Check]:
     return found
 
 
-def _reference_check(allowed: frozenset[str]) -> Check:
+def _reference_check(allowed: frozenset[str]) -> TargetCheck:
     inner = _object_check("Reference")
 
     def check(value: Json, path: str) -> None:
@@ -107,7 +112,7 @@ def _reference_check(allowed: frozenset[str]) -> Check:
     return check
 
 
-def _object_check(type_name: str) -> Check:
+def _object_check(type_name: str) -> TargetCheck:
     def check(value: Json, path: str) -> None:
         for item in value if type(value) is list else (value,):
             for key, inner in _checks(item["resourceType"] if type_name == "Resource" else type_name).items():

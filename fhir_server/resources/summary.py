@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from fhir_server.definitions import Element, summary_flags
-from fhir_server.search.query import Shape
-from fhir_server.wire.jsontext import Json, decode, render
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import Json
 
 SUBSETTED = {
     "system": "http://terminology.hl7.org/CodeSystem/v3-ObservationValue",
@@ -16,17 +17,28 @@ SUBSETTED = {
 ALWAYS = ("resourceType", "id", "meta")
 
 
-def shaped(text: str, shape: Shape) -> str:
-    """The text, or what of it the shape leaves."""
-    if not shape:
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """What the resources of an answer are cut down to: `_summary`, or the paths in `_elements`."""
+
+    summary: str = ""
+    elements: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.summary or self.elements)
+
+
+def cut_down(text: str, subset: Subset) -> str:
+    """The text, or what of it was asked for."""
+    if not subset:
         return text
     resource = decode(text)
     kind = resource["resourceType"]
-    if shape.elements:
-        kept = _elements(resource, kind, shape.elements)
-    elif shape.summary == "true":
+    if subset.elements:
+        kept = _elements(resource, kind, subset.elements)
+    elif subset.summary == "true":
         kept = _summary(resource, kind)
-    elif shape.summary == "data":
+    elif subset.summary == "data":
         kept = {key: value for key, value in resource.items() if key != "text"}
     else:
         wanted = {"text", *_names(kind, required=True)}

@@ -1,8 +1,8 @@
-"""The FHIRPath of search parameters, compiled once to chains of JSON keys with the type found at their end.
+"""The FHIRPath of search parameters, compiled once to paths of JSON keys with the type found at their end.
 
 R4's search parameters use a small part of FHIRPath: paths, unions, `as`, `as()`, `ofType()`, `where()` on one literal,
-`where(resolve() is T)`. With the types of the elements known, each path becomes one chain of keys for every
-type that may stand at its end; walking a chain is a few dictionary look-ups.
+`where(resolve() is T)`. With the types of the elements known, each expression becomes one path of keys for
+every type that may stand at its end; walking a path is a few dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fhir_server import definitions
-from fhir_server.wire.jsontext import Json
+from fhir_server.wire.json_values import Json
 
 Keep = Callable[[Json], bool]
 Walk = Callable[[Json], list[Json]]
@@ -25,7 +25,7 @@ _RESOLVES: Final = "resolve() is "
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ElementPath:
     """Where values of a parameter lie: `keys` from the resource down, a filter before each key, their type.
 
     `codes` names the closed code list of the element; `target` is the type that `resolve() is` asks for; `path` is the
@@ -66,21 +66,21 @@ def _as_list(value: Json) -> list[Json]:
     return value if type(value) is list else [value]
 
 
-def compile_path(expression: str, base: str) -> list[Chain]:
-    """The chains of an expression over a resource (or any type) `base`; what R4 has no such element for gives none."""
-    chains: list[Chain] = []
+def compile_path(expression: str, base: str) -> list[ElementPath]:
+    """The paths of an expression over a resource (or any type) `base`; what R4 has no such element for gives none."""
+    found: list[ElementPath] = []
     for alternative in expression.split(" | "):
-        chains += _compile_alternative(alternative.strip(), base)
-    return chains
+        found += _compile_alternative(alternative.strip(), base)
+    return found
 
 
-def _compile_alternative(text: str, base: str) -> list[Chain]:
+def _compile_alternative(text: str, base: str) -> list[ElementPath]:
     path = text
     cast = _CAST.match(text)
     if cast:
         inner, type_name = (cast[1], cast[2]) if cast[1] else (cast[3], cast[4])
         text = f"{inner}.as({type_name}){text[cast.end() :]}"
-    cursors = [Chain((), (), base, path=path)]
+    cursors = [ElementPath((), (), base, path=path)]
     for position, step in enumerate(_STEP.finditer(text)):
         name, argument = step[1], step[2]
         if step[3] is not None:
@@ -91,8 +91,8 @@ def _compile_alternative(text: str, base: str) -> list[Chain]:
     return [cursor for cursor in cursors if cursor.keys]
 
 
-def _descend(cursors: list[Chain], name: str) -> list[Chain]:
-    """The chains one element further down, one for each type it may have."""
+def _descend(cursors: list[ElementPath], name: str) -> list[ElementPath]:
+    """The paths one element further down, one for each type it may have."""
     return [
         replace(
             cursor,
@@ -109,7 +109,7 @@ def _descend(cursors: list[Chain], name: str) -> list[Chain]:
     ]
 
 
-def _filtered(cursors: list[Chain], function: str, argument: str) -> list[Chain]:
+def _filtered(cursors: list[ElementPath], function: str, argument: str) -> list[ElementPath]:
     if function in ("as", "ofType"):
         return [cursor for cursor in cursors if cursor.type_name.lower() == argument.lower()]
     if function != "where":

@@ -9,28 +9,29 @@ import re
 from dataclasses import replace
 
 from fhir_server.errors import FhirError
-from fhir_server.search.chains import Conditions
-from fhir_server.search.conditions import Condition
-from fhir_server.search.indexer import fold
-from fhir_server.search.parameter_numbers import Params
+from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.criteria import Criterion
+from fhir_server.search.kinds.kind import Scope
+from fhir_server.search.kinds.string import fold
 from fhir_server.search.parameters import parameters
-from fhir_server.search.query import Criterion, criteria, unknown_parameter
+from fhir_server.search.query import criteria, unknown_parameter
 
 _TOKEN = re.compile(r'\s*(\(|\)|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
 _DATE_LIKE = ("date", "quantity", "number")
 MAX_TOKENS = 200
 
 
-def filtered(resource_type: str, text: str, params: Params, conditions: Conditions) -> Condition:
+def filtered(scope: Scope, criterion: Criterion) -> Condition:
     """The condition that a `_filter` states; raises FhirError where it cannot be read."""
+    text = criterion.values[0]
     tokens = _TOKEN.findall(text)
     if len(tokens) > MAX_TOKENS or "".join(tokens).replace(" ", "") != re.sub(r"\s", "", text).replace(" ", ""):
         raise _unreadable(text)
-    parser = _Parser(resource_type, text, tokens, params, conditions)
+    parser = _FilterParser(scope, text, tokens)
     sql, args = parser.expression()
     if parser.rest:
         raise _unreadable(text)
-    return Condition("resources", f"type = ? AND text IS NOT NULL AND {sql}", (resource_type, *args), weight=7)
+    return of_type(scope.resource_type, sql, args, weight=7)
 
 
 def _unreadable(text: str) -> FhirError:
@@ -40,17 +41,14 @@ def _unreadable(text: str) -> FhirError:
 Sql = tuple[str, tuple[object, ...]]
 
 
-class _Parser:
+class _FilterParser:
     """Recursive descent over the tokens; each method consumes what it understands."""
 
-    def __init__(
-        self, resource_type: str, text: str, tokens: list[str], params: Params, conditions: Conditions
-    ) -> None:
-        self._type = resource_type
+    def __init__(self, scope: Scope, text: str, tokens: list[str]) -> None:
+        self._scope = scope
+        self._type = scope.resource_type
         self._text = text
         self.rest = tokens
-        self._params = params
-        self._conditions = conditions
 
     def _next(self) -> str:
         if not self.rest:
@@ -85,20 +83,20 @@ class _Parser:
         value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
         if operator == "pr":
             criterion = Criterion(name, "missing", ("false" if value == "true" else "true",))
-            return self._joined(self._conditions(self._type, [criterion], self._params))
+            return self._joined(self._scope.conditions(self._type, [criterion]))
         negated = operator == "ne" and known.kind not in _DATE_LIKE
         if known.kind in _DATE_LIKE and operator in ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap"):
             value = operator + value
         elif operator not in ("eq", "ne", "co", "sw"):
             raise FhirError(400, f"HAPI-1221: Operator {operator} is not supported for {name}")
-        found = self._conditions(self._type, criteria(self._type, name, value.replace(",", "\\,")), self._params)
+        found = self._scope.conditions(self._type, criteria(self._type, name, value.replace(",", "\\,")))
         if known.kind == "string" and operator != "sw":
             found = [_whole(one, value, contains=operator == "co") for one in found]
         sql, args = self._joined(found)
         return (f"NOT ({sql})" if negated else sql), args
 
     def _joined(self, found: list[Condition]) -> Sql:
-        sql = " AND ".join(one.filter("@pid") for one in found) or "1"
+        sql = " AND ".join(one.filter("@row_id") for one in found) or "1"
         return f"({sql})", tuple(arg for one in found for arg in one.args)
 
 

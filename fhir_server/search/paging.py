@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fhir_server.search.plan import Plan
+from fhir_server.search.plan import SearchSql
 from fhir_server.search.query import Include
 
 DEFAULT_COUNT = 20
@@ -54,16 +54,16 @@ class Search:
 
     id: str
     updated: int
-    pids: array[int]
+    row_ids: array[int]
     includes: Sequence[Include] = ()
-    rest: Plan | None = None
+    rest: SearchSql | None = None
     loading: Loading = field(default_factory=Loading)
     total: int | None = None
     """The total that was asked for by `_total=accurate`."""
 
     def total_at(self, end: int, known_matches: int | None = None) -> int | None:
         """The total that a page up to the `end`-th result gives, if any."""
-        matches = len(self.pids) if known_matches is None else known_matches
+        matches = len(self.row_ids) if known_matches is None else known_matches
         self.loading.load(end, matches)
         if self.total is not None:
             return self.total

@@ -8,7 +8,7 @@ from functools import cached_property
 from fhir_server.search.parameters import parameters, resource_types
 
 
-class Params:
+class ParameterNumbers:
     """Numbers by resource type and parameter name."""
 
     def __init__(self, numbers: Mapping[tuple[str, str], int]) -> None:

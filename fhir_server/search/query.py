@@ -10,26 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fhir_server.errors import FhirError
+from fhir_server.resources.summary import Subset
+from fhir_server.search.criteria import Criterion, split
+from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.wire.http import Pairs
 
-MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
-"""The modifiers that HAPI names in its error for an unknown one."""
 FULLTEXT = ("_text", "_content")
 RESULT_PARAMETERS = frozenset(
     "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
     " _getpages _getpagesoffset _bundletype _maxresults _type _graph _mdm _score".split()
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """One condition: `values` are alternatives, still escaped; `chain` is what follows the first dot of the name."""
-
-    name: str
-    modifier: str
-    values: tuple[str, ...]
-    chain: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +35,9 @@ class Include:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the resources of an answer are cut down to."""
-
-    summary: str = ""
-    elements: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.summary or self.elements)
-
-
 @dataclass(slots=True)
 class Query:
-    """A search that was understood. `conditions` are grouped by name: all of a group's criteria must hold."""
+    """A search that was understood: all `criteria` must hold; `accurate` asks for the total."""
 
     resource_type: str
     criteria: list[Criterion] = field(default_factory=list)
@@ -65,7 +45,7 @@ class Query:
     count: int | None = None
     offset: int | None = None
     accurate: bool = False
-    shape: Shape = field(default_factory=Shape)
+    subset: Subset = field(default_factory=Subset)
     includes: list[Include] = field(default_factory=list)
 
 
@@ -97,11 +77,11 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
         elif base not in RESULT_PARAMETERS:
             query.criteria.extend(criteria(resource_type, name, value))
         seen.add(base)
-    query.shape = shape(pairs, resource_type)
+    query.subset = subset(pairs, resource_type)
     return query
 
 
-def shape(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Shape:
+def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
     """What `_summary` and `_elements` ask for; an unknown `_summary` is ignored. Elements are those of the type in the
     address, if there is one.
     """
@@ -114,7 +94,7 @@ def shape(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Shape:
             elements += [part if part[:1].isupper() else of + part for part in value.split(",") if part]
     if summary and elements:
         raise FhirError(400, "HAPI-0304: Cannot combine the _summary and _elements parameters")
-    return Shape(summary, tuple(elements))
+    return Subset(summary, tuple(elements))
 
 
 def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
@@ -158,33 +138,16 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
             return []
         raise unknown_parameter(resource_type, base or "null")
     if not dot:
-        _check_modifier(resource_type, found.kind, modifier)
+        KINDS[found.kind].check_modifier(resource_type, modifier)
     values = tuple(part for part in split(value, ",") if part)
     if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
         problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
     if not values:
-        if found.kind == "reference" and not modifier:
-            raise FhirError(400, "HAPI-1101: Parameter value missing in request")
-        return [Criterion(base, "", ("",))] if found.kind == "string" and not dot else []
-    if found.kind == "date" and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        return KINDS[found.kind].without_value(Criterion(base, modifier, (), chain))
+    if KINDS[found.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
         raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
     return [Criterion(base, modifier, values, chain)]
-
-
-def _check_modifier(resource_type: str, kind: str, modifier: str) -> None:
-    """Raises HAPI's errors for a modifier that it refuses. Those it takes for a reference's type are let pass if they
-    are modifiers elsewhere.
-    """
-    if kind == "token" and modifier == "of-type":
-        raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
-    if kind == "reference" and modifier and modifier not in (*MODIFIERS, *resource_types()):
-        listed = ", ".join(f":{known}" for known in MODIFIERS)
-        raise FhirError(
-            400,
-            f'HAPI-2498: Unsupported search modifier(s): "[:{modifier}]" for resource type "{resource_type}".'
-            f" Valid search modifiers are: [{listed}]",
-        )
 
 
 def unknown_parameter(resource_type: str, name: str) -> FhirError:
@@ -239,23 +202,3 @@ def _include(resource_type: str, name: str, modifier: str, value: str) -> Includ
             f' for resource type "{source}". Valid search parameters for this search are: [{listed}]',
         )
     return Include(source, param, target, reverse, iterate, value)
-
-
-def split(text: str, separator: str) -> tuple[str, ...]:
-    """Splits at a separator that no backslash precedes; the escapes stay."""
-    if "\\" not in text:
-        return tuple(text.split(separator))
-    parts, current, escaped = [], "", False
-    for letter in text:
-        if letter == separator and not escaped:
-            parts.append(current)
-            current = ""
-        else:
-            current += letter
-        escaped = letter == "\\" and not escaped
-    return (*parts, current)
-
-
-def unescape(text: str) -> str:
-    r"""Resolves `\,` `\|` `\$` and `\\`."""
-    return re.sub(r"\\([,|$\\])", r"\1", text) if "\\" in text else text

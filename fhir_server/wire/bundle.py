@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fhir_server.marks import instant
+from fhir_server.clock import instant
 from fhir_server.wire.outcome import quoted
 
 SUBSETTED = """"tag": [ {

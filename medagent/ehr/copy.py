@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fhir_server.wire.jsontext import JsonTextError, decode, render
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import JsonTextError
 from medagent.ehr.base import Reply
 from medagent.ehr.http import HttpEhr, TooLargeError
 from medagent.errors import FhirError, UserError

@@ -111,8 +111,9 @@ def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) ->
 
 def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:
     from fhir_server import Server
+    from fhir_server.clock import SteppingClock
     from fhir_server.errors import FhirError, ServerError
-    from fhir_server.marks import SeededMarks
+    from fhir_server.ids import IdSource
     from medagent import __version__
 
     folder = cache_dir()
@@ -125,7 +126,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
         folder.mkdir(parents=True, exist_ok=True)
         server = Server.open(aside)
         try:
-            server.load(lines(), marks=SeededMarks(name, NOW))
+            server.load(lines(), ids=IdSource(name), clock=SteppingClock(NOW))
         finally:
             server.close()
         _stamp(target).write_text(_digest(aside), encoding="ascii")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from fhir_server.synthetic import generate
-from fhir_server.wire.jsontext import JsonTextError, decode, render
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import JsonTextError
 from medagent.ehr.files import Read, is_sqlite, read_resources, rewrite_references
 from medagent.ehr.http import HttpEhr
 from medagent.ehr.order import components

@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fhir_server.wire.jsontext import JsonTextError, decode
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_values import JsonTextError
 from medagent.ehr.base import EhrSession
 from medagent.ehr.embedded import EmbeddedEhr
 from medagent.ehr.http import HttpEhr

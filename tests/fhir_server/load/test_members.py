@@ -1,4 +1,4 @@
-"""A resource prepared from pieces seen before is what it is when it is prepared as a whole."""
+"""A resource prepared from members seen before is what it is when it is prepared as a whole."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from contextlib import closing
 import pytest
 
 from fhir_server.errors import FhirError
-from fhir_server.load.members import Pieces, Stamp
-from fhir_server.search.parameter_numbers import Params
+from fhir_server.load.members import ImportStamp, MemberCache
+from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.search.parameters import resource_types
 from fhir_server.store import BaseStore
 from fhir_server.synthetic import generate
 from tests.fhir_server.chance import Chance
 from tests.shared_data import DATA, read_xz
 
-STAMP = Stamp(1_700_000_000_000, "request")
+STAMP = ImportStamp(1_700_000_000_000, "request")
 
 
 @pytest.fixture(scope="module")
-def params() -> Iterator[Params]:
+def params() -> Iterator[ParameterNumbers]:
     with closing(BaseStore(None)) as store:
-        yield Params(store.params)
+        yield ParameterNumbers(store.params)
 
 
-def outcome(pieces: Pieces, text: str) -> object:
+def outcome(cache: MemberCache, text: str) -> object:
     """The prepared resource, its index rows without order and repetition, or the refusal."""
     try:
-        made = pieces.prepare(text)
+        made = cache.prepare(text)
     except (FhirError, OverflowError) as error:
         return type(error)
     rows = {(table, left, right) for table, parts in made.rows for left, right in parts}
@@ -38,7 +38,7 @@ def outcome(pieces: Pieces, text: str) -> object:
 
 
 def as_whole(text: str) -> str:
-    """The same resource in a text that is never taken piece by piece: an escape, in a member that R4 does not know."""
+    """The same resource in a text that is always taken as a whole: an escape, in a member that R4 does not know."""
     return '{"notOfR4": "\\u0061", ' + text.lstrip()[1:]
 
 
@@ -56,7 +56,7 @@ def by_chance() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("source", ["golden", "hospital", "chance"])
-def test_pieces_make_the_whole(params: Params, source: str) -> None:
+def test_members_make_the_whole(params: ParameterNumbers, source: str) -> None:
     if source == "golden":
         texts = read_xz(DATA / "hapi" / "data.ndjson.xz").splitlines()
     elif source == "hospital":
@@ -64,12 +64,12 @@ def test_pieces_make_the_whole(params: Params, source: str) -> None:
     else:
         texts = list(by_chance())
     assert len(texts) > 400
-    pieces = Pieces(params, STAMP)
+    cache = MemberCache(params, STAMP)
     taken = 0
     for text in texts * 2:  # the second time, most members have been seen
-        made = outcome(pieces, text)
+        made = outcome(cache, text)
         taken += isinstance(made, tuple)
-        assert made == outcome(Pieces(params, STAMP), as_whole(text)), text
+        assert made == outcome(MemberCache(params, STAMP), as_whole(text)), text
     assert taken > len(texts)  # more than half
 
 
@@ -86,9 +86,9 @@ def test_pieces_make_the_whole(params: Params, source: str) -> None:
         ('"name": [], "active": true', '"active": true'),
     ],
 )
-def test_what_one_member_is_depends_on_another(params: Params, members: str, stored: str) -> None:
-    pieces = Pieces(params, STAMP)
+def test_what_one_member_is_depends_on_another(params: ParameterNumbers, members: str, stored: str) -> None:
+    cache = MemberCache(params, STAMP)
     for member in ('"gender": "male"', '"active": true', '"birthDate": "2020"', '"deceasedDateTime": "2020"'):
-        pieces.prepare(f'{{"resourceType": "Patient", "id": "seen", {member}}}')
-    text = pieces.prepare(f'{{"resourceType": "Patient", "id": "a", {members}}}').text
+        cache.prepare(f'{{"resourceType": "Patient", "id": "seen", {member}}}')
+    text = cache.prepare(f'{{"resourceType": "Patient", "id": "a", {members}}}').text
     assert text.partition("},\n  ")[2] == stored + "\n}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fhir_server.errors import FhirError
 from fhir_server.resources.normalise import normalise
 from fhir_server.resources.references import check_targets, target
-from fhir_server.wire import jsontext
+from fhir_server.wire import json_text
 from tests.shared_data import SHARED, need
 
 BODY = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
@@ -21,12 +21,12 @@ XHTML = 'xmlns="http://www.w3.org/1999/xhtml"'
 
 
 def stored(body: str) -> Any:
-    return normalise(jsontext.parse(body), expected_type=None)
+    return normalise(json_text.parse(body), expected_type=None)
 
 
 def patient(members: str) -> Any:
     """The members of a Patient as stored, read again as plain JSON."""
-    found = json.loads(jsontext.render(stored(f'{{"resourceType": "Patient", {members}}}')))
+    found = json.loads(json_text.render(stored(f'{{"resourceType": "Patient", {members}}}')))
     return {key: value for key, value in found.items() if key != "resourceType"}
 
 
@@ -72,7 +72,7 @@ def test_what_is_kept(given_members: str, members: str) -> None:
 
 def test_elements_are_written_in_r4s_order() -> None:
     members = '"link": [{"type": "refer"}], "_active": {"id": "a"}, "gender": "male", "id": "p", "active": true'
-    text = jsontext.render(stored(f'{{{members}, "resourceType": "Patient"}}'), pretty=False)
+    text = json_text.render(stored(f'{{{members}, "resourceType": "Patient"}}'), pretty=False)
     assert text == (
         '{"resourceType":"Patient","id":"p","active":true,"_active":{"id":"a"},"gender":"male",'
         '"link":[{"type":"refer"}]}'
@@ -82,7 +82,7 @@ def test_elements_are_written_in_r4s_order() -> None:
 @pytest.mark.parametrize("value", ["7.0", "7.00", '"7.00"', "7", "0.0000001", "-1.50"])
 def test_decimals_keep_their_digits(value: str) -> None:
     body = f'{{"resourceType": "Observation", "valueQuantity": {{"value": {value}}}}}'
-    assert f'"value": {value.strip(chr(34))}\n' in jsontext.render(stored(body))
+    assert f'"value": {value.strip(chr(34))}\n' in json_text.render(stored(body))
 
 
 def invalid(element: str, value: str, why: str) -> str:
@@ -148,7 +148,7 @@ def test_a_decimal_that_is_none_is_refused(value: str) -> None:
 )
 def test_a_body_that_is_no_patient_is_refused(body: str, message: str) -> None:
     with pytest.raises(FhirError) as refused:
-        normalise(jsontext.parse(body), expected_type="Patient")
+        normalise(json_text.parse(body), expected_type="Patient")
     assert refused.value.diagnostics == BODY + message
 
 
@@ -205,8 +205,8 @@ JUNK = st.recursive(
 def test_any_body_is_stored_in_a_form_that_stays_or_is_refused(kind: str, junk: Any) -> None:
     members = junk if isinstance(junk, dict) else {"name": junk}
     with suppress(FhirError):
-        text = jsontext.render(normalise({**members, "resourceType": kind}, expected_type=kind))
-        assert jsontext.render(stored(text)) == text
+        text = json_text.render(normalise({**members, "resourceType": kind}, expected_type=kind))
+        assert json_text.render(stored(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -246,25 +246,25 @@ def test_references_of_an_allowed_type_and_conditional_ones_pass() -> None:
 def test_bodies_are_stored_or_refused_as_recorded() -> None:
     lines = need(SHARED / "hapi" / "golden" / "exchanges.jsonl").read_text("utf-8").splitlines()
     checked = 0
-    for exchange in map(json.loads, lines):
-        if exchange["group"] == "write/bodies" and exchange["response"]["status"] in (201, 400):
-            checked += agrees(exchange["request"], exchange["response"])
+    for context in map(json.loads, lines):
+        if context["group"] == "write/bodies" and context["response"]["status"] in (201, 400):
+            checked += agrees(context["request"], context["response"])
     assert checked > 45
 
 
 def agrees(request: dict[str, Any], response: dict[str, Any]) -> bool:
     """Hold one recorded create against `normalise`; refusals that need a store are left out."""
-    answer = jsontext.decode(response["body"])
+    answer = json_text.decode(response["body"])
     kind = request["url"].partition("?")[0].strip("/")
     if response["status"] == 201:
-        got = normalise(jsontext.parse(request["body"]), expected_type=kind)
+        got = normalise(json_text.parse(request["body"]), expected_type=kind)
         blank = [{key: value for key, value in one.items() if key not in ("id", "meta")} for one in (got, answer)]
-        assert jsontext.render(blank[0]) == jsontext.render(blank[1]), request["body"]
+        assert json_text.render(blank[0]) == json_text.render(blank[1]), request["body"]
         return True
     wanted = answer["issue"][0]["diagnostics"]
     if not wanted.startswith("HAPI-0450"):
         return False
     with pytest.raises(FhirError) as refused:
-        normalise(jsontext.parse(request["body"] or ""), expected_type=kind)
+        normalise(json_text.parse(request["body"] or ""), expected_type=kind)
     assert refused.value.diagnostics == wanted
     return True

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fhir_server.errors import FhirError
-from fhir_server.wire import jsonlenient, jsontext
-from fhir_server.wire.jsontext import JsonTextError, Number, decode, parse, render
+from fhir_server.wire import json_lenient, json_text
+from fhir_server.wire.json_text import decode, parse, render
+from fhir_server.wire.json_values import JsonTextError, Number
 from tests.shared_data import SHARED, need
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -21,7 +22,7 @@ SCALARS = (
     | st.booleans()
     | st.integers(-(10**17), 10**17)
     | TEXTS
-    | st.decimals(-1000, 1000, places=3).map(lambda value: jsontext.number(format(value, "f")))
+    | st.decimals(-1000, 1000, places=3).map(lambda value: json_text.number(format(value, "f")))
 )
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=12)
 OBJECTS = st.dictionaries(TEXTS, VALUES)
@@ -39,7 +40,7 @@ def test_what_is_written_is_read_back(value: Any) -> None:
 @given(OBJECTS)
 def test_both_readers_agree(value: Any) -> None:
     text = render(value)
-    assert jsonlenient.read(text) == decode(text)
+    assert json_lenient.read(text) == decode(text)
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,8 +1,7 @@
 """JSON as HAPI reads and writes it: decimals keep their digits, broken text is refused in Jackson's words.
 
 Strict text goes through the standard library's C scanner. Only what that refuses, single quotes and errors, is read
-again by `jsonlenient`, which knows where it is and what Jackson would say. A value with a point or an exponent becomes
-a `Number`, its plain decimal text; whole numbers are `int`.
+again by `json_lenient`, which knows where it is and what Jackson would say.
 """
 
 from __future__ import annotations
@@ -10,60 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from decimal import Decimal
 from functools import lru_cache
 from json.encoder import encode_basestring
 from json.scanner import make_scanner
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
 from fhir_server.errors import FhirError
+from fhir_server.wire import json_lenient
+from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, number
 
-Json: TypeAlias = Any  # JSON is a recursive union that mypy would make every reader narrow; past the edge it is typed
 _LOOK: Final = 1024
-DEPTH_LIMIT: Final = 250
-_NUMBER_LENGTH_LIMIT: Final = 1000
 _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
 _RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-
-
-class Number(str):
-    """A decimal as text without an exponent; written back without quotes."""
-
-    __slots__ = ()
-
-
-class JsonTextError(ValueError):
-    """Text that is not JSON: Jackson's message, and where (line and column from 1; line 0: the text as a whole)."""
-
-    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
-        super().__init__(message)
-        self.message = message
-        self.line = line
-        self.column = column
-
-
-def number(literal: str) -> Number:
-    """The plain text of a decimal, as Java's `BigDecimal.toPlainString` gives it (1e3 → 1000, -0.0 → 0.0).
-
-    Raises:
-        JsonTextError: written out, the number would have more than 1,000 digits.
-    """
-    if "e" not in literal and "E" not in literal:
-        if len(literal) > _NUMBER_LENGTH_LIMIT:
-            _refuse_length(len(literal))
-        return Number(literal[1:] if literal[0] == "-" and not literal.strip("-0.") else literal)
-    mantissa, _, exponent = literal.lower().partition("e")
-    if len(exponent) > 5 or abs(int(exponent)) + len(mantissa) > _NUMBER_LENGTH_LIMIT:
-        _refuse_length(len(literal))
-    plain = format(Decimal(literal), "f")
-    return Number(plain if plain.strip("-0.") else plain.lstrip("-"))
-
-
-def _refuse_length(length: int) -> NoReturn:
-    limit = "from `StreamReadConstraints.getMaxNumberLength()`"
-    raise JsonTextError(f"Number value length ({length}) exceeds the maximum allowed ({_NUMBER_LENGTH_LIMIT}, {limit})")
 
 
 def decode(text: str) -> Json:
@@ -79,9 +38,7 @@ def decode(text: str) -> Json:
     except (ValueError, RecursionError) as error:
         if isinstance(error, JsonTextError):
             raise
-        from fhir_server.wire.jsonlenient import read
-
-        value = read(text)
+        value = json_lenient.read(text)
     if "\\u" in text and _RISKY_ESCAPE.search(text):
         _check_characters(value)
     return value

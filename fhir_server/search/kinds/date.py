@@ -1,4 +1,4 @@
-"""Date conditions: a query value as bounds, and the comparison with what the index holds.
+"""Dates: a query value as bounds, and the comparison with what the index holds.
 
 A value of day precision or coarser compares day numbers (yyyymmdd as the resource says it), one with a time compares
 instants. With `gt`, `ge` and `sa` a year or month first becomes its last day, with `lt`, `le` and `eb` its first; that
@@ -9,22 +9,62 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
 
 from fhir_server.errors import FhirError
-from fhir_server.search.conditions import Condition, prefixed
+from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.criteria import Criterion
+from fhir_server.search.dates import Span, period_span, span, timing_span
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.kinds.kind import Kind, Scope, TableRow, ValueExtractor, by_type
+from fhir_server.search.parameters import SearchParameter
+from fhir_server.search.prefixes import LOWER, UPPER, prefixed
+from fhir_server.wire.json_values import Json
 
-LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
+Row: TypeAlias = tuple[str, int, int, int, int]
+"""Parameter, low and high (milliseconds since 1970, UTC), first and last day (yyyymmdd)."""
+
 _FORM = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def _add(rows: IndexRows, name: str, stretch: Span | None) -> None:
+    if stretch is not None:
+        rows["date"].append((name, *stretch))
+
+
+def _date(rows: IndexRows, name: str, value: Json) -> None:
+    if value is not None:
+        _add(rows, name, span(value))
+
+
+def _period(rows: IndexRows, name: str, value: Json) -> None:
+    _add(rows, name, period_span(value))
+
+
+def _timing(rows: IndexRows, name: str, value: Json) -> None:
+    _add(rows, name, timing_span(value))
+
+
+_EXTRACTORS: Final[dict[str, ValueExtractor]] = {
+    **dict.fromkeys(("date", "dateTime", "instant"), _date),
+    "Period": _period,
+    "Timing": _timing,
+}
+
+
+def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
+    """Rows of the table `dates`."""
+    return [(numbers[row[0]], row_id, *row[1:]) for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
-class Moment:
+class DateParam:
     """A query value: first and last day it covers, and, where it has a time, first and last millisecond."""
 
     prefix: str
@@ -35,7 +75,7 @@ class Moment:
     timed: bool
 
 
-def moment(text: str) -> Moment:
+def date_param(text: str) -> DateParam:
     """Reads a query value, a blank in it as the plus that it was; raises FhirError with HAPI-1882, 1940 or 1941."""
     prefix, rest = prefixed(text.replace(" ", "+"))
     found = _FORM.fullmatch(rest)
@@ -44,12 +84,12 @@ def moment(text: str) -> Moment:
     try:
         if not found:
             raise ValueError(rest)
-        return _moment(prefix, found)
+        return _bounds(prefix, found)
     except (ValueError, OverflowError):
         raise FhirError(400, f'HAPI-1882: Invalid date/time format: "{rest}"') from None
 
 
-def _moment(prefix: str, found: re.Match[str]) -> Moment:
+def _bounds(prefix: str, found: re.Match[str]) -> DateParam:
     year, month, day, hour, minute, second, fraction, zone = found.groups()
     y, m, d = int(year), int(month or 1), int(day or 1)
     start = datetime(y, m, d, int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
@@ -65,15 +105,15 @@ def _moment(prefix: str, found: re.Match[str]) -> Moment:
         high = (end - _EPOCH) // timedelta(milliseconds=1) - 1
     else:
         high = low + (0 if fraction else 999 if second else 59_999)
-    return Moment(prefix, first_day, last_day, low, high, hour is not None)
+    return DateParam(prefix, first_day, last_day, low, high, hour is not None)
 
 
-def moments(values: Sequence[str]) -> list[Moment]:
+def date_params(values: Sequence[str]) -> list[DateParam]:
     """The values of one parameter, which all hold, checked one after the other as HAPI's DateRangeParam does."""
-    found: list[Moment] = []
+    found: list[DateParam] = []
     lower = upper = False
     for value in values:
-        item = moment(value)
+        item = date_param(value)
         found.append(item)
         if item.prefix in LOWER:
             if lower:
@@ -94,25 +134,31 @@ def _twice(number: str, which: str) -> FhirError:
     return FhirError(400, f"HAPI-{number}: Can not have multiple date range parameters for the same param{which}")
 
 
-def dates(param: int, values: Sequence[str], *, any_of: bool = False) -> Condition:
-    """The condition that all values of a date parameter hold of one index row, or any of them."""
-    found = [moment(value) for value in values] if any_of else moments(values)
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The condition that all values hold of one index row, or any of them where they are alternatives."""
+    values, any_of = criterion.values, not criterion.all_of
+    found = [date_param(value) for value in values] if any_of else date_params(values)
+    if parameter.name == "_lastUpdated":  # always an instant, and a column of the resources
+        where, args = _joined(found, "updated", "updated", timed=True, any_of=any_of)
+        return [of_type(scope.resource_type, where, args, "updated", 5)]
     timed = any(item.timed for item in found)
     low, high = ("low", "high") if timed else ("low_day", "high_day")
     where, args = _joined(found, low, high, timed, any_of=any_of)
     order = low if timed else "low_day * 100000000 + high_day"
     if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
         order = high
-    return Condition("dates", f"param = ? AND {where}", (param, *args), order, 4)
+    return [Condition("dates", f"param = ? AND {where}", (scope.number(parameter.name), *args), order, 4)]
 
 
-def _joined(found: Sequence[Moment], low: str, high: str, timed: bool, *, any_of: bool) -> tuple[str, tuple[int, ...]]:
+def _joined(
+    found: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
+) -> tuple[str, tuple[int, ...]]:
     compared = [_comparison(item, low, high, timed) for item in found]
     joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
     return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
 
 
-def _comparison(item: Moment, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:
+def _comparison(item: DateParam, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:
     first, last = (item.low, item.high) if timed else (item.first_day, item.last_day)
     match item.prefix:
         case "eq":
@@ -133,8 +179,13 @@ def _comparison(item: Moment, low: str, high: str, timed: bool) -> tuple[str, tu
             return f"{high} <= ?", (first - 1,)
 
 
-def updated(resource_type: str, values: Sequence[str], *, any_of: bool = False) -> Condition:
-    """The condition on `_lastUpdated`, which is always an instant: all values hold, or any of them."""
-    found = [moment(value) for value in values] if any_of else moments(values)
-    where, args = _joined(found, "updated", "updated", timed=True, any_of=any_of)
-    return Condition("resources", f"type = ? AND text IS NOT NULL AND {where}", (resource_type, *args), "updated", 5)
+KIND = Kind(
+    "date",
+    conditions,
+    "dates",
+    ("param", "row_id", "low", "high", "low_day", "high_day"),
+    by_type(_EXTRACTORS),
+    table_rows,
+    sort_key="low",
+    combines=True,
+)

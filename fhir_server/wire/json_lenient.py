@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from fhir_server.wire.jsontext import DEPTH_LIMIT, Json, JsonTextError, Number, number
+from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, Number, number
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -31,13 +31,13 @@ def read(text: str) -> Json:
     Raises:
         JsonTextError: with Jackson's message, line and column.
     """
-    reader = _Reader(text)
+    reader = _JacksonReader(text)
     value = reader.value("", 0)
     reader.check_end()
     return value
 
 
-class _Reader:
+class _JacksonReader:
     """A cursor over the text. `inside` names what is being read, Object or Array; `opened` is where that began."""
 
     def __init__(self, text: str) -> None:
@@ -83,7 +83,7 @@ class _Reader:
         return self.text[self.at]
 
     def check_end(self) -> None:
-        """Refuse what comes after the value: Jackson names the token, or the fault of what is none."""
+        """Refuse what comes after the value: Jackson names the token, or says why it is none."""
         self.skip()
         if self.at >= len(self.text):
             return

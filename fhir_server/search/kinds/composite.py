@@ -1,0 +1,35 @@
+"""Composites, `value$value`: each component holds of the resource, as HAPI joins the components' own tables."""
+
+from __future__ import annotations
+
+from fhir_server.errors import FhirError
+from fhir_server.search.condition import Condition, either, of_type
+from fhir_server.search.criteria import Criterion, split
+from fhir_server.search.kinds.kind import Kind, Scope
+from fhir_server.search.parameters import SearchParameter
+
+
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The conditions of the components; of several alternatives one that holds where all of one alternative's do."""
+    alternatives: list[list[Condition]] = []
+    for value in criterion.values:
+        parts = split(value, "$")
+        if len(parts) != len(parameter.components):
+            raise FhirError(
+                400,
+                "HAPI-1938: Invalid value for composite parameter (only"
+                f" {len(parts) - 1} separators found, expected {len(parameter.components) - 1})",
+            )
+        inner = [
+            Criterion(component.parameter, "", (part,))
+            for component, part in zip(parameter.components, parts, strict=True)
+        ]
+        alternatives.append(scope.conditions(scope.resource_type, inner))
+    if len(alternatives) == 1:
+        return alternatives[0]
+    tests = [" AND ".join(one.filter("@row_id") for one in found) for found in alternatives]
+    args = tuple(arg for found in alternatives for one in found for arg in one.args)
+    return [of_type(scope.resource_type, either(tests), args, weight=6)]
+
+
+KIND = Kind("composite", conditions)

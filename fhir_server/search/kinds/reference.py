@@ -1,0 +1,107 @@
+"""References to one of the values: an id, `Type/id` or a URL as it stands. Chains are in `search/chains.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from fhir_server.errors import FhirError
+from fhir_server.resources.references import target, without_version
+from fhir_server.search.condition import Condition, placeholders
+from fhir_server.search.criteria import Criterion, unescape
+from fhir_server.search.element_paths import ElementPath
+from fhir_server.search.index_rows import IndexRows, ReferenceRow
+from fhir_server.search.kinds.kind import Extractor, Kind, Scope, TableRow
+from fhir_server.search.parameters import SearchParameter, resource_types
+from fhir_server.wire.json_values import Json
+
+TARGET = (
+    "(SELECT aim.row_id FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
+    " AND aim.id = substr(target, instr(target, '/') + 1))"
+)
+"""The number of what a row of `links` leads to."""
+MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
+"""The modifiers that HAPI names in its error for an unknown one."""
+
+
+def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
+    """What indexes references, but not those to contained resources."""
+    if path.type_name not in ("Reference", "canonical", "uri"):
+        return None
+    name, wanted, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
+
+    def extract(rows: IndexRows, values: list[Json]) -> None:
+        for value in values:
+            reference = value.get("reference") if is_object else value
+            if reference is None or reference[0] == "#" or (wanted and target(reference).type != wanted):
+                continue
+            rows["reference"].append(ReferenceRow(name, place, reference))
+
+    return extract
+
+
+def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
+    """Rows of the table `links`."""
+    return [(numbers[name], without_version(reference), row_id) for name, _, reference in rows if reference[0] != "#"]
+
+
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The condition that the resource refers to one of the values."""
+    number = scope.number(parameter.name)
+    targets: list[str] = []
+    for value in map(unescape, criterion.values):
+        if "/" in value:
+            targets.append(without_version(value))
+        else:
+            targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
+    where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
+    order = TARGET if len(criterion.values) > 1 else ""
+    return [Condition("links", where, (number, *targets), order, weight=1)]
+
+
+def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[str]:
+    """The types an id without a type may belong to."""
+    if criterion.modifier in resource_types():
+        return (criterion.modifier,)
+    if criterion.modifier and criterion.chain:
+        raise FhirError(400, f'HAPI-1250: Invalid/unsupported resource type: "{criterion.modifier}"')
+    return _pointed_to(parameter)
+
+
+@cache
+def _pointed_to(parameter: SearchParameter) -> Sequence[str]:
+    """The types that rows of a reference parameter name: those its path resolves to, else its targets, else any."""
+    only = re.findall(r"resolve\(\) is (\w+)", parameter.expression)
+    return tuple(only) or parameter.targets or resource_types()
+
+
+def check_modifier(resource_type: str, modifier: str) -> None:
+    """Raises HAPI-2498 for what is neither a type nor a modifier of any kind."""
+    if modifier and modifier not in (*MODIFIERS, *resource_types()):
+        listed = ", ".join(f":{known}" for known in MODIFIERS)
+        raise FhirError(
+            400,
+            f'HAPI-2498: Unsupported search modifier(s): "[:{modifier}]" for resource type "{resource_type}".'
+            f" Valid search modifiers are: [{listed}]",
+        )
+
+
+def without_value(criterion: Criterion) -> list[Criterion]:
+    """Raises HAPI-1101: a reference must have a value."""
+    if criterion.modifier:
+        return []
+    raise FhirError(400, "HAPI-1101: Parameter value missing in request")
+
+
+KIND = Kind(
+    "reference",
+    conditions,
+    "links",
+    ("param", "target", "row_id"),
+    extractor,
+    table_rows,
+    sort_key=TARGET,
+    check_modifier=check_modifier,
+    without_value=without_value,
+)

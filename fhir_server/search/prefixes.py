@@ -1,0 +1,54 @@
+"""Prefixes of ordered values (`gt5.4`), and the comparison of numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation
+
+from fhir_server.errors import FhirError
+
+COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
+LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
+_PREFIX = re.compile(r"[^-%0-9]*")
+_LARGEST = 1.7976931348623157e308
+
+
+def prefixed(text: str) -> tuple[str, str]:
+    """The comparator of a value (`eq` when there is none) and the rest; HAPI's errors for what is neither."""
+    found = _PREFIX.match(text)
+    prefix = found.group() if found else ""
+    if not prefix.strip():
+        return "eq", text
+    if prefix == text:
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    if prefix not in COMPARATORS:
+        raise FhirError(400, f'HAPI-1941: Invalid prefix: "{prefix}"')
+    return prefix, text[len(prefix) :]
+
+
+def compare(prefix: str, text: str) -> tuple[str, tuple[float, ...]]:
+    """A comparison of the column `value` with a decimal."""
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"') from None
+    if not number.is_finite():
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    exact = float(number)
+    if math.isinf(exact):
+        exact = math.copysign(_LARGEST, exact)
+    match prefix:
+        case "gt" | "sa":
+            return "value > ?", (exact,)
+        case "ge":
+            return "value >= ?", (exact,)
+        case "lt" | "eb":
+            return "value < ?", (exact,)
+        case "le":
+            return "value <= ?", (exact,)
+        case "ne":
+            return "value <> ?", (exact,)
+        case "ap":
+            return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
+    return "value = ?", (exact,)
