@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from fhir_server.clock import instant
 from fhir_server.interactions.context import RequestContext
+from fhir_server.operations.table import offered
 from fhir_server.search.parameters import SearchParameter, parameters, resource_types
 from fhir_server.search.query import FULLTEXT
 from fhir_server.wire.http import Response
@@ -72,9 +73,9 @@ def _resource(kind: str, reference_check: bool) -> Json:
         "searchRevInclude": ["*"],
         "searchParam": [_parameter(name, found) for name, found in known.items() if name not in FULLTEXT],
     }
-    if kind == "Patient":
-        definition = "http://hl7.org/fhir/OperationDefinition/Patient-everything"
-        resource["operation"] = [{"name": "everything", "definition": definition}]
+    operations = [{"name": operation.name, "definition": operation.definition} for operation in offered(kind)]
+    if operations:
+        resource["operation"] = operations
     return resource
 
 

@@ -11,7 +11,7 @@ from fhir_server.interactions import delete, history, patch, read, search, trans
 from fhir_server.interactions.context import MAX_BODY, RequestContext, ServerContext, encode, open_request
 from fhir_server.interactions.types import check_type
 from fhir_server.metadata import capability_statement
-from fhir_server.operations import everything
+from fhir_server.operations.table import Level, find
 from fhir_server.search.query import unhandled
 from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response, parse_query
@@ -84,7 +84,9 @@ def dispatch(context: RequestContext) -> Response:
         return capability_statement(context)
     if kind == "_history" and len(segments) == 1 and method in ("GET", "HEAD"):
         return history.history(context)
-    if kind.startswith("$") or kind == "_history":
+    if kind.startswith("$"):
+        return _operation(context, "system")
+    if kind == "_history":
         raise _unhandled(context)
     check_type(kind)
     if len(segments) == 1:
@@ -96,8 +98,17 @@ def dispatch(context: RequestContext) -> Response:
     if segments[1] == "_history" and len(segments) == 2 and method in ("GET", "HEAD"):
         return history.history(context, kind)
     if segments[1].startswith("$"):
-        raise _unhandled(context)
+        return _operation(context, "type", kind)
+    if len(segments) == 3 and segments[2].startswith("$"):
+        return _operation(context, "instance", kind, segments[1])
     return _at_instance(context, method)
+
+
+def _operation(context: RequestContext, level: Level, kind: str = "", resource_id: str = "") -> Response:
+    operation = find(context.segments[-1], level, kind, context.request.method)
+    if operation is None:
+        raise _unhandled(context)
+    return operation.handler(context, kind, resource_id)
 
 
 def _unhandled(context: RequestContext) -> FhirError:
@@ -146,8 +157,6 @@ def _at_instance(context: RequestContext, method: str) -> Response:
             return history.history(context, kind, resource_id)
         case "GET" | "HEAD", ["_history", version]:
             return read.read_version(context, kind, resource_id, version)
-        case "GET" | "HEAD" | "POST", ["$everything"] if kind == "Patient":
-            return everything.everything(context, resource_id)
         case "PUT", []:
             return write.update(context, kind, resource_id)
         case "PATCH", []:

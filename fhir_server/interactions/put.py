@@ -23,7 +23,7 @@ from fhir_server.wire.json_text import decode, render
 class Written:
     """What a write did; `shown` is the text to answer with where it is not the stored one.
 
-    `references` are those of a new version, for who has to check them.
+    `references` are those of a new version, to be checked by the caller.
     """
 
     row: Version

@@ -30,7 +30,7 @@ from fhir_server.wire.json_text import decode, render
 CHUNK = 1000
 """Lines that become rows together."""
 ALONE = 3 * CHUNK
-"""So many lines are not worth starting workers for."""
+"""Up to this many lines, workers are not worth their start."""
 Refused = Callable[[int, str], None]
 
 
@@ -85,7 +85,7 @@ def load(
 
 
 def _chunks(lines: Iterator[str | bytes], first: int, cache: MemberCache) -> Iterator[Chunk]:
-    """The lines as chunks, in their order; what comes after the first few is left to workers, started meanwhile."""
+    """The lines as chunks, in their order. Workers start meanwhile and take over after the first few."""
     done = 0
     idle: list[ImportWorker] = []
     busy: deque[ImportWorker] = deque()
@@ -152,7 +152,7 @@ class ImportWorker:
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
-    """The life of a worker: settings first, then lines in and rows out."""
+    """The loop of a worker: reads the settings, then lines, and writes rows."""
     gc.disable()  # rows hold no cycles
     cache = MemberCache(*pickle.load(source))
     while True:

@@ -1,8 +1,8 @@
-"""What the import makes of a resource, member by member, so that members seen before are not worked out again.
+"""Resources prepared for the import member by member, with a cache of members that came before.
 
 A hospital's resources are alike: the same codes, categories, patients and units stand in thousands of them. How a
-member is cleaned, printed and indexed depends on the resource's type and on nothing else in it, but for what `_quick`
-leaves to `_whole`; so the result is kept under the member's JSON text.
+member is cleaned, printed and indexed depends only on the type of the resource, so the result is kept under the
+member's JSON text. Resources for which this does not hold are prepared as a whole (`_whole`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from fhir_server.wire.json_text import assemble, member, parse, render, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
 KEPT: Final = 20_000
-"""So many members are kept (some 20 MB), then all are forgotten: the frequent ones are soon there again."""
+"""The size of the cache in members (about 20 MB). A full cache is emptied: frequent members are soon back."""
 SHORT: Final = 16
-"""Texts up to this length, codes that is, are kept as well as objects and lists."""
+"""Texts are cached up to this length, which codes have; objects and lists always."""
 LONGEST: Final = 1000
-"""Members whose JSON is longer, attachments for instance, are not kept."""
+"""Members with longer JSON, such as attachments, are not cached."""
 _START: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
 _NEXT: Final = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([A-Za-z]\w*)"[ \t\r\n]*:[ \t\r\n]*')
 _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
@@ -40,14 +40,14 @@ _ROW_ID: Final = {table: columns.index("row_id") for table, columns in COLUMNS.i
 
 @dataclass(frozen=True, slots=True)
 class ImportStamp:
-    """What a resource gets that says neither when it was written nor by which request."""
+    """The time and the request id of resources that name none."""
 
     updated: int
     request_id: str
 
 
 class Rows(NamedTuple):
-    """Rows of one index table, each as what stands before and what stands behind the resource's number."""
+    """Rows of one index table, each as the columns before and the columns after the resource's number."""
 
     table: str
     parts: list[tuple[tuple[Any, ...], tuple[Any, ...]]]
@@ -62,7 +62,7 @@ class CachedMember(NamedTuple):
 
 
 NOTHING: Final = CachedMember(None, "", [])
-"""The member of a member of which nothing is left."""
+"""A member that is empty once cleaned."""
 
 
 class PreparedResource(NamedTuple):
@@ -106,7 +106,7 @@ class MemberCache:
         return PreparedResource(kind, resource_id, updated, render(resource), self._rows(kind, index(resource)))
 
     def _quick(self, text: str) -> PreparedResource | None:
-        """The resource whose text is as most are; None where anything about it is unusual, bad texts included."""
+        """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
         start = _START.match(text)
         if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
             return None

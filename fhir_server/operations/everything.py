@@ -23,11 +23,11 @@ REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
 REFERRING = Include("*", "*", "", reverse=True, iterate=False, text="*")
 
 
-def everything(context: RequestContext, patient_id: str) -> Response:
+def everything(context: RequestContext, kind: str, patient_id: str) -> Response:
     """Everything about a patient, by pages; `_type` restricts what refers to it."""
-    patient = context.store.find("Patient", patient_id)
+    patient = context.store.find(kind, patient_id)
     if patient is None or patient.text is None:
-        raise not_known("Patient", patient_id)
+        raise not_known(kind, patient_id)
     count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 1 else count
     row_ids = _everything(context, patient, max(STAGES[0], count + 1) + 1)

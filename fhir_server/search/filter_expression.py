@@ -42,7 +42,7 @@ Sql = tuple[str, tuple[object, ...]]
 
 
 class _FilterParser:
-    """Recursive descent over the tokens; each method consumes what it understands."""
+    """Recursive descent over the tokens; each method consumes the tokens it reads."""
 
     def __init__(self, scope: Scope, text: str, tokens: list[str]) -> None:
         self._scope = scope

@@ -1,8 +1,8 @@
 """Searches that have further pages, and when HAPI knows their total.
 
 HAPI loads the results of a search in stages (13, 503, 2003, then all) and gives `total` once a stage came back short.
-A page that asks for more than is loaded makes the stage at hand run once more up to the page's end; only the next such
-page moves on to the next stage. These are observations of HAPI FHIR 7.6.0 (320 measured cases), not documentation.
+A page that asks for more than is loaded makes the current stage run once more, up to the page's end; only the next
+such page moves on to the next stage. These are observations of HAPI FHIR 7.6.0 (320 measured cases), not documentation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fhir_server.search.query import Include
 DEFAULT_COUNT = 20
 STAGES = (13, 503, 2003)
 MAX_SEARCHES = 2000
-"""How many searches keep their page ids; the least lately used goes first (HAPI forgets them after an hour)."""
+"""How many searches keep their pages; the least recently used is dropped first (HAPI drops them after an hour)."""
 
 
 @dataclass(slots=True)

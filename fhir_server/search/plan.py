@@ -18,7 +18,7 @@ from fhir_server.search.query import Query
 from fhir_server.search.sort import sorted_sql
 
 MAX_CONDITIONS = 200
-"""More conditions than this are refused: SQLite's parser has its limits, and no one asks so much."""
+"""More conditions than this are refused: SQLite's parser has limits."""
 
 MAX_ALTERNATIVES = 500
 MAX_IDS = 10_000
@@ -58,7 +58,7 @@ def plan(query: Query, numbers: ParameterNumbers) -> SearchSql:
 
 
 def _check_size(query: Query) -> None:
-    """Raises where a search asks for more than SQLite can be asked."""
+    """Raises where a search has more conditions or values than SQLite can take."""
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     for item in query.criteria:

@@ -60,7 +60,7 @@ class Store:
         self._depth = 0
 
     def refresh(self) -> None:
-        """Called before each request: forgets what another connection to the file has made stale."""
+        """Called before each request: drops cached answers that another connection to the file has made stale."""
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query; its table names are unqualified."""
@@ -192,7 +192,7 @@ class BaseStore(Store):
         return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def refresh(self) -> None:
-        """Forgets what another process that wrote to the file has made stale."""
+        """Drops cached answers when another process has written to the file."""
         seen = self._data_version()
         if seen != self._seen:
             self._seen = seen
@@ -227,9 +227,9 @@ class BaseStore(Store):
 
     @contextmanager
     def unsynced(self) -> Iterator[None]:
-        """Leaves it to the system when to write to the disk: for imports, which a power failure may undo.
+        """Lets the system decide when to write to the disk, for imports, which a power failure may undo.
 
-        Inside a transaction nothing is written to the disk before its end, so there is nothing to leave.
+        Has no effect inside a transaction, which writes at its end.
         """
         if self._depth:
             yield

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fhir_server.synthetic import catalog as c
 from fhir_server.synthetic import problems as p
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.plan import DRAWN, KEY_TESTS, Plan, usual_glucose
+from fhir_server.synthetic.plan import DRAWN, KEY_TESTS, PatientPlan, usual_glucose
 from fhir_server.synthetic.times import DAY, at
 
 PULL = 5 * DAY
@@ -28,11 +28,11 @@ class Stay:
 
     first: int
     last: int
-    acute: p.Problem
+    acute: p.Diagnosis
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Measurement:
     """A measurement: test code, time, the value as text, and minutes until it was issued."""
 
     code: str
@@ -41,10 +41,10 @@ class Reading:
     delay: int
 
 
-class Chart:
+class PatientChart:
     """Draws one patient's readings."""
 
-    def __init__(self, dice: Dice, plan: Plan) -> None:
+    def __init__(self, dice: Dice, plan: PatientPlan) -> None:
         self._dice = dice
         self._plan = plan
         self._taken: set[tuple[str, int]] = set()
@@ -60,7 +60,7 @@ class Chart:
             level = a1c.value if test.code == "A1C" else usual_glucose(a1c.value)
         return level + sum(problem.shifts.get(test.code, 0.0) for problem in self._plan.problems)
 
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[Measurement]:
         """All readings, in no order of time, as charts come from a server that was loaded from many sources."""
         out = [reading for stay in self.stays for reading in self._stay(stay)]
         for time in _visits(self._dice, self._plan, self.stays):
@@ -71,7 +71,7 @@ class Chart:
                 out.append(self._reading(c.LABS[code], -course.ago, course.value))
         return self._dice.shuffled(out)
 
-    def _stay(self, stay: Stay) -> Iterator[Reading]:
+    def _stay(self, stay: Stay) -> Iterator[Measurement]:
         dice = self._dice
         for day in range(stay.first, stay.last - 1, -1):
             ill = 1.0 - (stay.first - day) / (stay.first - stay.last + 2)
@@ -86,7 +86,7 @@ class Chart:
             for hour in (7, 11, 16, 20) if self._plan.diabetic else (12,):
                 yield from self._panel(("GLU",), at(day, hour, dice.between(0, 40)), ill, stay.acute)
 
-    def _visit(self, time: int) -> Iterator[Reading]:
+    def _visit(self, time: int) -> Iterator[Measurement]:
         yield from self._panel((*c.ROUND, "WT"), time, 0.0, None)
         if self._plan.setting == "new":
             yield from self._panel(("GLU", "CREA"), time + DRAWN, 0.0, None)
@@ -96,7 +96,7 @@ class Chart:
         if self._dice.chance(0.3):
             yield from self._panel(("MG",), time + DRAWN, 0.0, None)
 
-    def _panel(self, codes: tuple[str, ...], time: int, ill: float, acute: p.Problem | None) -> Iterator[Reading]:
+    def _panel(self, codes: tuple[str, ...], time: int, ill: float, acute: p.Diagnosis | None) -> Iterator[Measurement]:
         """One draw or round: the tests that are not past the end of their course and not in the future."""
         values: dict[str, float] = {}
         for code in codes:
@@ -109,7 +109,7 @@ class Chart:
             values[code] = min(max(value, test.low), test.high)
         if "SBP" in values:
             systolic, diastolic = values.pop("SBP"), values.pop("DBP")
-            yield Reading("BP", time, f"{round(systolic)}/{round(min(diastolic, systolic - 20))} mmHg", 0)
+            yield Measurement("BP", time, f"{round(systolic)}/{round(min(diastolic, systolic - 20))} mmHg", 0)
         if "LDL" in values:
             values["CHOL"] = values["LDL"] + values["HDL"] + values["TRIG"] / 5
         if "HGB" in values:
@@ -137,17 +137,17 @@ class Chart:
         near = 1.0 - min(-course.ago - time, PULL) / PULL
         return value + (course.value - value) * near
 
-    def _reading(self, test: c.Test, time: int, value: float) -> Reading:
+    def _reading(self, test: c.Test, time: int, value: float) -> Measurement:
         dice = self._dice
         text = f"{value:.{test.decimals}f}"
         if test.decimals == 1 and text.endswith(".0") and dice.chance(0.15):
             text = text[:-2]
         elif test.code == "GLU" and dice.chance(0.3):
             text += ".0"
-        return Reading(test.code, time, text, 0 if test.code in c.VITALS else dice.between(28, 110))
+        return Measurement(test.code, time, text, 0 if test.code in c.VITALS else dice.between(28, 110))
 
 
-def _stays(dice: Dice, plan: Plan) -> list[Stay]:
+def _stays(dice: Dice, plan: PatientPlan) -> list[Stay]:
     """The present stay of the admitted, and earlier ones of those who come often."""
     out = [Stay(plan.days_in, 0, plan.acute)] if plan.acute else []
     earlier = {"admitted": (0, 3), "followed": (0, 2), "new": (0, 0)}[plan.setting]
@@ -160,7 +160,7 @@ def _stays(dice: Dice, plan: Plan) -> list[Stay]:
     return out
 
 
-def _visits(dice: Dice, plan: Plan, stays: list[Stay]) -> list[int]:
+def _visits(dice: Dice, plan: PatientPlan, stays: list[Stay]) -> list[int]:
     """Times of the visits, the last one first; none within a stay."""
     if plan.setting == "new":
         return [plan.seen]

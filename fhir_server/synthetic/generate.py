@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from fhir_server.synthetic import problems as p
 from fhir_server.synthetic import render
-from fhir_server.synthetic.chart import Chart
+from fhir_server.synthetic.chart import PatientChart
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.plan import Plan, plans
+from fhir_server.synthetic.plan import PatientPlan, plans
 from fhir_server.synthetic.times import at
 
 SEED = 20231113
@@ -25,10 +25,10 @@ def generate(seed: int = SEED) -> Iterator[str]:
             number += 1
 
 
-def _chart(dice: Dice, plan: Plan, number: int) -> Iterator[str]:
+def _chart(dice: Dice, plan: PatientPlan, number: int) -> Iterator[str]:
     """What stands in one patient's chart, its ids counting from `number`."""
     mrn = plan.person.mrn
-    chart = Chart(dice, plan)
+    chart = PatientChart(dice, plan)
     current = [*plan.problems, *([plan.acute] if plan.acute else [])]
     starts: dict[str, int] = {}
     for problem in current:
@@ -52,7 +52,7 @@ def _chart(dice: Dice, plan: Plan, number: int) -> Iterator[str]:
         number += 1
 
 
-def _onset(dice: Dice, plan: Plan, problem: p.Problem) -> int:
+def _onset(dice: Dice, plan: PatientPlan, problem: p.Diagnosis) -> int:
     """When a problem began: with the stay, with the low level that shows it, or years ago."""
     if problem is plan.acute:
         return at(plan.days_in, 3, 20)

@@ -32,7 +32,7 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PatientPlan:
     """A patient's story: admitted `days_in` days ago, last seen in the clinic at the time `seen`.
 
     `courses` has a key for each of KEY_TESTS, None where the test was never done.
@@ -42,8 +42,8 @@ class Plan:
     setting: str
     days_in: int
     seen: int
-    problems: tuple[p.Problem, ...]
-    acute: p.Problem | None
+    problems: tuple[p.Diagnosis, ...]
+    acute: p.Diagnosis | None
     courses: dict[str, Course | None]
 
     @property
@@ -52,7 +52,7 @@ class Plan:
         return any(problem in p.DIABETES for problem in self.problems)
 
 
-def plans(dice: Dice) -> list[Plan]:
+def plans(dice: Dice) -> list[PatientPlan]:
     """The plans of the hospital's patients, in the order of their charts."""
     settings = dice.shuffled(SETTINGS)
     persons = people(dice, [AGES[setting] for setting in settings])
@@ -69,7 +69,7 @@ def plans(dice: Dice) -> list[Plan]:
         courses = {"MG": magnesium[n], "K": potassium[n], "GLU": glucose[n], "A1C": a1c[n]}
         acute = _acute(dice, person.age) if setting == "admitted" else None
         listed = _problems(dice, person.age, setting, n in diabetic, courses)
-        out.append(Plan(person, setting, dice.between(2, 11), seen[n], listed, acute, courses))
+        out.append(PatientPlan(person, setting, dice.between(2, 11), seen[n], listed, acute, courses))
     return out
 
 
@@ -167,13 +167,13 @@ def _old(dice: Dice, place: int) -> int:
     return edges.get(place) or -_office_hours(dice, 375, 1200)
 
 
-def _acute(dice: Dice, age: int) -> p.Problem:
+def _acute(dice: Dice, age: int) -> p.Diagnosis:
     return dice.pick([problem for problem in p.ACUTE if age >= problem.age])
 
 
 def _problems(
     dice: Dice, age: int, setting: str, diabetic: bool, courses: dict[str, Course | None]
-) -> tuple[p.Problem, ...]:
+) -> tuple[p.Diagnosis, ...]:
     weight = {"admitted": 1.3, "followed": 1.0, "new": 0.3}[setting]
     a1c = courses["A1C"]
     listed = [p.DIABETES[1 if a1c and a1c.value >= 8.5 else 0]] if diabetic else []

@@ -21,7 +21,7 @@ class Drug:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Diagnosis:
     """A problem of the list: ICD-10-CM code and text, share of adults, youngest age, shifts, drugs by name."""
 
     code: str
@@ -55,40 +55,40 @@ DRUGS = {
 }
 
 CHRONIC = (
-    Problem("I10", "Essential (primary) hypertension", 0.45, 40, {"SBP": 14, "DBP": 7}, ("lisinopril", "amlodipine")),
-    Problem("E78.5", "Hyperlipidemia, unspecified", 0.4, 40, {"LDL": 32, "TRIG": 55}, ("atorvastatin",)),
-    Problem("N18.31", "Chronic kidney disease, stage 3a", 0.16, 55, {"CREA": 0.6, "BUN": 13, "PHOS": 0.4, "HGB": -1}),
-    Problem("I50.9", "Heart failure, unspecified", 0.13, 60, {"BNP": 540, "NA": -2}, ("furosemide", "metoprolol")),
-    Problem("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HR": 9}, ("apixaban",)),
-    Problem("J44.9", "Chronic obstructive pulmonary disease, unspecified", 0.12, 50, {"SPO2": -3, "CO2": 3, "RR": 2}),
-    Problem("E03.9", "Hypothyroidism, unspecified", 0.1, 25, {"TSH": 2.2}, ("levothyroxine",)),
-    Problem("K21.9", "Gastro-esophageal reflux disease without esophagitis", 0.2, 18, {"MG": -0.1}, ("omeprazole",)),
-    Problem("F32.A", "Depression, unspecified", 0.14, 18, {}, ("sertraline",)),
-    Problem("D50.9", "Iron deficiency anemia, unspecified", 0.12, 18, {"HGB": -2.6, "PLT": 50}, ("ferrous",)),
-    Problem("M17.9", "Osteoarthritis of knee, unspecified", 0.2, 50, {}, ("acetaminophen",)),
-    Problem("M54.50", "Low back pain, unspecified", 0.14, 18, {}, ("acetaminophen",)),
-    Problem("E66.9", "Obesity, unspecified", 0.22, 18, {"WT": 24, "TRIG": 30, "HDL": -7}),
-    Problem("G62.9", "Polyneuropathy, unspecified", 0.08, 45, {}, ("gabapentin",)),
-    Problem("I25.10", "Coronary artery disease of native artery", 0.14, 55, {}, ("aspirin", "atorvastatin")),
+    Diagnosis("I10", "Essential (primary) hypertension", 0.45, 40, {"SBP": 14, "DBP": 7}, ("lisinopril", "amlodipine")),
+    Diagnosis("E78.5", "Hyperlipidemia, unspecified", 0.4, 40, {"LDL": 32, "TRIG": 55}, ("atorvastatin",)),
+    Diagnosis("N18.31", "Chronic kidney disease, stage 3a", 0.16, 55, {"CREA": 0.6, "BUN": 13, "PHOS": 0.4, "HGB": -1}),
+    Diagnosis("I50.9", "Heart failure, unspecified", 0.13, 60, {"BNP": 540, "NA": -2}, ("furosemide", "metoprolol")),
+    Diagnosis("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HR": 9}, ("apixaban",)),
+    Diagnosis("J44.9", "Chronic obstructive pulmonary disease, unspecified", 0.12, 50, {"SPO2": -3, "CO2": 3, "RR": 2}),
+    Diagnosis("E03.9", "Hypothyroidism, unspecified", 0.1, 25, {"TSH": 2.2}, ("levothyroxine",)),
+    Diagnosis("K21.9", "Gastro-esophageal reflux disease without esophagitis", 0.2, 18, {"MG": -0.1}, ("omeprazole",)),
+    Diagnosis("F32.A", "Depression, unspecified", 0.14, 18, {}, ("sertraline",)),
+    Diagnosis("D50.9", "Iron deficiency anemia, unspecified", 0.12, 18, {"HGB": -2.6, "PLT": 50}, ("ferrous",)),
+    Diagnosis("M17.9", "Osteoarthritis of knee, unspecified", 0.2, 50, {}, ("acetaminophen",)),
+    Diagnosis("M54.50", "Low back pain, unspecified", 0.14, 18, {}, ("acetaminophen",)),
+    Diagnosis("E66.9", "Obesity, unspecified", 0.22, 18, {"WT": 24, "TRIG": 30, "HDL": -7}),
+    Diagnosis("G62.9", "Polyneuropathy, unspecified", 0.08, 45, {}, ("gabapentin",)),
+    Diagnosis("I25.10", "Coronary artery disease of native artery", 0.14, 55, {}, ("aspirin", "atorvastatin")),
 )
 DIABETES = (
-    Problem("E11.9", "Type 2 diabetes mellitus without complications", 0.0, drugs=("metformin",)),
-    Problem("E11.65", "Type 2 diabetes mellitus with hyperglycemia", 0.0, drugs=("metformin", "insulin")),
+    Diagnosis("E11.9", "Type 2 diabetes mellitus without complications", 0.0, drugs=("metformin",)),
+    Diagnosis("E11.65", "Type 2 diabetes mellitus with hyperglycemia", 0.0, drugs=("metformin", "insulin")),
 )
 """Well and badly controlled; dealt by the plan, as their A1c is."""
-LOW_MAGNESIUM = Problem("E83.42", "Hypomagnesemia", 0.0)
-LOW_POTASSIUM = Problem("E87.6", "Hypokalemia", 0.0)
+LOW_MAGNESIUM = Diagnosis("E83.42", "Hypomagnesemia", 0.0)
+LOW_POTASSIUM = Diagnosis("E87.6", "Hypokalemia", 0.0)
 DEFICIENCIES = {LOW_MAGNESIUM.code: "MG", LOW_POTASSIUM.code: "K"}
 """The test whose low level shows the problem."""
 WASTING = (
-    Problem("F10.20", "Alcohol dependence, uncomplicated", 0.0, 18, {"AST": 48, "ALT": 26, "ALB": -0.4}),
-    Problem("K50.90", "Crohn's disease, unspecified, without complications", 0.0, 18, {"CRP": 16, "HGB": -1.4}),
-    Problem("K52.9", "Noninfective gastroenteritis and colitis, unspecified", 0.0, 18, {"CO2": -3, "CRP": 9}),
+    Diagnosis("F10.20", "Alcohol dependence, uncomplicated", 0.0, 18, {"AST": 48, "ALT": 26, "ALB": -0.4}),
+    Diagnosis("K50.90", "Crohn's disease, unspecified, without complications", 0.0, 18, {"CRP": 16, "HGB": -1.4}),
+    Diagnosis("K52.9", "Noninfective gastroenteritis and colitis, unspecified", 0.0, 18, {"CO2": -3, "CRP": 9}),
 )
 """Causes of magnesium and potassium loss."""
 
 ACUTE = (
-    Problem(
+    Diagnosis(
         "J18.9",
         "Pneumonia, unspecified organism",
         1,
@@ -96,7 +96,7 @@ ACUTE = (
         {"WBC": 6.5, "CRP": 88, "TEMP": 0.9, "SPO2": -3, "RR": 4},
         ("ceftriaxone",),
     ),
-    Problem(
+    Diagnosis(
         "N39.0",
         "Urinary tract infection, site not specified",
         1,
@@ -104,7 +104,7 @@ ACUTE = (
         {"WBC": 4.0, "CRP": 42, "TEMP": 0.6},
         ("ceftriaxone",),
     ),
-    Problem(
+    Diagnosis(
         "A41.9",
         "Sepsis, unspecified organism",
         1,
@@ -112,11 +112,13 @@ ACUTE = (
         {"WBC": 9, "LACT": 1.6, "CRP": 120, "HR": 18, "SBP": -14},
         ("ceftriaxone",),
     ),
-    Problem("L03.115", "Cellulitis of right lower limb", 1, 18, {"WBC": 4.2, "CRP": 52, "TEMP": 0.5}, ("ceftriaxone",)),
-    Problem("N17.9", "Acute kidney failure, unspecified", 1, 40, {"CREA": 1.3, "BUN": 24, "CO2": -3}),
-    Problem("K85.90", "Acute pancreatitis without necrosis or infection", 1, 18, {"WBC": 4, "CA": -0.7, "CRP": 75}),
-    Problem("K92.2", "Gastrointestinal hemorrhage, unspecified", 1, 40, {"HGB": -4.2, "BUN": 12, "HR": 12}),
-    Problem(
+    Diagnosis(
+        "L03.115", "Cellulitis of right lower limb", 1, 18, {"WBC": 4.2, "CRP": 52, "TEMP": 0.5}, ("ceftriaxone",)
+    ),
+    Diagnosis("N17.9", "Acute kidney failure, unspecified", 1, 40, {"CREA": 1.3, "BUN": 24, "CO2": -3}),
+    Diagnosis("K85.90", "Acute pancreatitis without necrosis or infection", 1, 18, {"WBC": 4, "CA": -0.7, "CRP": 75}),
+    Diagnosis("K92.2", "Gastrointestinal hemorrhage, unspecified", 1, 40, {"HGB": -4.2, "BUN": 12, "HR": 12}),
+    Diagnosis(
         "I50.33", "Acute on chronic diastolic heart failure", 1, 60, {"BNP": 720, "SPO2": -3, "NA": -3}, ("furosemide",)
     ),
 )

@@ -13,7 +13,7 @@ from typing import Any
 from fhir_server.synthetic import catalog as c
 from fhir_server.synthetic import problems as p
 from fhir_server.synthetic import times
-from fhir_server.synthetic.chart import Reading
+from fhir_server.synthetic.chart import Measurement
 from fhir_server.synthetic.people import Person
 
 _V2_0203 = "http://terminology.hl7.org/CodeSystem/v2-0203"
@@ -84,7 +84,7 @@ def _unit(code: str) -> str:
     return f',"unit":"{test.unit}","system":"http://unitsofmeasure.org","code":"{test.unit}"}}}}'
 
 
-def observation(reading: Reading, number: int, subject_text: str) -> str:
+def observation(reading: Measurement, number: int, subject_text: str) -> str:
     """The Observation resource of a reading; `subject_text` is the rendered reference to its patient."""
     taken = times.text(reading.time)
     start = f'{{"resourceType":"Observation","id":"o{number}{_head(reading.code)}{subject_text},"effectiveDateTime":"'
@@ -95,7 +95,7 @@ def observation(reading: Reading, number: int, subject_text: str) -> str:
     return f'{start},"valueQuantity":{{"value":{reading.value}{_unit(reading.code)}'
 
 
-def condition(problem: p.Problem, onset: int, number: int, mrn: str) -> str:
+def condition(problem: p.Diagnosis, onset: int, number: int, mrn: str) -> str:
     """The Condition resource of a problem on the problem list."""
     return line(
         {

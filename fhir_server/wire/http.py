@@ -1,4 +1,4 @@
-"""A request and a response as plain data, and the two small languages of a URL: query strings and links.
+"""A request and a response as plain data; reading query strings and writing links.
 
 Query strings are read as HAPI's servlet container reads them: `+` is a blank, broken UTF-8 becomes U+FFFD, empty pairs
 are dropped, a name without `=` has the empty value.

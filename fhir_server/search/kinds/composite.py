@@ -10,7 +10,7 @@ from fhir_server.search.parameters import SearchParameter
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The conditions of the components; of several alternatives one that holds where all of one alternative's do."""
+    """The conditions of the components, or for several values one that holds where those of any value do."""
     alternatives: list[list[Condition]] = []
     for value in criterion.values:
         parts = split(value, "$")

@@ -1,4 +1,4 @@
-"""What the module of each kind of search parameter says of it: how it is indexed, stored, searched and sorted by."""
+"""What each module of `search/kinds` defines: how a kind of parameter is indexed, stored, searched and sorted."""
 
 from __future__ import annotations
 
