@@ -51,7 +51,7 @@ def referred(context: RequestContext, rows: Sequence[Version], include: Include)
     for row in rows:
         if include.source not in ("*", row.type) or row.text is None:
             continue
-        for name, _, reference in index(decode(row.text))["reference"]:
+        for name, _, reference, _ in index(decode(row.text))["reference"]:
             if include.param not in ("*", name):
                 continue
             kind, _, resource_id = without_version(reference).partition("/")

@@ -28,8 +28,8 @@ def leads_somewhere(context: RequestContext, reference: str) -> bool:
 
 def check_references(context: RequestContext, references: Sequence[ReferenceRow]) -> None:
     """Raises HAPI's errors for references that are indexed and cannot be resolved here."""
-    for _, path, reference in references:
-        if reference.startswith(("#", "urn:", "cid:")):
+    for _, path, reference, canonical in references:
+        if reference.startswith(("#", "urn:", "cid:")) or (canonical and "://" in reference):
             continue
         if "://" in reference:
             raise FhirError(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fhir_server.errors import FhirError
 from fhir_server.search.condition import Condition
 from fhir_server.search.criteria import Criterion
+from fhir_server.search.join_order import CHAIN
 from fhir_server.search.kinds.kind import Scope
 from fhir_server.search.kinds.reference import target_types
 from fhir_server.search.parameters import SearchParameter, parameters, resource_types
@@ -39,7 +40,9 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
         for kind, one in inner
     )
     args = tuple(arg for _, one in inner for arg in one.args)
-    return Condition("links", f"param = ? AND target IN ({aims})", (number, *args), weight=3, lead=_walk(number, inner))
+    return Condition(
+        "links", f"param = ? AND target IN ({aims})", (number, *args), weight=3, lead=_walk(number, inner), access=CHAIN
+    )
 
 
 def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tuple[object, ...]]:
@@ -92,4 +95,4 @@ def has(scope: Scope, item: Criterion) -> Condition:
         f" aim.text IS NOT NULL AND aim.id = substr(target, {len(start) + 1})"
         f" WHERE param = ? AND target >= ? AND target < ?{tests}"
     )
-    return Condition("resources", where, args + inner_args, weight=5, lead=(walk, args + inner_args))
+    return Condition("resources", where, args + inner_args, weight=5, lead=(walk, args + inner_args), access=CHAIN)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fhir_server.search.join_order import EQUAL, Access
+
 AFTER_ALL = "\U0010ffff"
 """A text that comes after all that begin as the text before it does."""
 
@@ -16,7 +18,7 @@ AFTER_ALL = "\U0010ffff"
 @dataclass(frozen=True, slots=True)
 class Condition:
     """`where` is over the columns of `table`, `@row_id` in it the number of its row's resource; `weight` estimates how
-    many rows it leaves (small: few).
+    many rows it leaves (small: few), `access` says what it costs HAPI's database.
 
     `lead` replaces the plain walk over the table where the order comes from elsewhere; it selects `row_id` and `k`.
     """
@@ -29,6 +31,7 @@ class Condition:
     negated: bool = False
     order_args: tuple[object, ...] = ()
     lead: tuple[str, tuple[object, ...]] | None = None
+    access: Access = EQUAL
 
     def filter(self, row_id: str) -> str:
         """The condition as a test of the resource whose number is the SQL expression `row_id`."""

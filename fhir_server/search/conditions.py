@@ -25,21 +25,28 @@ def all_conditions(resource_type: str, criteria: Sequence[Criterion], numbers: P
 def _all_conditions(numbers: ParameterNumbers, resource_type: str, criteria: Sequence[Criterion]) -> list[Condition]:
     scope = Scope(resource_type, numbers, partial(_all_conditions, numbers))
     found: list[Condition] = []
-    combined: dict[str, Criterion] = {}
-    for item in criteria:
+    for item in _combined(resource_type, criteria):
+        found += _conditions(scope, parameters(resource_type).get(item.name), item)
+    return found
+
+
+def _combined(resource_type: str, criteria: Sequence[Criterion]) -> list[Criterion]:
+    """The criteria in order of their names, as HAPI takes them; those for one parameter that combines are one."""
+    found: list[Criterion] = []
+    for item in sorted(criteria, key=lambda one: one.name):
         parameter = parameters(resource_type).get(item.name)
-        if parameter is None or item.chain or item.modifier == "missing" or not KINDS[parameter.kind].combines:
-            found += _conditions(scope, parameter, item)
-        elif len(item.values) > 1:
-            found += KINDS[parameter.kind].conditions(scope, parameter, item)
-        elif item.name in combined:
-            earlier = combined[item.name]
-            combined[item.name] = replace(earlier, values=earlier.values + item.values)
+        if (
+            parameter is None
+            or item.chain
+            or item.modifier == "missing"
+            or not KINDS[parameter.kind].combines
+            or len(item.values) > 1
+        ):
+            found.append(item)
+        elif found and found[-1].all_of and found[-1].name == item.name:
+            found[-1] = replace(found[-1], values=found[-1].values + item.values)
         else:
-            combined[item.name] = replace(item, all_of=True)
-    for item in combined.values():
-        parameter = parameters(resource_type)[item.name]
-        found += KINDS[parameter.kind].conditions(scope, parameter, item)
+            found.append(replace(item, all_of=True))
     return found
 
 

@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 
 class ReferenceRow(NamedTuple):
-    """A reference as the resource has it, and the FHIRPath it was found by."""
+    """A reference as the resource has it, and the FHIRPath it was found by.
+
+    `canonical` is one by the URL that a definition has of its own, which may lead to other servers.
+    """
 
     parameter: str
     path: str
     reference: str
+    canonical: bool = False
 
 
 class IndexRows(defaultdict[str, list[Any]]):

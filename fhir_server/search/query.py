@@ -139,7 +139,7 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
         raise unknown_parameter(resource_type, base or "null")
     if not dot:
         KINDS[found.kind].check_modifier(resource_type, modifier)
-    values = tuple(part for part in split(value, ",") if part)
+    values = tuple(filter(None, map(KINDS[found.kind].cleaned, split(value, ","))))
     if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
         problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")

@@ -27,7 +27,8 @@ def sorted_sql(
             best, direction = ("max", "DESC") if descending else ("min", "ASC")
             order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
             sources.append(source)
-    order.append("row_id DESC" if sort[-1][1] else "row_id")
+    newest = sort[-1] == ("_lastUpdated", True)  # HAPI has no two writes in a millisecond
+    order.append("row_id DESC" if newest else "row_id")
     empty = [f"NULL AS k{position}" for position in range(len(sources))]
     rows = [", ".join(["SELECT row_id", *empty]) + " FROM found"]
     for position, (sql, _) in enumerate(sources):

@@ -55,12 +55,12 @@ def next_page(text: str) -> str:
     return f"{parts.path}?{parts.query}"
 
 
-def hold(result: Result, context: dict[str, Any], answer: Response) -> None:
-    number, expected = context["n"], context["response"]
+def hold(result: Result, exchange: dict[str, Any], answer: Response) -> None:
+    number, expected = exchange["n"], exchange["response"]
     result.rows += 1
     if answer.status != expected["status"]:
         result.statuses.append(number)
-    if context.get("compare") == "entries":
+    if exchange.get("compare") == "entries":
         same = full_urls(answer.text) == full_urls(expected["body"])
     else:
         same = blanked(answer.text) == blanked(expected["body"])
@@ -85,15 +85,15 @@ def result() -> Result:
             assert loaded.status == 201, loaded.text
         last = ""
         for line in read_xz(DATA / "hapi" / "exchanges.jsonl.xz").splitlines():
-            context = json.loads(line)
-            url = context["request"]["url"]
+            exchange = json.loads(line)
+            url = exchange["request"]["url"]
             target = "/fhir" + ("/" if url and not url.startswith("?") else "") + url
-            if context["group"].endswith("/next"):
+            if exchange["group"].endswith("/next"):
                 target = next_page(last)
-            answer = send(server, context["request"], target)
+            answer = send(server, exchange["request"], target)
             last = answer.text
-            if context.get("compare") != "skip":
-                hold(found, context, answer)
+            if exchange.get("compare") != "skip":
+                hold(found, exchange, answer)
     return found
 
 

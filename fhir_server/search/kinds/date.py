@@ -19,6 +19,7 @@ from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.criteria import Criterion
 from fhir_server.search.dates import Span, period_span, span, timing_span
 from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import ANY_DATE, BETWEEN, DATED
 from fhir_server.search.kinds.kind import Kind, Scope, TableRow, ValueExtractor, by_type
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.search.prefixes import LOWER, UPPER, prefixed
@@ -147,7 +148,9 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     order = low if timed else "low_day * 100000000 + high_day"
     if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
         order = high
-    return [Condition("dates", f"param = ? AND {where}", (scope.number(parameter.name), *args), order, 4)]
+    access = DATED[found[0].prefix] if len(found) == 1 else ANY_DATE if any_of else BETWEEN
+    args = (scope.number(parameter.name), *args)
+    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access)]
 
 
 def _joined(

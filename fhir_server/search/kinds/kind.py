@@ -41,6 +41,10 @@ def _any_modifier(resource_type: str, modifier: str) -> None:
     """HAPI takes most modifiers with most parameters, and ignores those that mean nothing."""
 
 
+def _as_it_is(value: str) -> str:
+    return value
+
+
 def _no_condition(criterion: Criterion) -> list[Criterion]:
     return []
 
@@ -52,8 +56,9 @@ class Kind:
     `extractor` is what indexes the values at the end of a path, or None where such values are not indexed;
     `table_rows` makes rows of the index table of index rows, the parameters' numbers and the resource's. `sort_key` is
     the SQL expression over the table that sorts, empty where HAPI does not sort. `check_modifier` raises HAPI's errors;
-    `without_value` says what a parameter without a value asks for. Of a kind that `combines`, all criteria for one
-    parameter must hold of one row, and a criterion at the top level has one value.
+    `cleaned` is a value without what HAPI ignores, empty where it ignores all of it; `without_value` says what a
+    parameter without a value asks for. Of a kind that `combines`, all criteria for one parameter must hold of one row,
+    and a criterion at the top level has one value.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Kind:
     table_rows: Callable[[list[Any], Mapping[str, int], int], list[TableRow]] = lambda rows, numbers, row_id: []
     sort_key: str = ""
     check_modifier: Callable[[str, str], None] = _any_modifier
+    cleaned: Callable[[str], str] = _as_it_is
     without_value: Callable[[Criterion], list[Criterion]] = _no_condition
     combines: bool = False
 

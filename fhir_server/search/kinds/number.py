@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from fhir_server.search.condition import Condition, either
 from fhir_server.search.criteria import Criterion, unescape
 from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import ANY_VALUE, COMPARED
 from fhir_server.search.kinds.kind import Kind, Scope, TableRow, ValueExtractor, by_type
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.search.prefixes import compare, prefixed
@@ -54,10 +55,12 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     parts: list[str] = []
     args: list[object] = [scope.number(parameter.name)]
     for value in criterion.values:
-        sql, bounds = compare(*prefixed(unescape(value)))
+        prefix, number = prefixed(unescape(value))
+        sql, bounds = compare(prefix, number)
         parts.append(sql)
         args += bounds
-    return [Condition("numbers", f"param = ? AND {either(parts)}", tuple(args), "value", 4)]
+    access = COMPARED[prefix] if len(parts) == 1 else ANY_VALUE
+    return [Condition("numbers", f"param = ? AND {either(parts)}", tuple(args), "value", 4, access=access)]
 
 
 KIND = Kind(

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from fhir_server.search.condition import Condition, either
 from fhir_server.search.criteria import Criterion, split, unescape
 from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import ANY_VALUE, COMPARED
 from fhir_server.search.kinds.kind import Kind, Scope, TableRow, ValueExtractor, by_type
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.search.prefixes import compare, prefixed
@@ -63,7 +64,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     args: list[object] = [scope.number(parameter.name)]
     for value in criterion.values:
         number, *unit = split(value, "|")
-        sql, bounds = compare(*prefixed(unescape(number)))
+        prefix, amount = prefixed(unescape(number))
+        sql, bounds = compare(prefix, amount)
         args += bounds
         system, code = (unescape(unit[0]) if unit else ""), (unescape(unit[1]) if len(unit) > 1 else "")
         if system:
@@ -73,7 +75,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             sql += " AND units = ?"
             args.append(code)
         parts.append(sql)
-    return [Condition("quantities", f"param = ? AND {either(parts)}", tuple(args), "value", 4)]
+    access = COMPARED[prefix] if len(parts) == 1 else ANY_VALUE
+    return [Condition("quantities", f"param = ? AND {either(parts)}", tuple(args), "value", 4, access=access)]
 
 
 KIND = Kind(

@@ -12,6 +12,7 @@ from fhir_server.search.condition import Condition, placeholders
 from fhir_server.search.criteria import Criterion, unescape
 from fhir_server.search.element_paths import ElementPath
 from fhir_server.search.index_rows import IndexRows, ReferenceRow
+from fhir_server.search.join_order import LINK
 from fhir_server.search.kinds.kind import Extractor, Kind, Scope, TableRow
 from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.wire.json_values import Json
@@ -30,20 +31,26 @@ def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None
     if path.type_name not in ("Reference", "canonical", "uri"):
         return None
     name, wanted, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
+    canonical = not is_object
 
     def extract(rows: IndexRows, values: list[Json]) -> None:
         for value in values:
             reference = value.get("reference") if is_object else value
             if reference is None or reference[0] == "#" or (wanted and target(reference).type != wanted):
                 continue
-            rows["reference"].append(ReferenceRow(name, place, reference))
+            rows["reference"].append(ReferenceRow(name, place, reference, canonical))
 
     return extract
 
 
 def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `links`."""
-    return [(numbers[name], without_version(reference), row_id) for name, _, reference in rows if reference[0] != "#"]
+    """Rows of the table `links`; a canonical URL with a version is found without it too."""
+    found = [
+        (numbers[row.parameter], without_version(row.reference), row_id) for row in rows if row.reference[0] != "#"
+    ]
+    versioned = (row for row in rows if row.canonical and "|" in row.reference)
+    found += [(numbers[row.parameter], row.reference.partition("|")[0], row_id) for row in versioned]
+    return found
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
@@ -57,7 +64,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
     order = TARGET if len(criterion.values) > 1 else ""
-    return [Condition("links", where, (number, *targets), order, weight=1)]
+    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK)]
 
 
 def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[str]:

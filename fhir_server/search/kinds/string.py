@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from fhir_server.search.condition import AFTER_ALL, Condition, either
 from fhir_server.search.criteria import Criterion, unescape
 from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import CONTAINS, EQUAL, STARTS_WITH
 from fhir_server.search.kinds.kind import TEXTS, Kind, Scope, TableRow, ValueExtractor, by_type
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
@@ -83,7 +84,9 @@ def condition(number: int, values: Sequence[str], modifier: str) -> Condition:
             head = folded.partition("_")[0]
             parts.append("norm >= ? AND norm < ?" + (" AND norm LIKE ? ESCAPE '\\'" if head != folded else ""))
             args += (head, head + AFTER_ALL, *((f"{_like(folded)}%",) if head != folded else ()))
-    return Condition("strings", f"param = ? AND {either(parts)}", tuple(args), "norm", 3)
+    unbounded = modifier == "contains" or not all(values)
+    access = EQUAL if modifier == "exact" else CONTAINS if unbounded else STARTS_WITH
+    return Condition("strings", f"param = ? AND {either(parts)}", tuple(args), "norm", 3, access=access)
 
 
 def _like(text: str) -> str:

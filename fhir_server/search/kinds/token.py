@@ -16,6 +16,7 @@ from fhir_server.search.criteria import Criterion, split, unescape
 from fhir_server.search.element_paths import ElementPath
 from fhir_server.search.hashing import index_hash
 from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import CODE, SYSTEM, SYSTEM_AND_CODE
 from fhir_server.search.kinds import string
 from fhir_server.search.kinds.kind import TEXTS, Extractor, Kind, Scope, TableRow, ValueExtractor, each
 from fhir_server.search.parameters import SearchParameter
@@ -95,7 +96,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         return [string.condition(number, criterion.values, "")]
     parts = [_part(value) for value in criterion.values]
     args = (number, *(arg for _, part_args, _ in parts for arg in part_args))
-    found = Condition("tokens", f"param = ? AND {either([sql for sql, _, _ in parts])}", args, weight=2)
+    where = f"param = ? AND {either([sql for sql, _, _ in parts])}"
+    found = Condition("tokens", where, args, weight=2, access=_ACCESS[parts[0][0]])
     if modifier in ("not", "not-in"):
         return [replace(found, negated=True)]
     # Only alternatives of one form are looked up in one index of hashes, and so come in its order.
@@ -104,6 +106,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     return [found]
 
 
+_CODE, _SYSTEM, _BOTH = "value = ?", "system = ?", "value = ? AND system = ?"
+_ACCESS: Final = {_CODE: CODE, _SYSTEM: SYSTEM, _BOTH: SYSTEM_AND_CODE}
 _Part: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
@@ -112,11 +116,11 @@ def _part(value: str) -> _Part:
     system, *rest = split(value, "|")
     if not rest:
         code = unescape(system)
-        return "value = ?", (code,), (code,)
-    system, code = unescape(system), unescape("|".join(rest))
+        return _CODE, (code,), (code,)
+    system, code = unescape(system.strip()), unescape("|".join(rest).strip())
     if not code:
-        return "system = ?", (system,), (system,)
-    return "value = ? AND system = ?", (code, system), (system, code)
+        return _SYSTEM, (system,), (system,)
+    return _BOTH, (code, system), (system, code)
 
 
 def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Part]) -> Condition:
@@ -125,6 +129,12 @@ def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Part]
     cases = " ".join(f"WHEN {sql} THEN {rank}" for rank, (sql, _, _) in enumerate(ordered))
     args: tuple[Any, ...] = tuple(arg for _, part_args, _ in ordered for arg in part_args)
     return replace(condition, order=f"CASE {cases} END", order_args=args)
+
+
+def cleaned(value: str) -> str:
+    """A value without blanks around it; a bar alone asks for nothing."""
+    stripped = value.strip()
+    return "" if stripped.replace(" ", "") == "|" else stripped
 
 
 def check_modifier(resource_type: str, modifier: str) -> None:
@@ -142,4 +152,5 @@ KIND = Kind(
     table_rows,
     sort_key="system || '|' || value",
     check_modifier=check_modifier,
+    cleaned=cleaned,
 )
