@@ -53,7 +53,7 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
     text = error_outcome(error)
     if not context.pretty:
         text = compact(text)
-    headers = [("X-Request-ID", context.request_id), ("Content-Type", CONTENT_TYPE)]
+    headers = [("X-Request-ID", context.request_id), ("Content-Type", context.content_type)]
     return Response(error.status, headers, encode(text))
 
 
@@ -86,12 +86,12 @@ def dispatch(context: RequestContext) -> Response:
         return history.history(context)
     if kind.startswith("$"):
         return _operation(context, "system")
-    if kind == "_history":
+    if kind in ("_history", "_search"):
         raise _unhandled(context)
     check_type(kind)
     if len(segments) == 1:
         return _at_type(context, method)
-    if segments[1] == "_search" and len(segments) == 2 and method in ("GET", "HEAD", "POST"):
+    if segments[1] == "_search" and len(segments) == 2 and method in ("GET", "POST"):
         if context.request.body and (context.request.header("content-type") or "").startswith(FORM):
             context.pairs = context.pairs + parse_query(context.request.body.decode("utf-8", "replace"))
         return search.search(context, kind)
@@ -133,7 +133,7 @@ def _at_base(context: RequestContext, method: str) -> Response:
 def _at_type(context: RequestContext, method: str) -> Response:
     kind = context.segments[0]
     match method:
-        case "GET" | "HEAD":
+        case "GET":
             return search.search(context, kind)
         case "POST":
             return write.create(context, kind)

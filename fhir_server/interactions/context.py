@@ -18,6 +18,7 @@ from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
 
+OLD_CONTENT_TYPE = "application/json+fhir;charset=UTF-8"
 MAX_BODY = 50 * 1024 * 1024
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
@@ -73,6 +74,12 @@ class RequestContext:
         """Whether the answer is laid out in lines: unless `_pretty` is there and not `true`."""
         return next((value for key, value in self.pairs if key == "_pretty"), "true") == "true"
 
+    @property
+    def content_type(self) -> str:
+        """The type of a JSON answer: HAPI repeats the name of earlier versions of FHIR where it is asked for."""
+        wanted = self.value("_format") or self.request.header("accept") or ""
+        return OLD_CONTENT_TYPE if "json+fhir" in wanted.replace(" ", "+") else CONTENT_TYPE
+
     def value(self, name: str) -> str | None:
         """The last value of a parameter, or None."""
         return next((value for key, value in reversed(self.pairs) if key == name), None)
@@ -81,9 +88,8 @@ class RequestContext:
         """An answer in the layout that was asked for."""
         if not self.pretty:
             text = compact(text)
-        return Response(
-            status, [("X-Request-ID", self.request_id), *headers, ("Content-Type", CONTENT_TYPE)], encode(text)
-        )
+        kind = ("Content-Type", self.content_type)
+        return Response(status, [("X-Request-ID", self.request_id), *headers, kind], encode(text))
 
     def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """A Bundle as the answer."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import offset_link
+from fhir_server.resources.primitives import date_precision
+from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.kinds.date import date_param, date_params
 from fhir_server.search.paging import DEFAULT_COUNT
 from fhir_server.search.prefixes import LOWER, UPPER
-from fhir_server.search.query import whole
+from fhir_server.search.query import subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle, entry
 from fhir_server.wire.http import Response, by_name, link
@@ -30,19 +33,22 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     where, values = f"{where}{limits}", (*values, *bounds)
     count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 0 else count
+    wanted = subset(context.pairs, kind or "")
+    if wanted.summary == "count":
+        count = 0
     offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
     rows = context.store.history(where, values, count, offset)
     total = context.store.history_count(where, values)
     address = context.address
-    links = [("self", link(address, by_name(context.pairs)))]
+    links = [("self", link(address, by_name(context.pairs)))] if count else []
     if offset + count < total and count:
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    # Without a type in the path HAPI gives this as the address of each entry.
-    prefix = f"{context.base}/" if kind else None
-    entries = [_entry(row, f"{prefix}{row.reference}" if prefix else f"{row.type}/{row.reference}") for row in rows]
-    bundle = Bundle(context.server.ids.uuid(), "history", context.now, total, links, entries)
+    entries = [_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows]
+    cut = count == 0 or wanted.summary in ("true", "data", "count")
+    shown = None if limits else total  # HAPI counts no versions by time
+    bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
 
 
@@ -50,7 +56,7 @@ def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
     """What `_since` and `_at` ask for: versions not older than a time; those that were current within a range."""
     since, at = context.value("_since"), [value for name, value in context.pairs if name == "_at" and value]
     if since:
-        return " AND updated >= ?", (date_param(since).low,)
+        return " AND updated >= ?", (_instant(since),)
     sql = ""
     bounds: tuple[int, ...] = ()
     for item in date_params(at):
@@ -68,7 +74,24 @@ def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
     return sql, bounds
 
 
-def _entry(row: Version, address: str) -> str:
+def _instant(text: str) -> int:
+    """The milliseconds of an instant; HAPI refuses dates that are coarser."""
+    bounds = date_param(text) if text[:1].isdigit() else None
+    if bounds is None:
+        raise FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
+    if len(text) <= 10:
+        precision = date_precision(text)
+        problem = f"Invalid date/time string (datatype InstantDt does not support {precision} precision): {text}"
+        raise FhirError(400, f"HAPI-1885: {problem}")
+    return bounds.low
+
+
+def _address(context: RequestContext, row: Version, *, in_type: bool) -> str:
+    """The `fullUrl` of an entry; without a type in the path HAPI garbles it where a client gave the id."""
+    return f"{context.base}/{row.reference}" if in_type or row.id.isdigit() else f"{row.type}/{row.reference}"
+
+
+def _entry(row: Version, address: str, wanted: Subset) -> str:
     method, status = ("POST", "201 Created") if row.version == 1 else ("PUT", "200 OK")
     if row.text is None:
         method = "DELETE"
@@ -76,5 +99,5 @@ def _entry(row: Version, address: str) -> str:
     response = f'{{\n  "status": "{status}",\n  "etag": "W/\\"{row.version}\\""\n}}'
     fields = [("fullUrl", quoted(address))]
     if row.text is not None:
-        fields.append(("resource", row.text))
+        fields.append(("resource", cut_down(row.text, wanted)))
     return entry([*fields, ("request", request), ("response", response)])

@@ -39,7 +39,10 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
             )
         kind, slash, rest = reference.partition("/")
         resource_id = rest.partition("/")[0]
-        if not slash or not resource_id:
+        if slash and not resource_id:
+            problem = f"Invalid resource reference found at path[{path}] - Does not contain resource ID - {reference}"
+            raise FhirError(400, f"HAPI-0508: {problem}")
+        if not slash:
             raise FhirError(
                 400,
                 f"HAPI-0505: Invalid resource reference found at path[{path}]"

@@ -17,7 +17,7 @@ from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, split_target
 from fhir_server.wire.json_text import decode, parse
 from fhir_server.wire.json_values import Json
-from fhir_server.wire.outcome import Stored, stored_outcome
+from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
 
 JSON_PATCH, FHIR_PATCH = "application/json-patch+json", "application/fhir+json"
 
@@ -29,7 +29,8 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     if row is None:
         raise not_known(kind, resource_id)
     if row.text is None:
-        raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+        gone = error_outcome(FhirError(410, f"Resource was deleted at {instant(row.updated)}"))
+        return context.respond(410, gone, [("Location", location(context.base, row))])
     given = etag(context.request.header("if-match"))
     if given and given != str(row.version):
         problem = f"Version {given} is not the most recent version of this resource, unable to apply patch"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fhir_server.clock import instant
+from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_references, leads_somewhere
 from fhir_server.resources.meta import labels
@@ -55,8 +56,15 @@ def put(
     version = 1 if old is None else old.version + 1
     before = decode(old.text) if old is not None and old.text is not None else {}
     full = with_meta(resource, version, context, before)
+    _check_storable(context, full, old)
+    if "contained" in full:
+        full["contained"] = [_with_id(context, inner) for inner in full["contained"]]
     check_targets(full)
     index = search_index(full)
+    if old is not None and old.text is None and index["reference"]:
+        # HAPI saves what was deleted once more after it has resolved the references.
+        version += 1
+        full["meta"]["versionId"] = str(version)
     if not context.server.reference_check:
         index["reference"] = [row for row in index["reference"] if leads_somewhere(context, row.reference)]
     elif not context.in_transaction:
@@ -73,6 +81,45 @@ def put(
         return Written(row, "created", references=index["reference"])
     store.replace(old, stored_rows(context, old), row, table_rows(kind, index, params, row_id))
     return Written(row, "created" if old.text is None else "updated", references=index["reference"])
+
+
+_STORABLE = ("collection", "document", "message")
+_UNIQUE = {"ValueSet": "0902", "CodeSystem": "0848", "ConceptMap": "0840"}
+_NAMED = ("ValueSet", "ConceptMap")
+
+
+def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
+    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use."""
+    kind, url = resource["resourceType"], resource.get("url")
+    if kind == "Bundle" and resource.get("type") not in _STORABLE:
+        raise FhirError(
+            422,
+            "HAPI-0522: Unable to store a Bundle resource on this server with a Bundle.type value of:"
+            f" {resource.get('type', '(missing)')}. Note that if you are trying to perform a FHIR transaction or batch"
+            " operation you should POST the Bundle resource to the Base URL of the server, not to the /Bundle"
+            " endpoint.",
+        )
+    if kind not in _UNIQUE:
+        return
+    if url is None and kind in _NAMED:
+        raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
+    sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
+    numbers = [row[0] for row in context.store.query(sql, (context.server.params.number(kind, "url"), url))]
+    for other in context.store.rows(numbers):
+        same = decode(other.text or "{}").get("version") == resource.get("version")
+        if same and (old is None or other.row_id != old.row_id):
+            version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
+            problem = f'Can not create multiple {kind} resources with {kind}.url "{url}"{version}'
+            raise FhirError(
+                422, f"HAPI-{_UNIQUE[kind]}: {problem}, already have one with resource ID: {other.reference}"
+            )
+
+
+def _with_id(context: RequestContext, contained: Resource) -> Resource:
+    """A contained resource, with a random id where it has none."""
+    if "id" in contained:
+        return contained
+    return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}
 
 
 def stored_rows(context: RequestContext, row: Version) -> TableRows:
@@ -102,7 +149,7 @@ def _unchanged(resource: Resource, old: Version) -> str | None:
     assert old.text is not None
     stored = decode(old.text)
     meta = stored["meta"]
-    now = {**resource, "id": old.id}
+    now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
     kept = {key: value for key, value in (now.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
     had = {key: value for key, value in (then.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}

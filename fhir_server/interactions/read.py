@@ -7,11 +7,12 @@ from email.utils import parsedate_to_datetime
 
 from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.context import RequestContext, encode
 from fhir_server.resources.summary import cut_down
 from fhir_server.search.query import subset
 from fhir_server.store import Version
-from fhir_server.wire.http import Response
+from fhir_server.wire.http import Response, sanitised
+from fhir_server.wire.json_text import decode
 from fhir_server.wire.outcome import error_outcome
 
 
@@ -31,7 +32,7 @@ def read(context: RequestContext, kind: str, resource_id: str) -> Response:
 def read_version(context: RequestContext, kind: str, resource_id: str, version: str) -> Response:
     """`GET Type/id/_history/n`."""
     if context.store.find(kind, resource_id) is None:
-        raise not_known(kind, resource_id)
+        raise not_known(kind, resource_id, f"/_history/{version}")
     is_number = version.isascii() and version.isdigit()
     row = context.store.version(kind, resource_id, int(version)) if is_number and len(version) < 10 else None
     if row is None:
@@ -46,9 +47,11 @@ def etag(header: str | None) -> str:
     return found.group(1) if found else ""
 
 
-def not_known(kind: str, resource_id: str) -> FhirError:
-    """The error for an id that no resource ever had."""
-    return FhirError(404, f"HAPI-2001: Resource {kind}/{resource_id} is not known")
+def not_known(kind: str, resource_id: str, version: str = "") -> FhirError:
+    """The error for an id that no resource ever had; HAPI looks up those of digits in another way."""
+    if resource_id.isascii() and resource_id.isdigit():
+        return FhirError(404, f"HAPI-1996: Resource {kind}/{resource_id}{version} is not known")
+    return FhirError(404, f"HAPI-2001: Resource {kind}/{sanitised(resource_id)} is not known")
 
 
 def location(base: str, row: Version) -> str:
@@ -68,9 +71,20 @@ def _answer(context: RequestContext, row: Version) -> Response:
         ("Last-Modified", http_date(row.updated // 1000)),
     ]
     try:
-        return context.respond(200, cut_down(row.text, subset(context.pairs, row.type)), headers)
+        wanted = subset(context.pairs, row.type)
+        if wanted.summary == "text":
+            return _narrative(context, row.text, headers)
+        text = row.text if wanted.summary == "count" else cut_down(row.text, wanted)
+        return context.respond(200, text, headers)
     except FhirError as error:
         return context.respond(error.status, error_outcome(error), headers)
+
+
+def _narrative(context: RequestContext, text: str, headers: list[tuple[str, str]]) -> Response:
+    """The narrative alone, as HTML; HAPI writes `null` where there is none."""
+    found = (decode(text).get("text") or {}).get("div") or "null"
+    headers = [("X-Request-ID", context.request_id), *headers, ("Content-Type", "text/html;charset=UTF-8")]
+    return Response(200, headers, encode(found))
 
 
 def _is_unchanged(context: RequestContext, row: Version) -> bool:

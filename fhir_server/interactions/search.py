@@ -32,8 +32,7 @@ def search(context: RequestContext, kind: str) -> Response:
         return _count_only(context, planned)
     count = DEFAULT_COUNT if query.count is None else query.count
     if count < 0:
-        bundle = Bundle(context.server.ids.uuid(), "searchset", context.now, links=[("self", self_link)])
-        return context.bundle(bundle)
+        return _nothing_asked(context, query, planned, count, self_link)
     if query.offset is not None:
         return _offset_page(context, query, planned, count, self_link)
     row_ids = run(context, planned, max(STAGES[0], count + 1))
@@ -50,6 +49,16 @@ def search(context: RequestContext, kind: str) -> Response:
         links.append(("next", page_link(context, found, context.pairs, count, count)))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     return context.bundle(_bundle(found, total, links, entries, query.subset))
+
+
+def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
+    """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
+    found = Search(context.server.ids.uuid(), context.now, run(context, planned, STAGES[0]), query.includes)
+    total, links = None, [("self", self_link)]
+    if len(found.row_ids) < STAGES[0]:
+        total = len(found.row_ids)
+        links.append(("next", page_link(context, found, context.pairs, count, count)))
+    return context.bundle(Bundle(found.id, "searchset", context.now, total, links))
 
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
@@ -176,7 +185,8 @@ def _offset_page(context: RequestContext, query: Query, planned: SearchSql, coun
     offset = max(query.offset or 0, 0)
     row_ids = run(context, planned, count, offset)
     total = count_all(context, planned) if query.accurate else None
-
+    if total is None and len(row_ids) < count:
+        total = offset + len(row_ids)
     links = [("self", self_link)]
     if len(row_ids) == count:
         links.append(("next", offset_link(context, count, offset + count)))

@@ -22,6 +22,7 @@ from fhir_server.interactions.inline import is_placeholder, resolved, source
 from fhir_server.interactions.integrity import check_deleted, check_references
 from fhir_server.interactions.matching import matching
 from fhir_server.interactions.put import Written
+from fhir_server.interactions.read import not_known
 from fhir_server.interactions.types import check_type
 from fhir_server.resources.normalise import Resource
 from fhir_server.search.index_rows import ReferenceRow
@@ -29,7 +30,14 @@ from fhir_server.wire.bundle import Bundle, entry, members
 from fhir_server.wire.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
-from fhir_server.wire.outcome import Stored, error_outcome, quoted, stored_outcome
+from fhir_server.wire.outcome import (
+    Stored,
+    created_by_conditional_update_in_bundle,
+    error_outcome,
+    quoted,
+    stored_outcome,
+    untimed,
+)
 
 ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "HEAD": 5, "GET": 6}
 
@@ -230,8 +238,12 @@ def _write(context: RequestContext, one: Entry, resource: Resource) -> tuple[Wri
     if one.method == "POST":
         return write.create_resource(context, resource, one.condition, one.row_id)
     if one.id:
-        return write.update_resource(context, resource | {"id": one.id}, one.id, one.if_match)
-    return write.conditional_update(context, resource, one.query, one.url, one.row_id)
+        written, stored = write.update_resource(context, resource | {"id": one.id}, one.id, one.if_match)
+        return written, stored if written.change == "created" else untimed(stored)
+    written, stored = write.conditional_update(context, resource, one.query, one.url, one.row_id)
+    if written.change == "created":
+        return written, created_by_conditional_update_in_bundle(write.versioned(written.row))
+    return written, stored
 
 
 def _written(context: RequestContext, written: Written, stored: Stored) -> Fields:
@@ -250,25 +262,28 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
 
 def _delete(context: RequestContext, one: Entry) -> Fields:
     check_type(one.kind)
+    fields = [("status", quoted("204 No Content"))]
     if one.id:
-        stored = delete.delete_resource(context, one.kind, one.id)[1]
+        row, stored = delete.delete_resource(context, one.kind, one.id)
+        if row is not None:
+            fields += [("location", quoted(write.versioned(row))), ("etag", quoted(str(row.version)))]
     else:
         stored = delete.delete_matches(context, one.kind, one.query)
-    return [("response", members([("status", quoted("204 No Content")), ("outcome", stored_outcome(stored))]))]
+    return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
 def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
     check_type(one.kind)
     row = context.store.find(one.kind, one.id)
     if row is None or row.text is None:
-        raise FhirError(404, f"HAPI-2001: Resource {one.kind}/{one.id} is not known")
+        raise not_known(one.kind, one.id)
     resource = one.resource or {}
     if resource.get("resourceType") == "Binary":
         body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
     else:
         body, kind = render(resource).encode(), "application/fhir+json"
     written, stored = patch.patch_resource(context, row, kind, body)
-    return _written(context, written, stored), written
+    return _written(context, written, untimed(stored)), written
 
 
 def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:

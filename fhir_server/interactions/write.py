@@ -131,7 +131,7 @@ def update_by_condition(context: RequestContext, kind: str) -> Response:
         )
     with context.store.transaction():
         written, stored = conditional_update(context, resource, query, f"{kind}?{query}")
-    return written_response(context, written, stored, with_location=written.change == "created")
+    return written_response(context, written, stored, with_location=False)
 
 
 def conditional_update(

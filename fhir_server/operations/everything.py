@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from array import array
 
+from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import entries_of, page_link
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
+from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include, subset, whole
 from fhir_server.store import Version
 from fhir_server.wire.bundle import Bundle
@@ -46,6 +48,9 @@ def everything(context: RequestContext, kind: str, patient_id: str) -> Response:
 def _everything(context: RequestContext, patient: Version, batch: int) -> array[int]:
     members = context.store.rows(referring(context, [patient], REFERRING))
     types = {name for key, value in context.pairs if key == "_type" for name in value.split(",")}
+    for name in types:
+        if name not in resource_types():
+            raise FhirError(404, f"HAPI-2197: Unknown resource type '{name}' in _type parameter.")
     if types:
         members = [row for row in members if row.type in types]
     found = array("q")
@@ -53,15 +58,17 @@ def _everything(context: RequestContext, patient: Version, batch: int) -> array[
     while rest:
         part, rest = [row for row in rest[:batch] if row.row_id not in found], rest[batch:]
         found.extend(row.row_id for row in part)
-        found.extend(row_id for row_id in _followed(context, part, follow=not types) if row_id not in found)
+        found.extend(row_id for row_id in _followed(context, part, types) if row_id not in found)
     return found
 
 
-def _followed(context: RequestContext, rows: list[Version], *, follow: bool) -> list[int]:
-    """What the rows refer to, other patients left out; with `follow`, also what that refers to, and so on."""
+def _followed(context: RequestContext, rows: list[Version], types: set[str]) -> list[int]:
+    """What the rows refer to, other patients left out, and what that refers to, and so on; with `types`, only the first
+    and of these types.
+    """
     found: dict[int, None] = {}
     new = rows
-    for _ in range(MAX_ROUNDS if follow else 1):
+    for _ in range(1 if types else MAX_ROUNDS):
         row_ids = dict.fromkeys(referred(context, new, REFERRED))
         new = [
             row

@@ -61,10 +61,15 @@ def _apply(target: Json, operation: Json, at: int) -> Json:
             f"Could not resolve subtype of [simple type, class {_OPERATION}]: missing type id property 'op'{_place(at)}"
         )
     if name not in _KINDS:
-        kinds = f"known type ids = [{', '.join(_KINDS)}]"
+        kinds = f"known type ids = [{', '.join(_KINDS)}] (for POJO property '#temporary-name')"
         raise _refused(f"Could not resolve type id '{name}' as a subtype of `{_OPERATION}`: {kinds}{_place(at)}")
     if not isinstance(path, str):
         raise _refused("an operation has a `path`")
+    if path and not path.startswith("/"):
+        kind = f'{_OPERATION.rpartition(".")[0]}.{name.capitalize()}Operation["path"]'
+        why = "problem: illegal pointer: expected a slash to separate tokens"
+        where = f"{_place(at)[:-1]}->{kind})"
+        raise _refused(f"Cannot construct instance of `com.github.fge.jackson.jsonpointer.JsonPointer`, {why}{where}")
     tokens = _tokens(path)
     match name:
         case "test":

@@ -17,6 +17,7 @@ from fhir_server.definitions import Element, ElementType
 from fhir_server.errors import FhirError
 from fhir_server.resources import narrative
 from fhir_server.resources.primitives import PrimitiveError, Reader, reader
+from fhir_server.wire.http import sanitised
 from fhir_server.wire.json_values import Json
 
 Resource: TypeAlias = dict[str, Json]
@@ -274,12 +275,14 @@ def _object_cleaner(type_name: str, owner: str = "") -> Cleaner:
 
 
 def _extension(value: Json) -> Json:
-    """An extension; one without a url is kept, its url written as null."""
+    """An extension; one without a url is kept, its url written as null, and one with a url alone dropped."""
     if type(value) is not dict:
         return None
     cleaned = _type_cleaner("Extension").clean(value)
-    if "url" in cleaned or not cleaned:
-        return cleaned or None
+    if "url" in cleaned:
+        return cleaned if len(cleaned) > 1 else None
+    if not cleaned:
+        return None
     identity = {"id": cleaned.pop("id")} if "id" in cleaned else {}
     return {**identity, "url": None, **cleaned}
 
@@ -307,10 +310,7 @@ def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
         try:
             return read(text)
         except PrimitiveError as error:
-            shown = text.translate(_MARKUP)
+            shown = sanitised(text)
             raise _refusal(f'HAPI-1821: [element="{key}"] Invalid attribute value "{shown}": {error}') from error
 
     return clean
-
-
-_MARKUP: Final = str.maketrans({"'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})

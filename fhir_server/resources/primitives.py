@@ -95,7 +95,7 @@ def _date_reader(type_name: str, class_name: str) -> Reader:
     def read(text: str) -> Scalar:
         match = _DATE_TIME.fullmatch(text)
         if not match or (match[3] and match[3] > "28" and not _has_day(match)):
-            _check_date(text.strip(" "))
+            check_date(text.strip(" "))
         precision = date_precision(text.strip(" "))
         if precision not in allowed:
             raise PrimitiveError(
@@ -142,7 +142,7 @@ def _number_in(text: str, start: int, end: int, low: int, high: int) -> int:
     return int(part)
 
 
-def _check_date(text: str) -> None:
+def check_date(text: str) -> None:
     """The checks of HAPI's date parser in its order, so that the first fault found is the one it names."""
     length = len(text)
     if length < 4:

@@ -43,7 +43,7 @@ def cut_down(text: str, subset: Subset) -> str:
     else:
         wanted = {"text", *_names(kind, required=True)}
         kept = {key: value for key, value in resource.items() if key in wanted}
-    if kept is resource:
+    if kept is resource and not any(path.endswith("*") for path in subset.elements):
         return text
     head = {key: resource[key] for key in ALWAYS if key in resource}
     meta = head["meta"]
@@ -56,6 +56,8 @@ def _elements(resource: Json, kind: str, elements: tuple[str, ...]) -> Json:
     """The elements with these paths; a path that begins with another type says nothing about this one."""
     paths = []
     for path in elements:
+        if path.rpartition(".")[2] == "*":
+            return resource
         first, _, rest = path.partition(".")
         if first[:1].isupper():
             if first not in (kind, "*"):

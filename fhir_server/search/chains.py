@@ -21,13 +21,11 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
     """References to resources that meet a further condition, in the order of that condition."""
     if item.chain.count(".") >= MAX_DEPTH:
         raise FhirError(400, f"A chain may have at most {MAX_DEPTH} links", "too-costly")
-    if parameter.kind != "reference":
-        raise FhirError(400, f"HAPI-1245: Invalid parameter chain: {item.name}.{item.chain}")
     name = item.chain.partition(".")[0].partition(":")[0]
     types = target_types(item, parameter)
     known = [kind for kind in types if name in parameters(kind) or name == "_has"]
     if not known:
-        raise FhirError(400, f"HAPI-1245: Invalid parameter chain: {item.name}.{item.chain}")
+        raise FhirError(400, f"HAPI-1243: Invalid parameter chain: {item.name}.{item.chain}")
     inner: list[tuple[str, Condition]] = []
     for kind in known:
         found = scope.conditions(kind, criteria(kind, item.chain, ",".join(item.values), nested=True))
@@ -70,7 +68,7 @@ def has(scope: Scope, item: Criterion) -> Condition:
     resource_type = scope.resource_type
     parts = item.chain.split(":", 2)
     if len(parts) != 3 or item.chain.count(":") > 2 * MAX_DEPTH:
-        raise FhirError(400, f"Invalid _has parameter: _has:{item.chain}")
+        raise FhirError(400, f"HAPI-1942: Invalid _has parameter syntax: :{item.chain}")
     source, reference, name = parts
     if source not in resource_types():
         raise FhirError(400, f"HAPI-1208: Invalid resource type: {source}")

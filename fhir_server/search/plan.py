@@ -48,8 +48,9 @@ def plan(query: Query, numbers: ParameterNumbers) -> SearchSql:
         return SearchSql(sql, (*lead.args, *filter_args, *key_args))
     if not lead.order and not lead.lead:
         # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
-        once = "" if lead.table == "resources" else " GROUP BY row_id"
-        sql = f"SELECT row_id FROM {lead.table} AS lead WHERE {where}{once} ORDER BY row_id"
+        # Of a type HAPI walks the index by type and time of the last write.
+        order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
+        sql = f"SELECT row_id FROM {lead.table} AS lead WHERE {where} {order}"
         return SearchSql(sql, (*lead.args, *filter_args))
     walk, walk_args = lead.walk()
     filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
@@ -78,5 +79,5 @@ def _choose(resource_type: str, found: list[Condition], *, sorted_anyway: bool) 
         lead = first
     else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest
         lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)
-        found = [item for item in found if item.where != lead.where or item.args != lead.args]
+        found = [item for item in found if item.negated or item.where != lead.where or item.args != lead.args]
     return lead, [item for item in found if item is not lead and item != lead]

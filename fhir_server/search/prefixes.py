@@ -8,6 +8,8 @@ from decimal import Decimal, InvalidOperation
 
 from fhir_server.errors import FhirError
 
+_SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
+"""What HAPI takes for a prefix too."""
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
 LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
 _PREFIX = re.compile(r"[^-%0-9]*")
@@ -22,13 +24,16 @@ def prefixed(text: str) -> tuple[str, str]:
         return "eq", text
     if prefix == text:
         raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
-    if prefix not in COMPARATORS:
+    comparator = _SIGNS.get(prefix, prefix)
+    if comparator not in COMPARATORS:
         raise FhirError(400, f'HAPI-1941: Invalid prefix: "{prefix}"')
-    return prefix, text[len(prefix) :]
+    return comparator, text[len(prefix) :]
 
 
-def compare(prefix: str, text: str) -> tuple[str, tuple[float, ...]]:
-    """A comparison of the column `value` with a decimal."""
+def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[float, ...]]:
+    """A comparison of the column `value` with a decimal; errors name the `kind` of parameter and its whole `value`."""
+    if prefix in ("sa", "eb"):
+        raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -39,11 +44,11 @@ def compare(prefix: str, text: str) -> tuple[str, tuple[float, ...]]:
     if math.isinf(exact):
         exact = math.copysign(_LARGEST, exact)
     match prefix:
-        case "gt" | "sa":
+        case "gt":
             return "value > ?", (exact,)
         case "ge":
             return "value >= ?", (exact,)
-        case "lt" | "eb":
+        case "lt":
             return "value < ?", (exact,)
         case "le":
             return "value <= ?", (exact,)

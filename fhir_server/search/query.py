@@ -14,7 +14,7 @@ from fhir_server.resources.summary import Subset
 from fhir_server.search.criteria import Criterion, split
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import parameters, resource_types
-from fhir_server.wire.http import Pairs
+from fhir_server.wire.http import Pairs, sanitised
 
 FULLTEXT = ("_text", "_content")
 RESULT_PARAMETERS = frozenset(
@@ -52,6 +52,8 @@ class Query:
 def parse(resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
+    if any(name == "_query" for name, _ in pairs):
+        raise unhandled("GET", resource_type, ", ".join(dict.fromkeys(name for name, _ in pairs)))
     seen: set[str] = set()
     for name, value in pairs:
         base, _, modifier = name.partition(":")
@@ -88,8 +90,8 @@ def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
     of = f"{resource_type}." if resource_type else ""
     summary, elements = "", []
     for name, value in pairs:
-        if name == "_summary" and value in ("true", "text", "data", "count"):
-            summary = value
+        if name == "_summary" and value.lower() in ("true", "text", "data", "count"):
+            summary = value.lower()
         elif name == "_elements":
             elements += [part if part[:1].isupper() else of + part for part in value.split(",") if part]
     if summary and elements:
@@ -108,10 +110,10 @@ def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
 
 
 def whole(name: str, text: str) -> int | None:
-    """The whole number of a result parameter, or None where it has no value."""
+    """The whole number (of 32 bits, as in Java) of a result parameter, or None where it has no value."""
     if not text:
         return None
-    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text):
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text) or not -(2**31) <= int(text) < 2**31:
         raise FhirError(400, f"HAPI-0375: Invalid {name} value: {text}")
     return int(text)
 
@@ -134,9 +136,17 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
     if found is None:
         if base in ("_filter", "_list"):
             return [Criterion(base, "", (value,))] if value else []
+        if base == "_has":
+            raise FhirError(400, "HAPI-1942: Invalid _has parameter syntax: _has")
+        if base == "_language":
+            raise unknown_parameter(resource_type, base, "1223")
         if base.startswith("_"):
             return []
-        raise unknown_parameter(resource_type, base or "null")
+        raise unknown_parameter(resource_type, sanitised(base) if name else "null")
+    if dot and found.kind != "reference":
+        why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
+        problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
+        raise FhirError(400, f"HAPI-1935: {problem} and {why}")
     if not dot:
         KINDS[found.kind].check_modifier(resource_type, modifier)
     values = tuple(filter(None, map(KINDS[found.kind].cleaned, split(value, ","))))
@@ -150,26 +160,30 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
     return [Criterion(base, modifier, values, chain)]
 
 
-def unknown_parameter(resource_type: str, name: str) -> FhirError:
+def unknown_parameter(resource_type: str, name: str, number: str = "0524") -> FhirError:
     """HAPI's answer to an unknown parameter, with the sorted list of those there are."""
     listed = ", ".join(sorted(parameters(resource_type)))
     return FhirError(
         400,
-        f'HAPI-0524: Unknown search parameter "{name}" for resource type "{resource_type}".'
+        f'HAPI-{number}: Unknown search parameter "{name}" for resource type "{resource_type}".'
         f" Valid search parameters for this search are: [{listed}]",
     )
 
 
 def _sort(query: Query, modifier: str, value: str) -> None:
     known = parameters(query.resource_type)
+    if modifier not in ("", "asc", "desc"):
+        return
     for item in value.split(","):
         name = item.strip()
         descending = modifier == "desc" or name.startswith("-")
         name = name.removeprefix("-")
         if not name:
             continue
-        base = name.partition(".")[0].partition(":")[0]
-        if base not in known and name not in ("_score",):
+        base, _, modifier = name.partition(".")[0].partition(":")
+        if modifier and "." not in name:
+            base = modifier
+        if base not in known:
             listed = ", ".join(sorted(known))
             message = (
                 f'HAPI-1194: Unknown _sort parameter value "{base}" for resource type "{query.resource_type}"'

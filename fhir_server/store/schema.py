@@ -30,7 +30,7 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE TABLE {schema}.{prefix}resources"
         " (row_id INTEGER PRIMARY KEY, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}resources_id ON {prefix}resources (type, id)",
-        f"CREATE INDEX {schema}.{prefix}resources_type ON {prefix}resources (type)",
+        f"CREATE INDEX {schema}.{prefix}resources_type ON {prefix}resources (type, updated)",
         f"CREATE TABLE {schema}.{prefix}versions"
         " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
@@ -64,4 +64,5 @@ def upgrade() -> str:
     """The SQL that makes format 2 of format 1, in which the number of a resource was called `pid`."""
     statements = [f"ALTER TABLE {name} RENAME COLUMN pid TO row_id" for name in COLUMNS]
     statements += ["DROP INDEX versions_pid", "CREATE UNIQUE INDEX versions_row ON versions (row_id, version)"]
+    statements += ["DROP INDEX resources_type", "CREATE INDEX resources_type ON resources (type, updated)"]
     return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])

@@ -82,6 +82,18 @@ def path_segments(path: str) -> list[str]:
     return [unquote(segment, errors="replace") for segment in path.split("/") if segment]
 
 
+_MARKUP = str.maketrans({"'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
+
+
+def sanitised(text: str) -> str:
+    """Escapes what could be markup, as HAPI does where a message repeats a part of the request."""
+    return text.translate(_MARKUP) if text.isprintable() else "".join(filter(_is_shown, text)).translate(_MARKUP)
+
+
+def _is_shown(letter: str) -> bool:
+    return letter >= " " or letter in "\n\r"
+
+
 @lru_cache(maxsize=4096)
 def escape(text: str) -> str:
     """Escapes for a link: all but `A-Za-z0-9-_.*` (HAPI's UrlUtil.escapeUrlParam, observed)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fhir_server.errors import FhirError
 
@@ -19,6 +19,11 @@ class Stored:
     diagnostics: str
     severity: str = "information"
     kind: str = "informational"
+
+
+def untimed(stored: Stored) -> Stored:
+    """The report without how long the write took, which HAPI leaves out of some answers in Bundles."""
+    return replace(stored, diagnostics=stored.diagnostics.removesuffix(" Took 1ms."))
 
 
 def quoted(text: str) -> str:
@@ -119,6 +124,15 @@ def created_by_conditional_update(reference: str, condition: str) -> Stored:
         "Conditional update succeeded: no existing resource matched the conditional URL so a new resource was created.",
         f'Successfully conditionally created resource "{reference}".'
         f' No existing resources matched URL "{condition}". Took 1ms.',
+    )
+
+
+def created_by_conditional_update_in_bundle(reference: str) -> Stored:
+    """The same in a transaction; the URL is a place holder that HAPI forgets to fill."""
+    said = "Created resource because no existing resource matched URL"
+    found = created_by_conditional_update(reference, "")
+    return replace(
+        found, diagnostics=f'Successfully conditionally updated resource "{reference}". {said} "{{1}}". Took 1ms.'
     )
 
 

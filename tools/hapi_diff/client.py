@@ -85,7 +85,7 @@ class Client:
     def send(self, case: Case) -> Answer:
         """The answer to a request; `<base>` in its body stands for the server's own address."""
         separator = "/" if case.url and not case.url.startswith("?") else ""
-        url = self._parts.path + separator + case.url
+        url = self._parts.path + separator + case.url.replace(" ", "%20")
         body = None if case.body is None else case.body.replace("<base>", self.base).encode()
         try:
             return self._send(case.method, url, case.headers, body)

@@ -14,12 +14,11 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     alternatives: list[list[Condition]] = []
     for value in criterion.values:
         parts = split(value, "$")
+        if len(parts) == 1:
+            return [of_type(scope.resource_type, "0")]
         if len(parts) != len(parameter.components):
-            raise FhirError(
-                400,
-                "HAPI-1938: Invalid value for composite parameter (only"
-                f" {len(parts) - 1} separators found, expected {len(parameter.components) - 1})",
-            )
+            problem = "only one '$' is valid for this parameter, others must be escaped"
+            raise FhirError(400, f"HAPI-1947: Invalid value for composite parameter ({problem}). Value was: {value}")
         inner = [
             Criterion(component.parameter, "", (part,))
             for component, part in zip(parameter.components, parts, strict=True)
@@ -32,4 +31,9 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     return [of_type(scope.resource_type, either(tests), args, weight=6)]
 
 
-KIND = Kind("composite", conditions)
+def without_value(criterion: Criterion) -> list[Criterion]:
+    """A composite without a value is met by nothing."""
+    return [Criterion(criterion.name, "", ("",))]
+
+
+KIND = Kind("composite", conditions, without_value=without_value)

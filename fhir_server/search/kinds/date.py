@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 from fhir_server.errors import FhirError
+from fhir_server.resources.primitives import PrimitiveError, check_date
 from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.criteria import Criterion
 from fhir_server.search.dates import Span, period_span, span, timing_span
@@ -87,7 +88,20 @@ def date_param(text: str) -> DateParam:
             raise ValueError(rest)
         return _bounds(prefix, found)
     except (ValueError, OverflowError):
-        raise FhirError(400, f'HAPI-1882: Invalid date/time format: "{rest}"') from None
+        raise invalid_date(rest) from None
+
+
+def invalid_date(text: str) -> FhirError:
+    """HAPI's words for a text that is no date: it names the first character that is out of place."""
+    if len(text) > 10 and text[10] != "T" and re.match(r"\d{4}-\d\d-\d\d", text):
+        why = f"Expected character 'T' at index 10 but found {text[10]}"
+        return FhirError(400, f'HAPI-1883: Invalid date/time format: "{text}": {why}')
+    try:
+        check_date(text)
+    except PrimitiveError as error:
+        if "Expected character" in str(error):
+            return FhirError(400, f"HAPI-1883: {error}")
+    return FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
 
 
 def _bounds(prefix: str, found: re.Match[str]) -> DateParam:

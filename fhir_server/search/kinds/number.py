@@ -56,7 +56,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     args: list[object] = [scope.number(parameter.name)]
     for value in criterion.values:
         prefix, number = prefixed(unescape(value))
-        sql, bounds = compare(prefix, number)
+        sql, bounds = compare(prefix, number, "number", value)
         parts.append(sql)
         args += bounds
     access = COMPARED[prefix] if len(parts) == 1 else ANY_VALUE

@@ -65,9 +65,9 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     for value in criterion.values:
         number, *unit = split(value, "|")
         prefix, amount = prefixed(unescape(number))
-        sql, bounds = compare(prefix, amount)
-        args += bounds
         system, code = (unescape(unit[0]) if unit else ""), (unescape(unit[1]) if len(unit) > 1 else "")
+        sql, bounds = compare(prefix, amount, "quantity", f"{number}|{system}|{code}")
+        args += bounds
         if system:
             sql += " AND system = ?"
             args.append(system)

@@ -58,8 +58,10 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     number = scope.number(parameter.name)
     targets: list[str] = []
     for value in map(unescape, criterion.values):
+        value = without_version(value).removeprefix("/")
         if "/" in value:
-            targets.append(without_version(value))
+            _check_type(value)
+            targets.append(value)
         else:
             targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
@@ -67,12 +69,23 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     return [Condition("links", where, (number, *targets), order, weight=1, access=LINK)]
 
 
+def _check_type(reference: str) -> None:
+    kind, _, rest = reference.partition("/")
+    if kind not in resource_types() and "/" not in rest and ":" not in kind:
+        raise unsupported_type(kind)
+
+
+def unsupported_type(name: str) -> FhirError:
+    """HAPI's answer to a type in a reference that it does not know."""
+    return FhirError(400, f'HAPI-1250: Invalid/unsupported resource type: "{name}"')
+
+
 def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[str]:
     """The types an id without a type may belong to."""
     if criterion.modifier in resource_types():
         return (criterion.modifier,)
-    if criterion.modifier and criterion.chain:
-        raise FhirError(400, f'HAPI-1250: Invalid/unsupported resource type: "{criterion.modifier}"')
+    if criterion.modifier:
+        raise unsupported_type(criterion.modifier)
     return _pointed_to(parameter)
 
 
@@ -94,6 +107,11 @@ def check_modifier(resource_type: str, modifier: str) -> None:
         )
 
 
+def cleaned(value: str) -> str:
+    """A value, or nothing where it is blank."""
+    return value if value.strip() else ""
+
+
 def without_value(criterion: Criterion) -> list[Criterion]:
     """Raises HAPI-1101: a reference must have a value."""
     if criterion.modifier:
@@ -110,5 +128,6 @@ KIND = Kind(
     table_rows,
     sort_key=TARGET,
     check_modifier=check_modifier,
+    cleaned=cleaned,
     without_value=without_value,
 )

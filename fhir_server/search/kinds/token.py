@@ -94,6 +94,10 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     number, modifier = scope.number(parameter.name), criterion.modifier
     if modifier == "text":
         return [string.condition(number, criterion.values, "")]
+    if modifier in ("above", "below"):
+        missing = "No code specified: (missing)"
+        said = f"Invalid token specified for parameter {parameter.name} - {missing}|{criterion.values[0]}"
+        raise FhirError(400, f"HAPI-1240: {said}")
     parts = [_part(value) for value in criterion.values]
     args = (number, *(arg for _, part_args, _ in parts for arg in part_args))
     where = f"param = ? AND {either([sql for sql, _, _ in parts])}"

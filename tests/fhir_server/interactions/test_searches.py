@@ -25,7 +25,8 @@ def server() -> Iterator[Server]:
         ("Observation?date=ge2023&date=2023-11-02", 400, "HAPI-1922: Can not have multiple date range parameters"),
         ("Observation?date=ne2023&date=ge2023-05", 400, "HAPI-1923: Can not have multiple date range parameters"),
         ("Observation?_lastUpdated=le2023&_lastUpdated=lt2024", 400, "HAPI-1924: Can not have multiple date range"),
-        ("Observation?date=2023-11-12%2010:15", 400, 'HAPI-1882: Invalid date/time format: "2023-11-12+10:15"'),
+        ("Observation?date=2023-11-12%2010:15", 400,
+         "HAPI-1883: Invalid date/time format: \"2023-11-12+10:15\": Expected character 'T' at index 10 but found +"),
         ("Observation?date=ge%202023", 400, 'HAPI-1941: Invalid prefix: "ge+"'),
         ("Observation?_include=Foo:bar", 400, 'HAPI-2017: Invalid _include parameter value: "Foo:bar". '
          'Invalid/unsupported resource type: "Foo"'),
@@ -80,21 +81,22 @@ def test_the_order_of_a_java_set_beyond_128() -> None:
 def test_history_since_and_at(server: Server) -> None:
     now = json.loads(send(server, "GET", "Patient/p7").text)["meta"]["lastUpdated"].replace("+", "%2B")
     for query, total in (
-        ("_history?_since=2100", 0),
-        ("Patient/_history?_since=2020-01-01", 3),
+        ("_history?_since=2100-01-01T00:00:00Z", 0),
+        ("Patient/_history?_since=2020-01-01T00:00:00Z", 3),
         ("Patient/_history?_at=lt2020", 0),
         ("Patient/p7/_history?_at=ge2100", 1),  # the version that is current then
         (f"Patient/p7/_history?_since={now}", 1),
     ):
         bundle = json.loads(send(server, "GET", query).text)
-        assert (query, bundle["total"], len(bundle.get("entry", []))) == (query, total, total)
+        assert "total" not in bundle  # HAPI counts no versions by time
+        assert (query, len(bundle.get("entry", []))) == (query, total)
 
 
 def test_a_page_of_history_keeps_its_times(server: Server) -> None:
-    following = next_link(server, "Patient/_history?_since=2020&_count=2")
-    assert following.endswith("/Patient/_history?_count=2&_offset=2&_since=2020")
+    following = next_link(server, "Patient/_history?_since=2020-01-01T00:00:00Z&_count=2")
+    assert following.endswith("/Patient/_history?_count=2&_offset=2&_since=2020-01-01T00%3A00%3A00Z")
     second = json.loads(send(server, "GET", following.partition("/fhir/")[2]).text)
-    assert (second["total"], len(second["entry"])) == (3, 1)
+    assert len(second["entry"]) == 1
 
 
 def test_references_are_sorted_by_what_they_lead_to(server: Server) -> None:

@@ -211,7 +211,8 @@ def test_what_a_write_refuses(
     ("operation", "words"),
     [
         ({"op": "foo", "path": "/a"}, "Could not resolve type id 'foo' as a subtype of `com.github.fge.jsonpatch."
-         "operation.JsonPatchOperation`: known type ids = [add, copy, move, remove, replace, test]"),
+         "operation.JsonPatchOperation`: known type ids = [add, copy, move, remove, replace, test]"
+         " (for POJO property '#temporary-name')"),
         ({"path": "/a"}, "Could not resolve subtype of [simple type, class com.github.fge.jsonpatch.operation."
          "JsonPatchOperation]: missing type id property 'op'"),
         ({"op": "add", "path": "/identifier/abc", "value": {}}, "reference token is not an array index"),

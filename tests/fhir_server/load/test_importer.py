@@ -86,7 +86,7 @@ def test_what_is_there_becomes_history(server: Server) -> None:
     assert read(server, "Patient/a")["meta"]["versionId"] == "3"
     assert read(server, "Patient/a/_history")["total"] == 3
     assert read(server, "Patient?gender=male")["total"] == 0
-    assert [entry["resource"]["id"] for entry in read(server, "Patient")["entry"]] == ["a", "b"]
+    assert [entry["resource"]["id"] for entry in read(server, "Patient")["entry"]] == ["b", "a"]
 
 
 def test_meta_is_kept_where_given(server: Server) -> None:
