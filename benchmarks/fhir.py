@@ -36,7 +36,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from fhir_server import Request, Server
-from fhir_server.hospital import generate
+from fhir_server.synthetic import generate
 
 JSON = [("Content-Type", "application/fhir+json")]
 CODES = ("MG", "K", "GLU", "A1C", "BP")

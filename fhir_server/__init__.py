@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fhir_server.http import Request, Response
     from fhir_server.server import Overlay, Server
+    from fhir_server.wire.http import Request, Response
 
 __all__ = ["Overlay", "Request", "Response", "Server"]
 
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(server, name)
     if name in ("Request", "Response"):
-        from fhir_server import http
+        from fhir_server.wire import http
 
         return getattr(http, name)
     raise AttributeError(f"module 'fhir_server' has no attribute {name!r}")

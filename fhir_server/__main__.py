@@ -71,7 +71,7 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
             # A request makes many small objects and no cycles: looking for them less often spares a fifth of its time.
             gc.freeze()
             gc.set_threshold(50_000, 20, 20)
-            print(f"fhir_server: {server.hospital.base} from {data}", file=sys.stderr, flush=True)
+            print(f"fhir_server: {server.context.base} from {data}", file=sys.stderr, flush=True)
             uvicorn.Server(config).run(sockets=[listener])
 
 

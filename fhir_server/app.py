@@ -1,4 +1,4 @@
-"""The ASGI face of a server: bodies within their limit, a bearer token where one is set, gzip where it is asked for.
+"""The ASGI application over a server: a limit to bodies, a bearer token where one is set, gzip where it is asked for.
 
 Raw ASGI, no framework: the work is synchronous and short, so a request is answered where it arrives.
 """
@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import MAX_BODY, encode
-from fhir_server.http import CONTENT_TYPE, Request, Response
-from fhir_server.outcome import error_outcome
+from fhir_server.interactions.context import MAX_BODY, encode
+from fhir_server.wire.http import CONTENT_TYPE, Request, Response
+from fhir_server.wire.outcome import error_outcome
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,7 +32,7 @@ class Handler(Protocol):
 
 
 def create_app(server: Handler, *, token: str | None = None) -> App:
-    """An ASGI application over a server; with a token, only for who has it."""
+    """An ASGI application over a server; with a token, every request must carry it."""
 
     async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

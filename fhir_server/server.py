@@ -13,16 +13,17 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from fhir_server.clock import Clock, SteppingClock
 from fhir_server.errors import ServerError
-from fhir_server.exchange import Hospital
-from fhir_server.http import Request, Response
-from fhir_server.interactions.route import answer
-from fhir_server.load import load
-from fhir_server.marks import Marks, SeededMarks
-from fhir_server.search.params import Params
+from fhir_server.ids import IdSource
+from fhir_server.interactions.context import ServerContext
+from fhir_server.load.importer import load
+from fhir_server.routes import answer
+from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.base import as_lines
 from fhir_server.store.overlay import Pool
+from fhir_server.wire.http import Request, Response
 
 DEFAULT_BASE = "http://localhost:8080/fhir"
 
@@ -33,14 +34,16 @@ class Overlay:
     All ids and times derive from the seed and the moment it was opened with, so the same requests get the same bytes.
     """
 
-    def __init__(self, server: Server, marks: Marks) -> None:
+    def __init__(self, server: Server, ids: IdSource, clock: Clock) -> None:
         self._store = OverlayStore(server.store, server.pool)
-        base = server.hospital
-        self._hospital = Hospital(self._store, base.params, marks, base.base, base.reference_check, plans=base.plans)
+        base = server.context
+        self._context = ServerContext(
+            self._store, base.params, ids, clock, base.base, base.reference_check, plans=base.plans
+        )
 
     def handle(self, request: Request) -> Response:
         """Answers one request."""
-        return answer(self._hospital, request)
+        return answer(self._context, request)
 
     def created(self) -> list[tuple[str, str, str]]:
         """What was really created here, in order: type, id and stored text."""
@@ -65,7 +68,7 @@ class Server:
     def __init__(self, store: BaseStore, base: str, *, reference_check: bool) -> None:
         self.store = store
         self.pool = Pool(store)
-        self.hospital = Hospital(store, Params(store.params), Marks(), base, reference_check)
+        self.context = ServerContext(store, ParameterNumbers(store.params), IdSource(), Clock(), base, reference_check)
 
     @classmethod
     def open(cls, path: Path | str | None, base: str = DEFAULT_BASE, *, reference_check: bool = True) -> Self:
@@ -78,21 +81,22 @@ class Server:
 
     def handle(self, request: Request) -> Response:
         """Answers one request."""
-        return answer(self.hospital, request)
+        return answer(self.context, request)
 
     def overlay(self, seed: str, now: datetime) -> Overlay:
         """A private copy for one episode; `now` must have a time zone."""
-        return Overlay(self, SeededMarks(seed, now))
+        return Overlay(self, IdSource(seed), SteppingClock(now))
 
     def load(
         self,
         lines: Iterable[str | bytes],
         *,
         refused: Callable[[int, str], None] | None = None,
-        marks: Marks | None = None,
+        ids: IdSource | None = None,
+        clock: Clock | None = None,
     ) -> int:
-        """Imports resources, one a line, and says how many; ids are kept. See `fhir_server.load`."""
-        return load(self.store, lines, refused, marks)
+        """Imports resources, one a line, and says how many; ids are kept. See `fhir_server.load.importer`."""
+        return load(self.store, lines, refused, ids, clock)
 
     def export(self, resource_type: str) -> Iterator[str]:
         """The resources of a type as lines, in insertion order."""

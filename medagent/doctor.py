@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from fhir_server.jsontext import JsonTextError, decode
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_values import JsonTextError
 from medagent.benchmarks.medagentbench.ehr.base import EhrSession
 from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr

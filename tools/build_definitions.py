@@ -146,7 +146,9 @@ def parameter_lines(package: Path) -> Iterator[str]:
 
 
 def is_built_in(parameter: Json) -> bool:
-    """Whether HAPI has the parameter without configuration: those on extensions and named queries it has not."""
+    """Whether HAPI has the parameter without configuration: not examples, those on extensions, and named queries."""
+    if parameter["id"].startswith("example"):
+        return False
     expression = parameter.get("expression", "")
     return "xtension(" not in expression and (bool(expression) or parameter["code"] in ("_content", "_text"))
 

@@ -2,63 +2,70 @@
 
 from __future__ import annotations
 
-from fhir_server.bundle import Bundle, entry
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response, by_name, link
+from fhir_server.errors import FhirError
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.read import not_known
 from fhir_server.interactions.search import offset_link
-from fhir_server.outcome import quoted
-from fhir_server.paging import DEFAULT_COUNT
-from fhir_server.search.moments import LOWER, UPPER, moment, moments
-from fhir_server.search.parse import whole
-from fhir_server.store import Row
+from fhir_server.resources.primitives import date_precision
+from fhir_server.resources.summary import Subset, cut_down
+from fhir_server.search.kinds.date import date_param, date_params
+from fhir_server.search.paging import DEFAULT_COUNT
+from fhir_server.search.prefixes import LOWER, UPPER
+from fhir_server.search.query import subset, whole
+from fhir_server.store import Version
+from fhir_server.wire.bundle import Bundle, entry
+from fhir_server.wire.http import Response, by_name, link
+from fhir_server.wire.outcome import quoted
 
 
-def history(exchange: Exchange, kind: str | None = None, resource_id: str | None = None) -> Response:
+def history(context: RequestContext, kind: str | None = None, resource_id: str | None = None) -> Response:
     """`GET [Type/[id/]]_history`, a page of `_count` versions from `_offset` on."""
     where = "1"
     values: tuple[object, ...] = ()
     if kind is not None and resource_id is not None:
-        row = exchange.store.find(kind, resource_id)
+        row = context.store.find(kind, resource_id)
         if row is None:
             raise not_known(kind, resource_id)
-        where, values = "pid = ?", (row.pid,)
+        where, values = "row_id = ?", (row.row_id,)
     elif kind is not None:
         where, values = "type = ?", (kind,)
-    limits, bounds = _times(exchange)
+    limits, bounds = _times(context)
     where, values = f"{where}{limits}", (*values, *bounds)
-    count = whole("_count", exchange.value("_count") or "")
+    count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 0 else count
-    offset = max(whole("_offset", exchange.value("_offset") or "") or 0, 0)
-    rows = exchange.store.history(where, values, count, offset)
-    total = exchange.store.history_count(where, values)
-    address = exchange.address
-    links = [("self", link(address, by_name(exchange.pairs)))]
+    wanted = subset(context.pairs, kind or "")
+    if wanted.summary == "count":
+        count = 0
+    offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
+    rows = context.store.history(where, values, count, offset)
+    total = context.store.history_count(where, values)
+    address = context.address
+    links = [("self", link(address, by_name(context.pairs)))] if count else []
     if offset + count < total and count:
-        links.append(("next", offset_link(exchange, count, offset + count)))
+        links.append(("next", offset_link(context, count, offset + count)))
     if offset:
-        links.append(("previous", offset_link(exchange, count, max(offset - count, 0))))
-    # Without a type in the path HAPI gives this as the address of each entry.
-    prefix = f"{exchange.base}/" if kind else None
-    entries = [_entry(row, f"{prefix}{row.reference}" if prefix else f"{row.type}/{row.reference}") for row in rows]
-    bundle = Bundle(exchange.hospital.marks.uuid(), "history", exchange.now, total, links, entries)
-    return exchange.bundle(bundle, [("Content-Location", f"{exchange.base}/Bundle/{bundle.id}")])
+        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
+    entries = [_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows]
+    cut = count == 0 or wanted.summary in ("true", "data", "count")
+    shown = None if limits else total  # HAPI counts no versions by time
+    bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)
+    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
 
 
-def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:
+def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
     """What `_since` and `_at` ask for: versions not older than a time; those that were current within a range."""
-    since, at = exchange.value("_since"), [value for name, value in exchange.pairs if name == "_at" and value]
+    since, at = context.value("_since"), [value for name, value in context.pairs if name == "_at" and value]
     if since:
-        return " AND updated >= ?", (moment(since).low,)
+        return " AND updated >= ?", (_instant(since),)
     sql = ""
     bounds: tuple[int, ...] = ()
-    for item in moments(at):
+    for item in date_params(at):
         if item.prefix not in UPPER:
             start = item.high + 1 if item.prefix in ("gt", "sa") else item.low
             # The version that was current at the start is the last one before it.
             sql += (
-                " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, pid AS number FROM resources"
-                " UNION ALL SELECT updated, pid FROM versions) WHERE number = pid AND at <= ?), 0)"
+                " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, row_id AS number FROM resources"
+                " UNION ALL SELECT updated, row_id FROM versions) WHERE number = row_id AND at <= ?), 0)"
             )
             bounds += (start,)
         if item.prefix not in LOWER:
@@ -67,7 +74,24 @@ def _times(exchange: Exchange) -> tuple[str, tuple[int, ...]]:
     return sql, bounds
 
 
-def _entry(row: Row, address: str) -> str:
+def _instant(text: str) -> int:
+    """The milliseconds of an instant; HAPI refuses dates that are coarser."""
+    bounds = date_param(text) if text[:1].isdigit() else None
+    if bounds is None:
+        raise FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
+    if len(text) <= 10:
+        precision = date_precision(text)
+        problem = f"Invalid date/time string (datatype InstantDt does not support {precision} precision): {text}"
+        raise FhirError(400, f"HAPI-1885: {problem}")
+    return bounds.low
+
+
+def _address(context: RequestContext, row: Version, *, in_type: bool) -> str:
+    """The `fullUrl` of an entry; without a type in the path HAPI garbles it where a client gave the id."""
+    return f"{context.base}/{row.reference}" if in_type or row.id.isdigit() else f"{row.type}/{row.reference}"
+
+
+def _entry(row: Version, address: str, wanted: Subset) -> str:
     method, status = ("POST", "201 Created") if row.version == 1 else ("PUT", "200 OK")
     if row.text is None:
         method = "DELETE"
@@ -75,5 +99,5 @@ def _entry(row: Row, address: str) -> str:
     response = f'{{\n  "status": "{status}",\n  "etag": "W/\\"{row.version}\\""\n}}'
     fields = [("fullUrl", quoted(address))]
     if row.text is not None:
-        fields.append(("resource", row.text))
+        fields.append(("resource", cut_down(row.text, wanted)))
     return entry([*fields, ("request", request), ("response", response)])

@@ -7,66 +7,66 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fhir_server.exchange import Exchange
-from fhir_server.jsontext import decode
-from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.interactions.context import RequestContext
+from fhir_server.resources.references import without_version
 from fhir_server.search.hashing import java_set_order
-from fhir_server.search.index import index
-from fhir_server.search.parse import Include
-from fhir_server.store import Row
-from fhir_server.store.rows import local
+from fhir_server.search.indexer import index
+from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.query import Include
+from fhir_server.store import Version
+from fhir_server.wire.json_text import decode
 
 MAX_ROUNDS = 10
 
 
-def included(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Include]) -> list[Row]:
+def included(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
     """The included resources of a page, without the matches: first what refers to them, then what these and the matches
     refer to; each round in its own order.
     """
-    found = _rounds(exchange, matches, [one for one in includes if one.reverse])
-    return found + _rounds(exchange, [*matches, *found], [one for one in includes if not one.reverse])
+    found = _rounds(context, matches, [one for one in includes if one.reverse])
+    return found + _rounds(context, [*matches, *found], [one for one in includes if not one.reverse])
 
 
-def _rounds(exchange: Exchange, matches: Sequence[Row], includes: Sequence[Include]) -> list[Row]:
-    seen = {row.pid for row in matches}
-    found: list[Row] = []
+def _rounds(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
+    seen = {row.row_id for row in matches}
+    found: list[Version] = []
     new = list(matches)
     for turn in range(MAX_ROUNDS):
-        pids: list[int] = []
+        row_ids: list[int] = []
         for one in includes:
             if turn == 0 or one.iterate:
-                pids += referring(exchange, new, one) if one.reverse else referred(exchange, new, one)
-        order = [pid for pid in java_set_order(pids) if pid not in seen]
+                row_ids += referring(context, new, one) if one.reverse else referred(context, new, one)
+        order = [row_id for row_id in java_set_order(row_ids) if row_id not in seen]
         if not order:
             break
         seen.update(order)
-        new = exchange.store.rows(order)
+        new = context.store.rows(order)
         found += new
     return found
 
 
-def referred(exchange: Exchange, rows: Sequence[Row], include: Include) -> list[int]:
+def referred(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
     """The numbers of the resources that one of the rows refers to, in the order of the references."""
-    pids = []
+    row_ids = []
     for row in rows:
         if include.source not in ("*", row.type) or row.text is None:
             continue
-        for name, _, reference in index(decode(row.text)).references:
+        for name, _, reference, _ in index(decode(row.text))["reference"]:
             if include.param not in ("*", name):
                 continue
-            kind, _, resource_id = local(reference).partition("/")
+            kind, _, resource_id = without_version(reference).partition("/")
             if include.target and kind != include.target:
                 continue
-            target = exchange.store.find(kind, resource_id)
+            target = context.store.find(kind, resource_id)
             if target is not None and target.text is not None:
-                pids.append(target.pid)
-    return pids
+                row_ids.append(target.row_id)
+    return row_ids
 
 
-def referring(exchange: Exchange, rows: Sequence[Row], include: Include) -> list[int]:
+def referring(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
     """The numbers of the resources that refer to one of the rows, ascending."""
     sources = resource_types() if include.source == "*" else (include.source,)
-    params = exchange.hospital.params
+    params = context.server.params
     numbers = [
         params.number(source, name)
         for source in sources
@@ -74,10 +74,10 @@ def referring(exchange: Exchange, rows: Sequence[Row], include: Include) -> list
         if parameter.kind == "reference" and include.param in ("*", name)
     ]
     targets = [row.reference for row in rows if not include.target or row.type == include.target]
-    pids: set[int] = set()
+    row_ids: set[int] = set()
     for target in targets:
         for start in range(0, len(numbers), 500):
             part = numbers[start : start + 500]
-            sql = f"SELECT pid FROM links WHERE param IN ({','.join('?' * len(part))}) AND target = ?"
-            pids.update(row[0] for row in exchange.store.query(sql, (*part, target)))
-    return sorted(pids)
+            sql = f"SELECT row_id FROM links WHERE param IN ({','.join('?' * len(part))}) AND target = ?"
+            row_ids.update(row[0] for row in context.store.query(sql, (*part, target)))
+    return sorted(row_ids)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.matching import matched
-from fhir_server.jsontext import Json
-from fhir_server.normalise import Resource
+from fhir_server.resources.normalise import Resource
+from fhir_server.wire.json_values import Json
 
 _ADDRESS = re.compile(r"(?:.*/)?([A-Za-z]+/[^/?]+?)(?:/_history/[^/]*)?")
 
@@ -25,7 +25,7 @@ def source(address: str) -> str:
     return found[1] if found else address
 
 
-def resolved(exchange: Exchange, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
+def resolved(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
     """The resource with its references replaced: conditional ones by what matches them, and in a Bundle those to what
     is `known` by its `source`.
 
@@ -33,13 +33,13 @@ def resolved(exchange: Exchange, resource: Resource, known: Mapping[str, str] | 
         FhirError: HAPI-0541 for a placeholder that nothing is known by, HAPI-1091 and HAPI-2207 where not exactly one
             resource matches.
     """
-    found: Resource = _Walk(exchange, str(resource.get("resourceType")), known).value(resource, "")
+    found: Resource = _Walk(context, str(resource.get("resourceType")), known).value(resource, "")
     return found
 
 
 class _Walk:
-    def __init__(self, exchange: Exchange, kind: str, known: Mapping[str, str] | None) -> None:
-        self._exchange, self._kind, self._known = exchange, kind, known or {}
+    def __init__(self, context: RequestContext, kind: str, known: Mapping[str, str] | None) -> None:
+        self._exchange, self._kind, self._known = context, kind, known or {}
         self._in_bundle = known is not None
 
     def value(self, value: Json, name: str) -> Json:

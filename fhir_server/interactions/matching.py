@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import parse_query
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.search import run, understood
-from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.wire.http import parse_query
 
 
-def matching(exchange: Exchange, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:
+def matching(context: RequestContext, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:
     """The numbers of the first resources that meet a condition (the query part of a match URL). Errors repeat the URL
     as it is `shown`.
     """
@@ -20,20 +20,20 @@ def matching(exchange: Exchange, kind: str, query: str, limit: int = 2, shown: s
         if not base.startswith("_") and base not in parameters(kind):
             problem = f"Resource type {kind} does not have a parameter with name: {base}"
             raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{shown}] - {problem}")
-    found, planned = understood(exchange, kind, pairs) if pairs else (None, None)
+    found, planned = understood(context, kind, pairs) if pairs else (None, None)
     if found is None or planned is None or not found.criteria:
         raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
-    return list(run(exchange, planned, limit))
+    return list(run(context, planned, limit))
 
 
-def matched(exchange: Exchange, url: str) -> str:
+def matched(context: RequestContext, url: str) -> str:
     """What a conditional reference (`Patient?identifier=x`) stands for."""
     kind, _, query = url.partition("?")
     if kind not in resource_types():
         return url
-    matches = matching(exchange, kind, query)
+    matches = matching(context, kind, query)
     if not matches:
         raise FhirError(404, f'HAPI-1091: Invalid match URL "{url}" - No resources match this search')
     if len(matches) > 1:
         raise FhirError(412, f'HAPI-2207: Invalid match URL "{url}" - Multiple resources match this search')
-    return exchange.store.rows(matches)[0].reference
+    return context.store.rows(matches)[0].reference

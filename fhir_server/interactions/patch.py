@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from fhir_server import outcome
+from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.fhirpatch import apply_fhir_patch
-from fhir_server.http import Response, split_target
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
 from fhir_server.interactions.write import preference, versioned
-from fhir_server.jsonpatch import apply_json_patch, operations
-from fhir_server.jsontext import Json, decode, parse
-from fhir_server.marks import http_date, instant
-from fhir_server.normalise import PARSE_FAILED, normalise
-from fhir_server.outcome import Stored, stored_outcome
-from fhir_server.store import Row
-from fhir_server.writing import Written, put
+from fhir_server.patch.fhirpath_patch import apply_fhir_patch
+from fhir_server.patch.json_patch import apply_json_patch, operations
+from fhir_server.resources.normalise import PARSE_FAILED, normalise
+from fhir_server.store import Version
+from fhir_server.wire import outcome
+from fhir_server.wire.http import Response, split_target
+from fhir_server.wire.json_text import decode, parse
+from fhir_server.wire.json_values import Json
+from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
 
 JSON_PATCH, FHIR_PATCH = "application/json-patch+json", "application/fhir+json"
 
 
-def patch(exchange: Exchange, kind: str, resource_id: str) -> Response:
+def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`PATCH Type/id`."""
-    content_type = patch_type(exchange)
-    row = exchange.store.find(kind, resource_id)
+    content_type = patch_type(context)
+    row = context.store.find(kind, resource_id)
     if row is None:
         raise not_known(kind, resource_id)
     if row.text is None:
-        raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
-    given = etag(exchange.request.header("if-match"))
+        gone = error_outcome(FhirError(410, f"Resource was deleted at {instant(row.updated)}"))
+        return context.respond(410, gone, [("Location", location(context.base, row))])
+    given = etag(context.request.header("if-match"))
     if given and given != str(row.version):
         problem = f"Version {given} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
-    with exchange.store.transaction():
-        written, stored = patch_resource(exchange, row, content_type, exchange.request.body)
-    return _response(exchange, written, stored)
+    with context.store.transaction():
+        written, stored = patch_resource(context, row, content_type, context.request.body)
+    return _response(context, written, stored)
 
 
-def patch_by_condition(exchange: Exchange, kind: str) -> Response:
+def patch_by_condition(context: RequestContext, kind: str) -> Response:
     """`PATCH Type?…`: the one match."""
-    content_type = patch_type(exchange)
-    _, query = split_target(exchange.request.target)
-    matches = matching(exchange, kind, query)
+    content_type = patch_type(context)
+    _, query = split_target(context.request.target)
+    matches = matching(context, kind, query)
     if len(matches) > 1:
         raise FhirError(
             412,
@@ -51,15 +53,15 @@ def patch_by_condition(exchange: Exchange, kind: str) -> Response:
         )
     if not matches:
         raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
-    with exchange.store.transaction():
-        row = exchange.store.rows(matches)[0]
-        written, stored = patch_resource(exchange, row, content_type, exchange.request.body)
-    return _response(exchange, written, stored)
+    with context.store.transaction():
+        row = context.store.rows(matches)[0]
+        written, stored = patch_resource(context, row, content_type, context.request.body)
+    return _response(context, written, stored)
 
 
-def patch_type(exchange: Exchange) -> str:
+def patch_type(context: RequestContext) -> str:
     """The media type of a patch, if it is one that can be applied."""
-    kind = (exchange.request.header("content-type") or "").partition(";")[0].strip()
+    kind = (context.request.header("content-type") or "").partition(";")[0].strip()
     if not kind:
         raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
     if kind not in (JSON_PATCH, FHIR_PATCH):
@@ -67,7 +69,7 @@ def patch_type(exchange: Exchange) -> str:
     return kind
 
 
-def patch_resource(exchange: Exchange, row: Row, content_type: str, body: bytes) -> tuple[Written, Stored]:
+def patch_resource(context: RequestContext, row: Version, content_type: str, body: bytes) -> tuple[Written, Stored]:
     """Applies a patch and stores what comes of it as the next version."""
     assert row.text is not None
     target = decode(row.text)
@@ -78,13 +80,13 @@ def patch_resource(exchange: Exchange, row: Row, content_type: str, body: bytes)
         resource = normalise(apply_fhir_patch(target, _parameters(parse(text))), expected_type=row.type)
     if resource.get("id", row.id) != row.id:
         raise FhirError(400, "HAPI-2759: A patch must not change the id of a resource")
-    written = put(exchange, resource, row, row.id)
+    written = put(context, resource, row, row.id)
     reference = versioned(written.row)
     same = written.change == "same"
     return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
 
 
-def _strictly_parsed(changed: Json, row: Row) -> Json:
+def _strictly_parsed(changed: Json, row: Version) -> Json:
     """What a JSON patch made of a resource, which HAPI parses strictly."""
     try:
         return normalise(changed, expected_type=row.type, strict=True)
@@ -97,14 +99,14 @@ def _parameters(body: Json) -> Json:
     return normalise(body, expected_type="Parameters")
 
 
-def _response(exchange: Exchange, written: Written, stored: Stored) -> Response:
+def _response(context: RequestContext, written: Written, stored: Stored) -> Response:
     """The answer to a patch; unlike an update it has no ETag."""
     row = written.row
-    headers = [("Content-Location", location(exchange.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
-    wanted = preference(exchange)
+    headers = [("Content-Location", location(context.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
+    wanted = preference(context)
     if wanted == "minimal":
-        return Response(200, [("X-Request-ID", exchange.request_id), *headers])
+        return Response(200, [("X-Request-ID", context.request_id), *headers])
     if wanted == "OperationOutcome":
-        return exchange.respond(200, stored_outcome(stored), headers)
+        return context.respond(200, stored_outcome(stored), headers)
     assert row.text is not None
-    return exchange.respond(200, written.shown or row.text, headers)
+    return context.respond(200, written.shown or row.text, headers)

@@ -5,39 +5,40 @@ from __future__ import annotations
 import re
 from email.utils import parsedate_to_datetime
 
+from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response
-from fhir_server.marks import http_date, instant
-from fhir_server.outcome import error_outcome
-from fhir_server.search.parse import shape
-from fhir_server.store import Row
-from fhir_server.summary import shaped
+from fhir_server.interactions.context import RequestContext, encode
+from fhir_server.resources.summary import cut_down
+from fhir_server.search.query import subset
+from fhir_server.store import Version
+from fhir_server.wire.http import Response, sanitised
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.outcome import error_outcome
 
 
-def read(exchange: Exchange, kind: str, resource_id: str) -> Response:
+def read(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`GET Type/id`: the current version, 404 for what never was, 410 for what was deleted.
 
     HAPI answers for OperationDefinition itself, of its own operations only, whatever is stored.
     """
     if kind == "OperationDefinition":
         raise FhirError(404, f"HAPI-2249: {kind}/{resource_id}")
-    row = exchange.store.find(kind, resource_id)
+    row = context.store.find(kind, resource_id)
     if row is None:
         raise not_known(kind, resource_id)
-    return _answer(exchange, row)
+    return _answer(context, row)
 
 
-def read_version(exchange: Exchange, kind: str, resource_id: str, version: str) -> Response:
+def read_version(context: RequestContext, kind: str, resource_id: str, version: str) -> Response:
     """`GET Type/id/_history/n`."""
-    if exchange.store.find(kind, resource_id) is None:
-        raise not_known(kind, resource_id)
+    if context.store.find(kind, resource_id) is None:
+        raise not_known(kind, resource_id, f"/_history/{version}")
     is_number = version.isascii() and version.isdigit()
-    row = exchange.store.version(kind, resource_id, int(version)) if is_number and len(version) < 10 else None
+    row = context.store.version(kind, resource_id, int(version)) if is_number and len(version) < 10 else None
     if row is None:
         code = "0979" if is_number else "0978"
         raise FhirError(404, f'HAPI-{code}: Version "{version}" is not valid for resource {kind}/{resource_id}')
-    return _answer(exchange, row)
+    return _answer(context, row)
 
 
 def etag(header: str | None) -> str:
@@ -46,37 +47,50 @@ def etag(header: str | None) -> str:
     return found.group(1) if found else ""
 
 
-def not_known(kind: str, resource_id: str) -> FhirError:
-    """The error for an id that no resource ever had."""
-    return FhirError(404, f"HAPI-2001: Resource {kind}/{resource_id} is not known")
+def not_known(kind: str, resource_id: str, version: str = "") -> FhirError:
+    """The error for an id that no resource ever had; HAPI looks up those of digits in another way."""
+    if resource_id.isascii() and resource_id.isdigit():
+        return FhirError(404, f"HAPI-1996: Resource {kind}/{resource_id}{version} is not known")
+    return FhirError(404, f"HAPI-2001: Resource {kind}/{sanitised(resource_id)} is not known")
 
 
-def location(base: str, row: Row) -> str:
+def location(base: str, row: Version) -> str:
     """The address of one version."""
     return f"{base}/{row.type}/{row.id}/_history/{row.version}"
 
 
-def _answer(exchange: Exchange, row: Row) -> Response:
+def _answer(context: RequestContext, row: Version) -> Response:
     if row.text is None:
         gone = FhirError(410, f"Resource was deleted at {instant(row.updated)}")
-        return exchange.respond(410, error_outcome(gone), [("Location", location(exchange.base, row))])
-    if _is_unchanged(exchange, row):
+        return context.respond(410, error_outcome(gone), [("Location", location(context.base, row))])
+    if _is_unchanged(context, row):
         return Response(304)
     headers = [
         ("ETag", f'W/"{row.version}"'),
-        ("Content-Location", location(exchange.base, row)),
+        ("Content-Location", location(context.base, row)),
         ("Last-Modified", http_date(row.updated // 1000)),
     ]
     try:
-        return exchange.respond(200, shaped(row.text, shape(exchange.pairs, row.type)), headers)
+        wanted = subset(context.pairs, row.type)
+        if wanted.summary == "text":
+            return _narrative(context, row.text, headers)
+        text = row.text if wanted.summary == "count" else cut_down(row.text, wanted)
+        return context.respond(200, text, headers)
     except FhirError as error:
-        return exchange.respond(error.status, error_outcome(error), headers)
+        return context.respond(error.status, error_outcome(error), headers)
 
 
-def _is_unchanged(exchange: Exchange, row: Row) -> bool:
-    if etag(exchange.request.header("if-none-match")) == str(row.version):
+def _narrative(context: RequestContext, text: str, headers: list[tuple[str, str]]) -> Response:
+    """The narrative alone, as HTML; HAPI writes `null` where there is none."""
+    found = (decode(text).get("text") or {}).get("div") or "null"
+    headers = [("X-Request-ID", context.request_id), *headers, ("Content-Type", "text/html;charset=UTF-8")]
+    return Response(200, headers, encode(found))
+
+
+def _is_unchanged(context: RequestContext, row: Version) -> bool:
+    if etag(context.request.header("if-none-match")) == str(row.version):
         return True
-    since = exchange.request.header("if-modified-since")
+    since = context.request.header("if-modified-since")
     try:
         return since is not None and row.updated // 1000 <= parsedate_to_datetime(since).timestamp()
     except (ValueError, TypeError, OverflowError):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from fhir_server.bundle import Bundle, search_entry
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Pairs, Response, by_name, escape, link
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import included
-from fhir_server.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.parse import Include, Query, Shape, parse, shape, whole
-from fhir_server.search.plan import Plan, plan
-from fhir_server.store import Row
-from fhir_server.summary import shaped
+from fhir_server.resources.summary import Subset, cut_down
+from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
+from fhir_server.search.plan import SearchSql, plan
+from fhir_server.search.query import Include, Query, parse, subset, whole
+from fhir_server.store import Version
+from fhir_server.wire.bundle import Bundle, search_entry
+from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 MAX_PLANS = 4096
 MAX_REMEMBERED = 100
@@ -23,165 +23,175 @@ MAX_RENDERED = 20_000
 """Entries kept as they were rendered, some thirty megabytes."""
 
 
-def search(exchange: Exchange, kind: str) -> Response:
+def search(context: RequestContext, kind: str) -> Response:
     """`GET Type?…` and `_search`."""
-    query, planned = understood(exchange, kind, exchange.pairs)
+    query, planned = understood(context, kind, context.pairs)
     # A search by POST is repeated without its parameters.
-    self_link = (
-        exchange.address if exchange.request.method == "POST" else link(exchange.address, by_name(exchange.pairs))
-    )
-    if query.shape.summary == "count" or query.count == 0:
-        return _count_only(exchange, planned)
+    self_link = context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
+    if query.subset.summary == "count" or query.count == 0:
+        return _count_only(context, planned)
     count = DEFAULT_COUNT if query.count is None else query.count
     if count < 0:
-        bundle = Bundle(exchange.hospital.marks.uuid(), "searchset", exchange.now, links=[("self", self_link)])
-        return exchange.bundle(bundle)
+        return _nothing_asked(context, query, planned, count, self_link)
     if query.offset is not None:
-        return _offset_page(exchange, query, planned, count, self_link)
-    pids = run(exchange, planned, max(STAGES[0], count + 1))
-    total = count_all(exchange, planned) if query.accurate else None
-    if total is None and len(pids) < max(STAGES[0], count):
-        total = len(pids)
-    found = Search(exchange.hospital.marks.uuid(), exchange.now, pids, query.includes)
+        return _offset_page(context, query, planned, count, self_link)
+    row_ids = run(context, planned, max(STAGES[0], count + 1))
+    total = count_all(context, planned) if query.accurate else None
+    if total is None and len(row_ids) < max(STAGES[0], count):
+        total = len(row_ids)
+    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
     links = [("self", self_link)]
-    if len(pids) > count:
+    if len(row_ids) > count:
         found.rest = planned
         found.total = total if query.accurate else None
-        found.total_at(count, known_matches=len(pids))
-        exchange.hospital.searches.keep(found)
-        links.append(("next", page_link(exchange, found, exchange.pairs, count, count)))
-    entries = entries_of(exchange, pids[:count], query.includes, query.shape)
-    return exchange.bundle(_bundle(found, total, links, entries, query.shape))
+        found.total_at(count, known_matches=len(row_ids))
+        context.server.searches.keep(found)
+        links.append(("next", page_link(context, found, context.pairs, count, count)))
+    entries = entries_of(context, row_ids[:count], query.includes, query.subset)
+    return context.bundle(_bundle(found, total, links, entries, query.subset))
 
 
-def understood(exchange: Exchange, kind: str, pairs: Pairs) -> tuple[Query, Plan]:
+def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
+    """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
+    found = Search(context.server.ids.uuid(), context.now, run(context, planned, STAGES[0]), query.includes)
+    total, links = None, [("self", self_link)]
+    if len(found.row_ids) < STAGES[0]:
+        total = len(found.row_ids)
+        links.append(("next", page_link(context, found, context.pairs, count, count)))
+    return context.bundle(Bundle(found.id, "searchset", context.now, total, links))
+
+
+def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
     """The query and its SQL; the same parameters are understood once."""
-    plans = exchange.hospital.plans
+    plans = context.server.plans
     known = plans.get((kind, pairs))
     if known is None:
         query = parse(kind, pairs)
-        known = query, plan(query, exchange.hospital.params)
+        known = query, plan(query, context.server.params)
         if len(plans) >= MAX_PLANS:
             plans.clear()
         plans[kind, pairs] = known
     return known
 
 
-def run(exchange: Exchange, planned: Plan, limit: int = -1, offset: int = 0) -> array[int]:
+def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches, in order; a first page is found once until something is written."""
-    known = exchange.store.found
+    known = context.store.found
     key = (planned.sql, planned.args, limit, offset)
     if key in known:
         return array("q", known[key])
-    cursor = exchange.store.query(f"{planned.sql} LIMIT ? OFFSET ?", (*planned.args, limit, offset))
-    pids = array("q", [row[0] for row in cursor])
-    if len(pids) <= MAX_REMEMBERED:
+    cursor = context.store.query(f"{planned.sql} LIMIT ? OFFSET ?", (*planned.args, limit, offset))
+    row_ids = array("q", [row[0] for row in cursor])
+    if len(row_ids) <= MAX_REMEMBERED:
         if len(known) >= MAX_PLANS:
             known.clear()
-        known[key] = pids[:]
-    return pids
+        known[key] = row_ids[:]
+    return row_ids
 
 
-def count_all(exchange: Exchange, planned: Plan) -> int:
+def count_all(context: RequestContext, planned: SearchSql) -> int:
     """How many matches there are."""
-    return int(exchange.store.query(f"SELECT count(*) FROM ({planned.sql})", planned.args).fetchone()[0])
+    return int(context.store.query(f"SELECT count(*) FROM ({planned.sql})", planned.args).fetchone()[0])
 
 
-def page(exchange: Exchange) -> Response:
+def page(context: RequestContext) -> Response:
     """A further page of a search (`_getpages`)."""
-    search_id = exchange.value("_getpages") or ""
-    found = exchange.hospital.searches.find(search_id)
+    search_id = context.value("_getpages") or ""
+    found = context.server.searches.find(search_id)
     if found is None:
         raise FhirError(410, f'HAPI-0417: Search ID "{search_id}" does not exist and may have expired')
-    offset = max(whole("_getpagesoffset", exchange.value("_getpagesoffset") or "") or 0, 0)
-    count = whole("_count", exchange.value("_count") or "")
+    offset = max(whole("_getpagesoffset", context.value("_getpagesoffset") or "") or 0, 0)
+    count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 1 else count
     if found.rest is not None:
-        first = set(found.pids)
-        found.pids.extend(pid for pid in run(exchange, found.rest) if pid not in first)
+        first = set(found.row_ids)
+        found.row_ids.extend(row_id for row_id in run(context, found.rest) if row_id not in first)
         found.rest = None
     end = offset + count
     total = found.total_at(end)
-    links = [("self", page_link(exchange, found, exchange.pairs, offset, count))]
-    if len(found.pids) > end:
-        links.append(("next", page_link(exchange, found, exchange.pairs, end, count)))
+    links = [("self", page_link(context, found, context.pairs, offset, count))]
+    if len(found.row_ids) > end:
+        links.append(("next", page_link(context, found, context.pairs, end, count)))
     if offset:
-        links.append(("previous", page_link(exchange, found, exchange.pairs, max(offset - count, 0), count)))
-    wanted = shape(exchange.pairs)
-    entries = entries_of(exchange, found.pids[offset:end], found.includes, wanted)
-    headers = [("Content-Location", f"{exchange.base}/Bundle/{found.id}")]
-    return exchange.bundle(_bundle(found, total, links, entries, wanted), headers)
+        links.append(("previous", page_link(context, found, context.pairs, max(offset - count, 0), count)))
+    wanted = subset(context.pairs)
+    entries = entries_of(context, found.row_ids[offset:end], found.includes, wanted)
+    headers = [("Content-Location", f"{context.base}/Bundle/{found.id}")]
+    return context.bundle(_bundle(found, total, links, entries, wanted), headers)
 
 
-def page_link(exchange: Exchange, found: Search, pairs: Pairs, offset: int, count: int) -> str:
+def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int, count: int) -> str:
     """The address of a page; of the parameters at hand it repeats what shapes the page."""
     parts = [f"_getpages={found.id}", f"_getpagesoffset={offset}", f"_count={count}"]
     parts += [f"_format={escape(value.replace(' ', '+'))}" for name, value in pairs if name == "_format"][:1]
-    if exchange.pretty:
+    if context.pretty:
         parts.append("_pretty=true")
     parts += (f"_include={escape(one.text)}" for one in found.includes if not one.reverse)
     parts.append("_bundletype=searchset")
-    elements = sorted(set(shape(pairs).elements))
+    elements = sorted(set(subset(pairs).elements))
     if elements:
         parts.append("_elements=" + ",".join(map(escape, elements)))
-    return f"{exchange.base}?{'&'.join(parts)}"
+    return f"{context.base}?{'&'.join(parts)}"
 
 
-def entries_of(exchange: Exchange, pids: Sequence[int], includes: Sequence[Include], wanted: Shape) -> list[str]:
+def entries_of(
+    context: RequestContext, row_ids: Sequence[int], includes: Sequence[Include], wanted: Subset
+) -> list[str]:
     """The entries of a page: matches, then what they include."""
     if includes or wanted:
-        rows = exchange.store.rows(pids)
-        entries = [_entry(exchange, row, wanted, "match") for row in rows]
-        entries += (_entry(exchange, row, wanted, "include") for row in included(exchange, rows, includes))
+        rows = context.store.rows(row_ids)
+        entries = [_entry(context, row, wanted, "match") for row in rows]
+        entries += (_entry(context, row, wanted, "include") for row in included(context, rows, includes))
         return entries
-    rendered = exchange.store.rendered
-    base = exchange.base
-    new = [pid for pid in pids if (base, pid) not in rendered]
+    rendered = context.store.rendered
+    base = context.base
+    new = [row_id for row_id in row_ids if (base, row_id) not in rendered]
     if new:
         if len(rendered) > MAX_RENDERED:
             rendered.clear()
-            new = list(pids)
-        rendered.update(((base, row.pid), _entry(exchange, row, wanted, "match")) for row in exchange.store.rows(new))
-    return [rendered[base, pid] for pid in pids if (base, pid) in rendered]
+            new = list(row_ids)
+        rendered.update(((base, row.row_id), _entry(context, row, wanted, "match")) for row in context.store.rows(new))
+    return [rendered[base, row_id] for row_id in row_ids if (base, row_id) in rendered]
 
 
-def _entry(exchange: Exchange, row: Row, wanted: Shape, mode: str) -> str:
+def _entry(context: RequestContext, row: Version, wanted: Subset, mode: str) -> str:
     assert row.text is not None
-    text = shaped(row.text, wanted) if wanted else row.text
-    return search_entry(f"{exchange.base}/{row.type}/{row.id}", text, mode)
+    text = cut_down(row.text, wanted) if wanted else row.text
+    return search_entry(f"{context.base}/{row.type}/{row.id}", text, mode)
 
 
 def _bundle(
-    found: Search, total: int | None, links: list[tuple[str, str]], entries: list[str], wanted: Shape
+    found: Search, total: int | None, links: list[tuple[str, str]], entries: list[str], wanted: Subset
 ) -> Bundle:
     return Bundle(
         found.id, "searchset", found.updated, total, links, entries, subsetted=wanted.summary in ("true", "data")
     )
 
 
-def _count_only(exchange: Exchange, planned: Plan) -> Response:
-    total = count_all(exchange, planned)
-    bundle = Bundle(exchange.hospital.marks.uuid(), "searchset", exchange.now, total, subsetted=True)
-    return exchange.bundle(bundle)
+def _count_only(context: RequestContext, planned: SearchSql) -> Response:
+    total = count_all(context, planned)
+    bundle = Bundle(context.server.ids.uuid(), "searchset", context.now, total, subsetted=True)
+    return context.bundle(bundle)
 
 
-def offset_link(exchange: Exchange, count: int, offset: int) -> str:
+def offset_link(context: RequestContext, count: int, offset: int) -> str:
     """The address of the page that begins at `offset`: the request again, its parameters by name."""
-    others = [pair for pair in exchange.pairs if pair[0] not in ("_offset", "_count")]
-    return link(exchange.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
+    others = [pair for pair in context.pairs if pair[0] not in ("_offset", "_count")]
+    return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def _offset_page(exchange: Exchange, query: Query, planned: Plan, count: int, self_link: str) -> Response:
+def _offset_page(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
     """A page by `_offset`: no search is kept, the links repeat the request."""
     offset = max(query.offset or 0, 0)
-    pids = run(exchange, planned, count, offset)
-    total = count_all(exchange, planned) if query.accurate else None
-
+    row_ids = run(context, planned, count, offset)
+    total = count_all(context, planned) if query.accurate else None
+    if total is None and len(row_ids) < count:
+        total = offset + len(row_ids)
     links = [("self", self_link)]
-    if len(pids) == count:
-        links.append(("next", offset_link(exchange, count, offset + count)))
+    if len(row_ids) == count:
+        links.append(("next", offset_link(context, count, offset + count)))
     if offset:
-        links.append(("previous", offset_link(exchange, count, max(offset - count, 0))))
-    found = Search(exchange.hospital.marks.uuid(), exchange.now, pids, query.includes)
-    entries = entries_of(exchange, pids, query.includes, query.shape)
-    return exchange.bundle(_bundle(found, total, links, entries, query.shape))
+        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
+    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
+    entries = entries_of(context, row_ids, query.includes, query.subset)
+    return context.bundle(_bundle(found, total, links, entries, query.subset))

@@ -14,20 +14,30 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from fhir_server.bundle import Bundle, entry, members
+from fhir_server.clock import instant
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Request, Response, parse_query, path_segments, split_target
 from fhir_server.interactions import delete, patch, write
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.inline import is_placeholder, resolved, source
+from fhir_server.interactions.integrity import check_deleted, check_references
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import Written
+from fhir_server.interactions.read import not_known
 from fhir_server.interactions.types import check_type
-from fhir_server.jsontext import Json, render
-from fhir_server.marks import instant
-from fhir_server.normalise import Resource
-from fhir_server.outcome import Stored, error_outcome, quoted, stored_outcome
-from fhir_server.search.rows import ReferenceRow
-from fhir_server.writing import Written, check_references
+from fhir_server.resources.normalise import Resource
+from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.wire.bundle import Bundle, entry, members
+from fhir_server.wire.http import Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.json_text import render
+from fhir_server.wire.json_values import Json
+from fhir_server.wire.outcome import (
+    Stored,
+    created_by_conditional_update_in_bundle,
+    error_outcome,
+    quoted,
+    stored_outcome,
+    untimed,
+)
 
 ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "HEAD": 5, "GET": 6}
 
@@ -46,7 +56,7 @@ class Entry:
     kind: str = ""
     id: str = ""
     query: str = ""
-    pid: int | None = None
+    row_id: int | None = None
 
     @property
     def source(self) -> str:
@@ -60,36 +70,36 @@ class Entry:
 
 
 Fields = list[tuple[str, str]]
-Dispatch = Callable[[Exchange], Response]
+Dispatch = Callable[[RequestContext], Response]
 """How a read inside a Bundle is answered: as if it came alone."""
 
 
-def transaction(exchange: Exchange, dispatch: Dispatch) -> Response:
+def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
     """Answers a batch or transaction Bundle."""
-    bundle = write.body_resource(exchange, "Bundle", "TRANSACTION")
+    bundle = write.body_resource(context, "Bundle", "TRANSACTION")
     kind = bundle.get("type")
     if kind not in ("batch", "transaction", None):
         raise FhirError(400, f"HAPI-0527: Unable to process transaction where incoming Bundle.type = {kind}")
     entries = [_entry(number, item) for number, item in enumerate(bundle.get("entry", []))]
-    exchange.in_transaction = True
+    context.in_transaction = True
     if kind == "batch":
         # What reads comes after what writes, and sees it.
         done = {
-            one.number: _alone(exchange, one, dispatch)
+            one.number: _alone(context, one, dispatch)
             for one in sorted(entries, key=lambda one: one.method in ("GET", "HEAD"))
         }
         texts = [done[one.number] for one in entries]
     else:
-        with exchange.store.transaction():
-            texts = _together(exchange, entries, dispatch)
+        with context.store.transaction():
+            texts = _together(context, entries, dispatch)
     answer = Bundle(
-        exchange.hospital.marks.uuid(),
+        context.server.ids.uuid(),
         f"{kind or 'transaction'}-response",
-        links=[("self", exchange.base)],
+        links=[("self", context.base)],
         entries=texts,
     )
-    address = f"{exchange.base}/Bundle/{answer.id}"
-    return exchange.respond(200, answer.render(), [("Content-Location", address), ("Location", address)])
+    address = f"{context.base}/Bundle/{answer.id}"
+    return context.respond(200, answer.render(), [("Content-Location", address), ("Location", address)])
 
 
 def _entry(number: int, item: Json) -> Entry:
@@ -119,11 +129,11 @@ def _entry(number: int, item: Json) -> Entry:
     return found
 
 
-def _alone(exchange: Exchange, one: Entry, dispatch: Dispatch) -> str:
+def _alone(context: RequestContext, one: Entry, dispatch: Dispatch) -> str:
     """The answer to an entry of a batch, whatever becomes of it."""
     try:
-        with exchange.store.transaction():
-            return _together(exchange, [one], dispatch)[0]
+        with context.store.transaction():
+            return _together(context, [one], dispatch)[0]
     except FhirError as error:
         return entry(_failed(error))
 
@@ -133,36 +143,38 @@ def _failed(error: FhirError) -> Fields:
     return [("response", members([("status", quoted(_status(error.status))), outcome]))]
 
 
-def _together(exchange: Exchange, entries: list[Entry], dispatch: Dispatch) -> list[str]:
+def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch) -> list[str]:
     """Runs entries in HAPI's order; the answers are in the order of the Bundle."""
-    exchange.deleted.clear()
+    context.deleted.clear()
     _check_twice(entries)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
-    known = _announce(exchange, order)
-    exchange.announced = frozenset(f"{one.kind}/{one.id or one.pid}" for one in order if one.method in ("POST", "PUT"))
+    known = _announce(context, order)
+    context.announced = frozenset(
+        f"{one.kind}/{one.id or one.row_id}" for one in order if one.method in ("POST", "PUT")
+    )
     for one in order:
         if one.resource is not None:
-            one.resource = resolved(exchange, one.resource, known)
+            one.resource = resolved(context, one.resource, known)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
     for one in order:
         if one.method in ("GET", "HEAD") and references:
-            _check(exchange, references)
+            _check(context, references)
         if one.method in ("GET", "HEAD"):
-            fields, written = _read(exchange, one, dispatch), None
+            fields, written = _read(context, one, dispatch), None
         else:
-            fields, written = _run(exchange, one)
+            fields, written = _run(context, one)
         texts[one.number] = entry(fields)
         if written is not None:
             references += written.references
-    _check(exchange, references)
-    delete.check_deleted(exchange)
+    _check(context, references)
+    check_deleted(context)
     return [texts[one.number] for one in entries]
 
 
-def _check(exchange: Exchange, references: list[ReferenceRow]) -> None:
-    if exchange.hospital.reference_check:
-        check_references(exchange, references)
+def _check(context: RequestContext, references: list[ReferenceRow]) -> None:
+    if context.server.reference_check:
+        check_references(context, references)
     references.clear()
 
 
@@ -177,7 +189,7 @@ def _check_twice(entries: list[Entry]) -> None:
             seen.add(name)
 
 
-def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
+def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
     """Gives creates their numbers before anything is written; what each entry will be called, by its `source`."""
     known: dict[str, str] = {}
     for one in order:
@@ -197,12 +209,12 @@ def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
             known[one.source] = known[source(one.full_url)] = f"{one.kind}/{one.id}"
             continue
         query = (one.condition or "").rpartition("?")[2] if one.method == "POST" else one.query
-        matches = matching(exchange, one.kind, query) if query else []
+        matches = matching(context, one.kind, query) if query else []
         if matches:
-            reference = exchange.store.rows(matches)[0].reference
+            reference = context.store.rows(matches)[0].reference
         else:
-            one.pid = exchange.store.next_pid()
-            reference = f"{one.kind}/{one.pid}"
+            one.row_id = context.store.next_row_id()
+            reference = f"{one.kind}/{one.row_id}"
         known[one.source] = reference
         if query:
             known[f"{one.kind}?{query}"] = reference
@@ -210,29 +222,33 @@ def _announce(exchange: Exchange, order: list[Entry]) -> dict[str, str]:
     return known
 
 
-def _run(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
+def _run(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
     """Does what an entry asks; the fields of its answer, and what was written."""
     match one.method:
         case "DELETE":
-            return _delete(exchange, one), None
+            return _delete(context, one), None
         case "POST" | "PUT":
             assert one.resource is not None
-            written, stored = _write(exchange, one, one.resource)
-            return _written(exchange, written, stored), written
-    return _patch(exchange, one)
+            written, stored = _write(context, one, one.resource)
+            return _written(context, written, stored), written
+    return _patch(context, one)
 
 
-def _write(exchange: Exchange, one: Entry, resource: Resource) -> tuple[Written, Stored]:
+def _write(context: RequestContext, one: Entry, resource: Resource) -> tuple[Written, Stored]:
     if one.method == "POST":
-        return write.create_resource(exchange, resource, one.condition, one.pid)
+        return write.create_resource(context, resource, one.condition, one.row_id)
     if one.id:
-        return write.update_resource(exchange, resource | {"id": one.id}, one.id, one.if_match)
-    return write.conditional_update(exchange, resource, one.query, one.url, one.pid)
+        written, stored = write.update_resource(context, resource | {"id": one.id}, one.id, one.if_match)
+        return written, stored if written.change == "created" else untimed(stored)
+    written, stored = write.conditional_update(context, resource, one.query, one.url, one.row_id)
+    if written.change == "created":
+        return written, created_by_conditional_update_in_bundle(write.versioned(written.row))
+    return written, stored
 
 
-def _written(exchange: Exchange, written: Written, stored: Stored) -> Fields:
+def _written(context: RequestContext, written: Written, stored: Stored) -> Fields:
     row = written.row
-    wanted = "return=representation" in (exchange.request.header("prefer") or "")
+    wanted = "return=representation" in (context.request.header("prefer") or "")
     shown: Fields = [("resource", written.shown or row.text)] if wanted and row.text is not None else []
     fields = [
         ("status", quoted("201 Created" if written.change == "created" else "200 OK")),
@@ -244,37 +260,40 @@ def _written(exchange: Exchange, written: Written, stored: Stored) -> Fields:
     return [*shown, ("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
-def _delete(exchange: Exchange, one: Entry) -> Fields:
+def _delete(context: RequestContext, one: Entry) -> Fields:
     check_type(one.kind)
+    fields = [("status", quoted("204 No Content"))]
     if one.id:
-        stored = delete.delete_resource(exchange, one.kind, one.id)[1]
+        row, stored = delete.delete_resource(context, one.kind, one.id)
+        if row is not None:
+            fields += [("location", quoted(write.versioned(row))), ("etag", quoted(str(row.version)))]
     else:
-        stored = delete.delete_matches(exchange, one.kind, one.query)
-    return [("response", members([("status", quoted("204 No Content")), ("outcome", stored_outcome(stored))]))]
+        stored = delete.delete_matches(context, one.kind, one.query)
+    return [("response", members([*fields, ("outcome", stored_outcome(stored))]))]
 
 
-def _patch(exchange: Exchange, one: Entry) -> tuple[Fields, Written | None]:
+def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
     check_type(one.kind)
-    row = exchange.store.find(one.kind, one.id)
+    row = context.store.find(one.kind, one.id)
     if row is None or row.text is None:
-        raise FhirError(404, f"HAPI-2001: Resource {one.kind}/{one.id} is not known")
+        raise not_known(one.kind, one.id)
     resource = one.resource or {}
     if resource.get("resourceType") == "Binary":
         body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
     else:
         body, kind = render(resource).encode(), "application/fhir+json"
-    written, stored = patch.patch_resource(exchange, row, kind, body)
-    return _written(exchange, written, stored), written
+    written, stored = patch.patch_resource(context, row, kind, body)
+    return _written(context, written, untimed(stored)), written
 
 
-def _read(exchange: Exchange, one: Entry, dispatch: Dispatch) -> Fields:
+def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
     """A read or search inside a Bundle, answered as it would be alone; only an unknown type fails the whole Bundle."""
     if one.kind[:1].isupper():
         check_type(one.kind)
-    target = f"{urlsplit(exchange.base).path}/{one.url.lstrip('/')}"
+    target = f"{urlsplit(context.base).path}/{one.url.lstrip('/')}"
     path, query = split_target(one.url)
     inner = replace(
-        exchange,
+        context,
         request=Request("GET", target, ()),
         segments=path_segments(path),
         pairs=parse_query(query),

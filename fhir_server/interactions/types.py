@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from fhir_server.errors import FhirError
-from fhir_server.search.definitions import resource_types
+from fhir_server.search.parameters import resource_types
 
 
 def check_type(kind: str) -> None:

@@ -5,42 +5,43 @@ from __future__ import annotations
 import base64
 import re
 
-from fhir_server import outcome
+from fhir_server.clock import http_date
 from fhir_server.errors import FhirError
-from fhir_server.exchange import Exchange
-from fhir_server.http import Response
+from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.inline import resolved
 from fhir_server.interactions.matching import matching
+from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location
-from fhir_server.jsontext import Json, parse
-from fhir_server.marks import http_date
-from fhir_server.normalise import Resource, normalise
-from fhir_server.outcome import Stored, stored_outcome
-from fhir_server.primitives import VALID_ID
-from fhir_server.store import Row
-from fhir_server.writing import Written, put
+from fhir_server.resources.normalise import Resource, normalise
+from fhir_server.resources.primitives import VALID_ID
+from fhir_server.store import Version
+from fhir_server.wire import outcome
+from fhir_server.wire.http import Response
+from fhir_server.wire.json_text import parse
+from fhir_server.wire.json_values import Json
+from fhir_server.wire.outcome import Stored, stored_outcome
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
 
 
-def create(exchange: Exchange, kind: str) -> Response:
+def create(context: RequestContext, kind: str) -> Response:
     """`POST Type`, with `If-None-Exist` only where nothing matches."""
-    resource = body_resource(exchange, kind, "CREATE")
-    condition = exchange.request.header("if-none-exist")
-    with exchange.store.transaction():
-        written, stored = create_resource(exchange, resource, condition)
-    return written_response(exchange, written, stored, with_location=True)
+    resource = body_resource(context, kind, "CREATE")
+    condition = context.request.header("if-none-exist")
+    with context.store.transaction():
+        written, stored = create_resource(context, resource, condition)
+    return written_response(context, written, stored, with_location=True)
 
 
 def create_resource(
-    exchange: Exchange, resource: Resource, condition: str | None, pid: int | None = None
+    context: RequestContext, resource: Resource, condition: str | None, row_id: int | None = None
 ) -> tuple[Written, Stored]:
     """Creates a resource with the next id, or finds the one that meets the condition."""
     kind = str(resource["resourceType"])
     if condition:
         query = condition.partition("?")[2] if "?" in condition else condition
-        matches = matching(exchange, kind, query, shown=condition)
+        matches = matching(context, kind, query, shown=condition)
         if len(matches) > 1:
             raise FhirError(
                 412,
@@ -48,22 +49,22 @@ def create_resource(
                 f" because this search matched {len(matches)} resources",
             )
         if matches:
-            row = exchange.store.rows(matches)[0]
+            row = context.store.rows(matches)[0]
             return Written(row, "same"), outcome.found_conditionally(versioned(row), condition)
-    written = put(exchange, resource, None, pid=pid)
+    written = put(context, resource, None, row_id=row_id)
     reference = versioned(written.row)
     if condition:
         return written, outcome.created_conditionally(reference, condition)
     return written, outcome.created(reference)
 
 
-def update(exchange: Exchange, kind: str, resource_id: str) -> Response:
+def update(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`PUT Type/id`."""
-    resource = body_resource(exchange, kind, "UPDATE")
+    resource = body_resource(context, kind, "UPDATE")
     check_body_id(resource, resource_id)
-    with exchange.store.transaction():
-        written, stored = update_resource(exchange, resource, resource_id, exchange.request.header("if-match"))
-    return written_response(exchange, written, stored, with_location=False)
+    with context.store.transaction():
+        written, stored = update_resource(context, resource, resource_id, context.request.header("if-match"))
+    return written_response(context, written, stored, with_location=False)
 
 
 def check_body_id(resource: Resource, resource_id: str) -> None:
@@ -81,11 +82,11 @@ def check_body_id(resource: Resource, resource_id: str) -> None:
 
 
 def update_resource(
-    exchange: Exchange, resource: Resource, resource_id: str, if_match: str | None
+    context: RequestContext, resource: Resource, resource_id: str, if_match: str | None
 ) -> tuple[Written, Stored]:
     """Makes a new version, or the first one under a client's id."""
     kind = str(resource["resourceType"])
-    row = exchange.store.find(kind, resource_id)
+    row = context.store.find(kind, resource_id)
     if row is None:
         if not VALID_ID.fullmatch(resource_id):
             raise FhirError(
@@ -98,14 +99,14 @@ def update_resource(
                 " and clients may only assign IDs which contain at least one non-numeric character",
             )
     check_version(row, if_match)
-    written = put(exchange, resource, row, resource_id)
+    written = put(context, resource, row, resource_id)
     reference = versioned(written.row)
     if written.change == "created":
         return written, outcome.created_by_update(reference)
     return written, outcome.unchanged(reference) if written.change == "same" else outcome.updated(reference)
 
 
-def check_version(row: Row | None, if_match: str | None) -> None:
+def check_version(row: Version | None, if_match: str | None) -> None:
     """Raises HAPI-0989 where `If-Match` names another version than the current one."""
     given = etag(if_match)
     if row is not None and given and given != str(row.version):
@@ -116,29 +117,29 @@ def check_version(row: Row | None, if_match: str | None) -> None:
         )
 
 
-def update_by_condition(exchange: Exchange, kind: str) -> Response:
+def update_by_condition(context: RequestContext, kind: str) -> Response:
     """`PUT Type?…`: updates the one match, or creates."""
-    if not exchange.request.body and not exchange.pairs:
+    if not context.request.body and not context.pairs:
         raise FhirError(400, "HAPI-0986: No body was supplied in request")
-    resource = body_resource(exchange, kind, "UPDATE")
-    _, asked, query = exchange.request.target.partition("?")
+    resource = body_resource(context, kind, "UPDATE")
+    _, asked, query = context.request.target.partition("?")
     if not asked:
         raise FhirError(
             400,
             "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
             " (it must be of the form [base]/[resource type]/[id])",
         )
-    with exchange.store.transaction():
-        written, stored = conditional_update(exchange, resource, query, f"{kind}?{query}")
-    return written_response(exchange, written, stored, with_location=written.change == "created")
+    with context.store.transaction():
+        written, stored = conditional_update(context, resource, query, f"{kind}?{query}")
+    return written_response(context, written, stored, with_location=False)
 
 
 def conditional_update(
-    exchange: Exchange, resource: Resource, query: str, shown: str, pid: int | None = None
+    context: RequestContext, resource: Resource, query: str, shown: str, row_id: int | None = None
 ) -> tuple[Written, Stored]:
     """Updates the one resource that meets a condition, or creates one; `shown` is the condition as HAPI repeats it."""
     kind = str(resource["resourceType"])
-    matches = matching(exchange, kind, query)
+    matches = matching(context, kind, query)
     if len(matches) > 1:
         raise FhirError(
             412,
@@ -146,30 +147,30 @@ def conditional_update(
             f" because this search matched {len(matches)} resources",
         )
     if matches:
-        row = exchange.store.rows(matches)[0]
-        written = put(exchange, {**resource, "id": row.id}, row, row.id)
+        row = context.store.rows(matches)[0]
+        written = put(context, {**resource, "id": row.id}, row, row.id)
         return written, outcome.updated_conditionally(versioned(written.row), shown)
     given = resource.get("id")
     if given is not None and VALID_ID.fullmatch(str(given)) and not str(given).isdigit():
-        written, _ = update_resource(exchange, resource, str(given), None)
+        written, _ = update_resource(context, resource, str(given), None)
     else:
-        written = put(exchange, resource, None, pid=pid)
+        written = put(context, resource, None, row_id=row_id)
     return written, outcome.created_by_conditional_update(versioned(written.row), shown)
 
 
-def body_resource(exchange: Exchange, kind: str, operation: str) -> Resource:
+def body_resource(context: RequestContext, kind: str, operation: str) -> Resource:
     """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
-    content_type = (exchange.request.header("content-type") or "").partition(";")[0].strip().lower()
+    content_type = (context.request.header("content-type") or "").partition(";")[0].strip().lower()
     if kind == "Binary" and content_type and content_type not in (*FHIR_JSON, FORM):
-        data = base64.b64encode(exchange.request.body).decode()
+        data = base64.b64encode(context.request.body).decode()
         return normalise({"resourceType": kind, "contentType": content_type, "data": data}, expected_type=kind)
-    resource = normalise(body_json(exchange, operation), expected_type=kind)
-    return resolved(exchange, resource) if b"?" in exchange.request.body and kind != "Bundle" else resource
+    resource = normalise(body_json(context, operation), expected_type=kind)
+    return resolved(context, resource) if b"?" in context.request.body and kind != "Bundle" else resource
 
 
-def body_json(exchange: Exchange, operation: str) -> Json:
+def body_json(context: RequestContext, operation: str) -> Json:
     """The JSON of the body, if its content type says so."""
-    content_type = exchange.request.header("content-type")
+    content_type = context.request.header("content-type")
     if content_type is None:
         raise FhirError(
             400,
@@ -185,35 +186,35 @@ def body_json(exchange: Exchange, operation: str) -> Json:
             f' A FHIR Content-Type is required for "{operation}" operation',
         )
     latin = "latin1" in parameters.lower() or "8859-1" in parameters
-    return parse(exchange.request.body.decode("latin-1" if latin else "utf-8", "replace"))
+    return parse(context.request.body.decode("latin-1" if latin else "utf-8", "replace"))
 
 
-def written_response(exchange: Exchange, written: Written, stored: Stored, *, with_location: bool) -> Response:
+def written_response(context: RequestContext, written: Written, stored: Stored, *, with_location: bool) -> Response:
     """The answer to a write, as `Prefer` asks for it."""
     row = written.row
-    address = location(exchange.base, row)
+    address = location(context.base, row)
     headers = [("ETag", f'W/"{row.version}"'), ("Content-Location", address)]
     headers.append(("Last-Modified", http_date(row.updated // 1000)))
     if with_location:
         headers.append(("Location", address))
     status = 201 if written.change == "created" else 200
-    wanted = preference(exchange)
+    wanted = preference(context)
     if wanted == "minimal":
-        return Response(status, [("X-Request-ID", exchange.request_id), *headers])
+        return Response(status, [("X-Request-ID", context.request_id), *headers])
     if wanted == "OperationOutcome":
-        return exchange.respond(status, stored_outcome(stored), headers)
+        return context.respond(status, stored_outcome(stored), headers)
     assert row.text is not None
-    return exchange.respond(status, written.shown or row.text, headers)
+    return context.respond(status, written.shown or row.text, headers)
 
 
-def preference(exchange: Exchange) -> str:
+def preference(context: RequestContext) -> str:
     """What `Prefer: return=…` asks for."""
-    for part in re.split(r"[;,\s]+", exchange.request.header("prefer") or ""):
+    for part in re.split(r"[;,\s]+", context.request.header("prefer") or ""):
         if part.startswith("return="):
             return part.removeprefix("return=")
     return "representation"
 
 
-def versioned(row: Row) -> str:
+def versioned(row: Version) -> str:
     """The reference to a version."""
     return f"{row.reference}/_history/{row.version}"

@@ -10,7 +10,7 @@ from calendar import monthrange
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from fhir_server.jsontext import Json
+from fhir_server.wire.json_values import Json
 
 DAY: Final = 86_400_000
 _EPOCH_DAY: Final = datetime(1970, 1, 1).toordinal()

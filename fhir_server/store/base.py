@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fhir_server.errors import ServerError
-from fhir_server.search.definitions import parameters, resource_types
+from fhir_server.search.indexer import TableRows
+from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.store import schema
 
 MAX_PARAMETERS = 500
@@ -25,10 +26,10 @@ STATEMENTS = 512
 ROWS_AT_ONCE = 50
 
 
-class Row(NamedTuple):
+class Version(NamedTuple):
     """A version of a resource; `text` is None for a deletion, `updated` is in milliseconds since 1970."""
 
-    pid: int
+    row_id: int
     type: str
     id: str
     version: int
@@ -41,10 +42,7 @@ class Row(NamedTuple):
         return f"{self.type}/{self.id}"
 
 
-IndexRows = dict[str, list[tuple[Any, ...]]]
-"""Rows of the index tables, the columns in their order."""
-
-_ROW = "SELECT pid, type, id, version, updated, text FROM"
+_ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
 class Store:
@@ -62,53 +60,49 @@ class Store:
         self._depth = 0
 
     def refresh(self) -> None:
-        """Called before each request: forgets what another connection to the file has made stale."""
+        """Called before each request: drops cached answers that another connection to the file has made stale."""
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query; its table names are unqualified."""
         return self.connection.execute(sql, values)
 
-    def find(self, resource_type: str, resource_id: str) -> Row | None:
+    def find(self, resource_type: str, resource_id: str) -> Version | None:
         """The current version of a resource (deletions too), or None."""
         found = self.query(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
-        return Row(*found) if found else None
+        return Version(*found) if found else None
 
-    def version(self, resource_type: str, resource_id: str, version: int) -> Row | None:
+    def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
         row = self.find(resource_type, resource_id)
         if row is None or row.version == version:
             return row
-        found = self.query(f"{_ROW} versions WHERE pid = ? AND version = ?", (row.pid, version)).fetchone()
-        return Row(*found) if found else None
+        found = self.query(f"{_ROW} versions WHERE row_id = ? AND version = ?", (row.row_id, version)).fetchone()
+        return Version(*found) if found else None
 
-    def rows(self, pids: Sequence[int]) -> list[Row]:
+    def rows(self, row_ids: Sequence[int]) -> list[Version]:
         """The current versions with these numbers, in this order; numbers that are gone are left out."""
-        found: dict[int, Row] = {}
-        for start in range(0, len(pids), MAX_PARAMETERS):
-            part = pids[start : start + MAX_PARAMETERS]
+        found: dict[int, Version] = {}
+        for start in range(0, len(row_ids), MAX_PARAMETERS):
+            part = row_ids[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
-            for values in self.query(f"{_ROW} resources WHERE pid IN ({marks}) AND text IS NOT NULL", part):
-                found[values[0]] = Row(*values)
-        return [found[pid] for pid in pids if pid in found]
+            for values in self.query(f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL", part):
+                found[values[0]] = Version(*values)
+        return [found[row_id] for row_id in row_ids if row_id in found]
 
-    def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Row]:
-        """Versions that meet a condition on type, id or pid, newest first."""
+    def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
+        """Versions that meet a condition on type, id or row_id, newest first."""
         sql = (
             f"SELECT * FROM ({_ROW} resources WHERE {where} UNION ALL {_ROW} versions WHERE {where})"
-            " ORDER BY updated DESC, version DESC, pid DESC LIMIT ? OFFSET ?"
+            " ORDER BY updated DESC, version DESC, row_id DESC LIMIT ? OFFSET ?"
         )
-        return [Row(*found) for found in self.query(sql, (*values, *values, limit, offset))]
+        return [Version(*found) for found in self.query(sql, (*values, *values, limit, offset))]
 
     def history_count(self, where: str, values: Sequence[object]) -> int:
         """How many versions meet a condition."""
         sql = f"SELECT (SELECT count(*) FROM resources WHERE {where}) + (SELECT count(*) FROM versions WHERE {where})"
         return int(self.query(sql, (*values, *values)).fetchone()[0])
 
-    def param(self, resource_type: str, name: str) -> int:
-        """The number of a search parameter in the index tables; 0, which no row has, for an unknown one."""
-        return self.params.get((resource_type, name), 0)
-
-    def next_pid(self) -> int:
+    def next_row_id(self) -> int:
         """Takes the next number of the one counter, which server-given ids come from."""
         raise NotImplementedError
 
@@ -138,28 +132,28 @@ class Store:
     def _end(self) -> None:
         """Called as the outermost transaction ends."""
 
-    def insert(self, row: Row, index: IndexRows) -> None:
+    def insert(self, row: Version, index: TableRows) -> None:
         """Writes a new resource with its index rows."""
         self.connection.execute(
             f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
-            (row.pid, row.type, row.id, row.version, row.updated, row.text),
+            (row.row_id, row.type, row.id, row.version, row.updated, row.text),
         )
         for table, rows in index.items():
             if rows:
                 self.connection.executemany(_insert(self.prefix, table), rows)
 
-    def replace(self, old: Row, old_index: IndexRows, new: Row, index: IndexRows) -> None:
+    def replace(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
         """Makes `new` the current version in place of `old`, which becomes history."""
         self.connection.execute(
             f"INSERT INTO {self.prefix}versions VALUES (?, ?, ?, ?, ?, ?)",
-            (old.pid, old.type, old.id, old.version, old.updated, old.text),
+            (old.row_id, old.type, old.id, old.version, old.updated, old.text),
         )
-        self._forget(old.pid, old_index)
+        self._forget(old.row_id, old_index)
         self.insert(new, index)
 
-    def _forget(self, pid: int, index: IndexRows) -> None:
+    def _forget(self, row_id: int, index: TableRows) -> None:
         """Removes a current version and its index rows."""
-        self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE pid = ?", (pid,))
+        self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE row_id = ?", (row_id,))
         for table, rows in index.items():
             if rows:
                 self.connection.executemany(_delete(self.prefix, table), rows)
@@ -171,7 +165,7 @@ class Store:
 
     def texts(self, resource_type: str) -> Iterator[str]:
         """The current texts of a type, in insertion order."""
-        sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY pid"
+        sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY row_id"
         for (text,) in self.query(sql, (resource_type,)):
             yield text
 
@@ -198,7 +192,7 @@ class BaseStore(Store):
         return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def refresh(self) -> None:
-        """Forgets what another process that wrote to the file has made stale."""
+        """Drops cached answers when another process has written to the file."""
         seen = self._data_version()
         if seen != self._seen:
             self._seen = seen
@@ -210,7 +204,7 @@ class BaseStore(Store):
         """The number the next new resource gets."""
         return self._next
 
-    def next_pid(self) -> int:
+    def next_row_id(self) -> int:
         """Takes the next number."""
         self._next += 1
         return self._next - 1
@@ -233,9 +227,9 @@ class BaseStore(Store):
 
     @contextmanager
     def unsynced(self) -> Iterator[None]:
-        """Leaves it to the system when to write to the disk: for imports, which a power failure may undo.
+        """Lets the system decide when to write to the disk, for imports, which a power failure may undo.
 
-        Inside a transaction nothing is written to the disk before its end, so there is nothing to leave.
+        Has no effect inside a transaction, which writes at its end.
         """
         if self._depth:
             yield
@@ -298,6 +292,8 @@ def _prepare(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
         script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
         script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
         connection.executescript(f"BEGIN; {script} {schema.create()}; PRAGMA user_version = {schema.FORMAT}; COMMIT")
+    elif version == 1:
+        connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade()}; COMMIT")
     elif version != schema.FORMAT:
         raise ServerError(f"made by another version of this server (format {version}); import the data again")
     return _params(connection)

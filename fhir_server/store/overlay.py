@@ -11,8 +11,9 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass, field
 
+from fhir_server.search.indexer import TableRows
 from fhir_server.store import schema
-from fhir_server.store.base import BaseStore, IndexRows, Store, connect
+from fhir_server.store.base import BaseStore, Store, connect
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class OverlayStore(Store):
         if not self._own:
             self._pool.base.refresh()
 
-    def next_pid(self) -> int:
+    def next_row_id(self) -> int:
         """Takes the next number; the base's counter stays where it is."""
         self._next += 1
         return self._next - 1
@@ -72,10 +73,10 @@ class OverlayStore(Store):
         """What was created here, in order: type, id and text of each first version."""
         if not self._own:
             return []
-        own = "SELECT pid, type, id, version, text FROM temp.own_"
+        own = "SELECT row_id, type, id, version, text FROM temp.own_"
         sql = (
             f"SELECT type, id, text FROM ({own}resources UNION ALL {own}versions)"
-            " WHERE version = 1 AND pid >= ? ORDER BY pid"
+            " WHERE version = 1 AND row_id >= ? ORDER BY row_id"
         )
         return self.query(sql, (self._first,)).fetchall()
 
@@ -91,6 +92,6 @@ class OverlayStore(Store):
             self.rendered, self.found = {}, {}
             self._own = True
 
-    def _forget(self, pid: int, index: IndexRows) -> None:
-        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (pid,))
-        super()._forget(pid, index)
+    def _forget(self, row_id: int, index: TableRows) -> None:
+        self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))
+        super()._forget(row_id, index)

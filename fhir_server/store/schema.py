@@ -1,28 +1,23 @@
 """The tables of a store file, and the same tables as an overlay sees them.
 
 `resources` holds the current version of each resource as the text a read answers; what an update or a delete replaced
-moves to `versions`. There is one index table a search parameter kind. `param` is a small number for a search parameter
-of a resource type; the rows are clustered by what a search asks for, so a search by token or reference is one range of
-one B-tree, in insertion order (`pid`). No table is indexed by `pid` alone: the rows to remove on an update are computed
-again from the text they came from.
+moves to `versions`. There is one index table a kind of search parameter (`search/kinds`). `param` is a small number for
+a search parameter of a resource type; the rows are clustered by what a search asks for, so a search by token or
+reference is one range of one B-tree, in insertion order (`row_id`). No table is indexed by `row_id` alone: the rows to
+remove on an update are computed again from the text they came from.
 """
 
 from __future__ import annotations
 
-FORMAT = 1
-"""Raised when the tables change; a file of another format is refused."""
+from fhir_server.search.kinds import KINDS
+
+FORMAT = 2
+"""Raised when the tables change; a file of format 1 is brought up to date, one of any other format is refused."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "resources": ("pid", "type", "id", "version", "updated", "text"),
-    "versions": ("pid", "type", "id", "version", "updated", "text"),
-    "tokens": ("param", "value", "pid", "system"),
-    "strings": ("param", "norm", "pid", "exact"),
-    "dates": ("param", "pid", "low", "high", "low_day", "high_day"),
-    "quantities": ("param", "pid", "value", "system", "units"),
-    "numbers": ("param", "pid", "value"),
-    "uris": ("param", "value", "pid"),
-    "coords": ("param", "pid", "latitude", "longitude"),
-    "links": ("param", "target", "pid"),
+    "resources": ("row_id", "type", "id", "version", "updated", "text"),
+    "versions": ("row_id", "type", "id", "version", "updated", "text"),
+    **{kind.table: kind.columns for kind in KINDS.values() if kind.table},
 }
 """The columns of each table. `updated`, `low`, `high` are milliseconds since 1970, days are yyyymmdd."""
 
@@ -33,16 +28,16 @@ def create(schema: str = "main", prefix: str = "") -> str:
     """The SQL that creates the tables in a schema, their names prefixed."""
     statements = [
         f"CREATE TABLE {schema}.{prefix}resources"
-        " (pid INTEGER PRIMARY KEY, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
+        " (row_id INTEGER PRIMARY KEY, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}resources_id ON {prefix}resources (type, id)",
-        f"CREATE INDEX {schema}.{prefix}resources_type ON {prefix}resources (type)",
+        f"CREATE INDEX {schema}.{prefix}resources_type ON {prefix}resources (type, updated)",
         f"CREATE TABLE {schema}.{prefix}versions"
-        " (pid INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
-        f"CREATE UNIQUE INDEX {schema}.{prefix}versions_pid ON {prefix}versions (pid, version)",
+        " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
+        f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
     ]
     for name in INDEXES:
         # Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no type.
-        columns = ", ".join(f"{one} INTEGER" if one in ("param", "pid") else one for one in COLUMNS[name])
+        columns = ", ".join(f"{one} INTEGER" if one in ("param", "row_id") else one for one in COLUMNS[name])
         key = ", ".join(COLUMNS[name])
         statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID")
     return ";".join(statements)
@@ -54,12 +49,20 @@ def overlay() -> str:
     The views bear the tables' names: unqualified names in a query find the temporary schema first, so every query runs
     over a file and over an overlay unchanged. `hidden` lists the resources of the file that the overlay has replaced.
     """
-    statements = [create("temp", "own_"), "CREATE TEMP TABLE hidden (pid INTEGER PRIMARY KEY)"]
+    statements = [create("temp", "own_"), "CREATE TEMP TABLE hidden (row_id INTEGER PRIMARY KEY)"]
     for name, columns in COLUMNS.items():
         listed = ", ".join(columns)
-        shown = "" if name == "versions" else " WHERE pid NOT IN (SELECT pid FROM temp.hidden)"
+        shown = "" if name == "versions" else " WHERE row_id NOT IN (SELECT row_id FROM temp.hidden)"
         statements.append(
             f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM main.{name}{shown}"
             f" UNION ALL SELECT {listed} FROM temp.own_{name}"
         )
     return ";".join(statements)
+
+
+def upgrade() -> str:
+    """The SQL that makes format 2 of format 1, in which the number of a resource was called `pid`."""
+    statements = [f"ALTER TABLE {name} RENAME COLUMN pid TO row_id" for name in COLUMNS]
+    statements += ["DROP INDEX versions_pid", "CREATE UNIQUE INDEX versions_row ON versions (row_id, version)"]
+    statements += ["DROP INDEX resources_type", "CREATE INDEX resources_type ON resources (type, updated)"]
+    return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])

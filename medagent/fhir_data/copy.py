@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from fhir_server.jsontext import JsonTextError, decode, render
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import JsonTextError
 from medagent.benchmarks.medagentbench.ehr.base import Reply
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
 from medagent.benchmarks.medagentbench.session import diagnostics

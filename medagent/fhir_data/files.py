@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import unquote
 
-from fhir_server.jsontext import JsonTextError, decode, render
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import JsonTextError
 from medagent.errors import UserError
 
 CARRIERS = frozenset({"transaction", "batch", "collection", "searchset"})

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from fhir_server.hospital import generate
-from fhir_server.jsontext import JsonTextError, decode, render
+from fhir_server.synthetic import generate
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import JsonTextError
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
 from medagent.benchmarks.medagentbench.session import diagnostics
 from medagent.engine.files import write_whole

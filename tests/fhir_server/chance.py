@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from fhir_server import Request
 from fhir_server.definitions import Element, codes, elements, is_primitive, resource_types
-from fhir_server.search.definitions import parameters
+from fhir_server.search.parameters import parameters
 
 JSON_TYPE = ("Content-Type", "application/fhir+json")
 PATCH_TYPE = ("Content-Type", "application/json-patch+json")

@@ -97,7 +97,7 @@ class EhrFile:
 
 def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
     """The bundled hospital as an SQLite file in the cache folder, built on first use."""
-    from fhir_server.hospital import DIGEST, generate
+    from fhir_server.synthetic import DIGEST, generate
 
     announce = "building the hospital (once; some seconds)"
     return EhrFile(_built(f"hospital-{DIGEST[:16]}", generate, lambda: report(announce)), DIGEST)
@@ -122,8 +122,9 @@ def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) ->
 
 def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:
     from fhir_server import Server
+    from fhir_server.clock import SteppingClock
     from fhir_server.errors import FhirError, ServerError
-    from fhir_server.marks import SeededMarks
+    from fhir_server.ids import IdSource
     from medagent import __version__
 
     folder = cache_dir()
@@ -136,7 +137,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
         folder.mkdir(parents=True, exist_ok=True)
         server = Server.open(aside)
         try:
-            server.load(lines(), marks=SeededMarks(name, PUBLISHED.now))
+            server.load(lines(), ids=IdSource(name), clock=SteppingClock(PUBLISHED.now))
         finally:
             server.close()
         _stamp(target).write_text(_digest(aside), encoding="ascii")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fhir_server import hospital
+from fhir_server import synthetic
 from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
 from medagent.errors import UserError
 from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, stated_version
@@ -38,7 +38,7 @@ def check_patients(results: Path) -> None:
     FHIR server is taken to hold the data set's.
     """
     patients = _settings(results.with_name("run.json")).get("ehr-digest")
-    if patients not in (None, hospital.DIGEST):
+    if patients not in (None, synthetic.DIGEST):
         raise UserError(
             f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"
         )

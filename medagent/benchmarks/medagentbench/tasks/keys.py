@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from fhir_server.hospital import generate
+from fhir_server.synthetic import generate
 from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, dataset_folder, load_dataset
 from refsol.medagentbench import NdjsonEhr, build_key, write_key
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fhir_server.hospital import generate, names
-from fhir_server.hospital.dice import Dice
+from fhir_server.synthetic import generate, names
+from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.medagentbench.tasks.wording import CONTEXTS, INSTRUCTIONS
 from refsol.medagentbench import NdjsonEhr, build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED

@@ -99,7 +99,7 @@ def test_what_is_not_an_action_is_recorded_and_wrong_but_never_a_failure(tmp_pat
     with ModelServer(reply=lambda request: odd[int(asked(request).id.partition("_")[2]) % len(odd)]) as server:
         ran = run(tmp_path, "--version", "v1", "--model", "m", "--base-url", server.url, "--tasks", "task4,task7")
     assert ran.code == 0, ran.err
-    assert {row["status"] for row in episodes(tmp_path / "v1_r1_m").values()} == {"invalid_action"}
+    assert {row["status"] for row in episodes(tmp_path / "v1_r1_m").values()} == {"invalid_action", "empty"}
     assert "20 invalid_action" in ran.out
     assert "--strip-thinking" in ran.out
 

@@ -14,7 +14,7 @@ import respx
 
 from fhir_server import Server
 from fhir_server.app import create_app
-from fhir_server.hospital import generate
+from fhir_server.synthetic import generate
 from medagent.benchmarks.medagentbench.ehr import http as http_ehr
 from medagent.benchmarks.medagentbench.ehr.base import Reply
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fhir_server.hospital import generate
+from fhir_server.synthetic import generate
 from medagent.benchmarks.medagentbench.tasks import load_dataset
 from medagent.benchmarks.medagentbench.tasks.synthetic import FOLDER, NOT_FOUND, PER_TYPE, build
 from medagent.benchmarks.medagentbench.tasks.wording import BLOOD_PRESSURE, CONTEXTS, REFERRAL

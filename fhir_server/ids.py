@@ -1,0 +1,38 @@
+"""The random ids of a server: those of Bundles, pages and requests.
+
+With a seed they are the same each time, so that an episode's answers are the same bytes in every run.
+"""
+
+from __future__ import annotations
+
+import random
+import string
+from functools import lru_cache
+
+_LETTERS = string.ascii_letters + string.digits
+
+
+class IdSource:
+    """Random ids; without a seed they differ from run to run."""
+
+    def __init__(self, seed: str | None = None) -> None:
+        self._random = random.Random(seed)
+
+    def uuid(self) -> str:
+        """A random UUID (RFC 9562, version 4)."""
+        bits = self._random.getrandbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (4 << 76) | (2 << 62)
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def request_id(self) -> str:
+        """Sixteen letters and digits, as HAPI names a request."""
+        bits = self._random.getrandbits(96)
+        pairs = _pairs()
+        return "".join([pairs[bits >> shift & 4095] for shift in range(0, 96, 12)])
+
+
+@lru_cache(maxsize=1)
+def _pairs() -> list[str]:
+    """Two characters for each number of twelve bits; two of the 62 stand twice."""
+    letters = _LETTERS + _LETTERS[:2]
+    return [first + second for first in letters for second in letters]

@@ -1,0 +1,129 @@
+"""One request being answered: what it asked for, and the server that answers it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from fhir_server.clock import Clock, http_date
+from fhir_server.ids import IdSource
+from fhir_server.search.paging import Searches
+from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.search.plan import SearchSql
+from fhir_server.search.query import Query
+from fhir_server.store import Store, Version
+from fhir_server.wire.bundle import Bundle, compact
+from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
+
+OLD_CONTENT_TYPE = "application/json+fhir;charset=UTF-8"
+MAX_BODY = 50 * 1024 * 1024
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+
+
+@dataclass(slots=True)
+class ServerContext:
+    """What requests are answered from: a store, the searches with pages, and the settings of the server."""
+
+    store: Store
+    params: ParameterNumbers
+    ids: IdSource
+    clock: Clock
+    base: str
+    """The address of the server, without a slash at the end."""
+    reference_check: bool = True
+    searches: Searches = field(default_factory=Searches)
+    plans: dict[tuple[str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
+    """Searches that were understood, by type and parameters."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """A request with its parts, and the server that answers it; `now` in milliseconds."""
+
+    server: ServerContext
+    request: Request
+    segments: list[str]
+    pairs: Pairs
+    request_id: str
+    now: int
+    base: str
+    """The server's address as the client named it."""
+    path: str = ""
+    """The path below the base, as it came."""
+    in_transaction: bool = False
+    announced: frozenset[str] = frozenset()
+    """The references by which the resources of the Bundle at hand will be found."""
+    deleted: list[Version] = field(default_factory=list)
+    """What the transaction at hand deleted; whether something still refers to it is seen at its end."""
+
+    @property
+    def store(self) -> Store:
+        """The store to read and write."""
+        return self.server.store
+
+    @property
+    def address(self) -> str:
+        """The address of the request without its query."""
+        return self.base + self.path
+
+    @property
+    def pretty(self) -> bool:
+        """Whether the answer is laid out in lines: unless `_pretty` is there and not `true`."""
+        return next((value for key, value in self.pairs if key == "_pretty"), "true") == "true"
+
+    @property
+    def content_type(self) -> str:
+        """The type of a JSON answer: HAPI repeats the name of earlier versions of FHIR where it is asked for."""
+        wanted = self.value("_format") or self.request.header("accept") or ""
+        return OLD_CONTENT_TYPE if "json+fhir" in wanted.replace(" ", "+") else CONTENT_TYPE
+
+    def value(self, name: str) -> str | None:
+        """The last value of a parameter, or None."""
+        return next((value for key, value in reversed(self.pairs) if key == name), None)
+
+    def respond(self, status: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """An answer in the layout that was asked for."""
+        if not self.pretty:
+            text = compact(text)
+        kind = ("Content-Type", self.content_type)
+        return Response(status, [("X-Request-ID", self.request_id), *headers, kind], encode(text))
+
+    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """A Bundle as the answer."""
+        return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
+
+
+def open_request(server: ServerContext, request: Request, path: str) -> RequestContext | None:
+    """Takes a request apart; None where it is not below `path`, the path of the server's address."""
+    target, query = split_target(request.target)
+    if target != path and not target.startswith(f"{path}/"):
+        return None
+    given = request.header("x-request-id")
+    valid = given and len(given) <= 200 and given.isascii() and given.replace("-", "").isalnum()
+    return RequestContext(
+        server,
+        request,
+        path_segments(target[len(path) :]),
+        parse_query(query),
+        given if given and valid else server.ids.request_id(),
+        server.clock.now(),
+        named_base(server.base, request.header("host")),
+        target[len(path) :],
+    )
+
+
+@lru_cache(maxsize=64)
+def named_base(base: str, host: str | None) -> str:
+    """The base with the host that the client named (RFC 9112, 3.2), as HAPI writes links; else the base as it is."""
+    if host is None or not _HOST.fullmatch(host):
+        return base
+    parts = urlsplit(base)
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def encode(text: str) -> bytes:
+    """UTF-8; lone surrogates, which it cannot carry, become question marks."""
+    return text.encode("utf-8", "replace")

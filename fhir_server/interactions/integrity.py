@@ -1,0 +1,98 @@
+"""Referential integrity: references that are stored lead somewhere, and what others refer to is not deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fhir_server.errors import FhirError
+from fhir_server.interactions.context import RequestContext
+from fhir_server.resources.references import target, without_version
+from fhir_server.search.condition import placeholders
+from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.search.indexer import index
+from fhir_server.search.parameters import resource_types
+from fhir_server.store import Version
+from fhir_server.wire.json_text import decode
+
+
+def leads_somewhere(context: RequestContext, reference: str) -> bool:
+    """Whether HAPI indexes a reference that it does not check: to what is here by now, or to another server."""
+    kind, resource_id = target(reference)
+    if "://" in reference:
+        return kind in resource_types()
+    if f"{kind}/{resource_id}" in context.announced:
+        return True
+    found = context.store.find(kind, resource_id)
+    return found is not None and found.text is not None
+
+
+def check_references(context: RequestContext, references: Sequence[ReferenceRow]) -> None:
+    """Raises HAPI's errors for references that are indexed and cannot be resolved here."""
+    for _, path, reference, canonical in references:
+        if reference.startswith(("#", "urn:", "cid:")) or (canonical and "://" in reference):
+            continue
+        if "://" in reference:
+            raise FhirError(
+                400,
+                f'HAPI-0507: Resource contains external reference to URL "{reference}"'
+                " but this server is not configured to allow external references",
+            )
+        kind, slash, rest = reference.partition("/")
+        resource_id = rest.partition("/")[0]
+        if slash and not resource_id:
+            problem = f"Invalid resource reference found at path[{path}] - Does not contain resource ID - {reference}"
+            raise FhirError(400, f"HAPI-0508: {problem}")
+        if not slash:
+            raise FhirError(
+                400,
+                f"HAPI-0505: Invalid resource reference found at path[{path}]"
+                f" - Does not contain resource type - {reference}",
+            )
+        if kind not in resource_types():
+            raise FhirError(
+                422,
+                f"HAPI-0931: Invalid reference found at path '{path}'."
+                f" Resource type '{kind}' is not valid for this path",
+            )
+        found = context.store.find(kind, resource_id)
+        if found is None:
+            raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
+        if found.text is None:
+            raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")
+
+
+def check_deleted(context: RequestContext) -> None:
+    """Raises 409 where something refers to what the transaction deleted and did not put again."""
+    for row in context.deleted:
+        now = context.store.find(row.type, row.id)
+        if context.server.reference_check and now is not None and now.text is None:
+            check_not_referred_to(context, row)
+
+
+def check_not_referred_to(context: RequestContext, row: Version) -> None:
+    """Raises 409 where another resource refers to this one."""
+    found = first_referring(context, row)
+    if found is None:
+        return
+    assert found.text is not None
+    references = index(decode(found.text))["reference"]
+    path = next(one.path for one in references if without_version(one.reference) == row.reference)
+    raise FhirError(
+        409,
+        f"Unable to delete {row.reference} because at least one resource has a reference to this resource."
+        f" First reference found was resource {found.reference} in path {path}",
+    )
+
+
+def first_referring(context: RequestContext, row: Version) -> Version | None:
+    """The first other resource that refers to this one, by insertion."""
+    numbers = context.server.params.references
+    row_ids: list[int] = []
+    for start in range(0, len(numbers), 400):
+        part = numbers[start : start + 400]
+        sql = f"SELECT min(row_id) FROM links WHERE param IN ({placeholders(part)}) AND target = ? AND row_id <> ?"
+        first = context.store.query(sql, (*part, row.reference, row.row_id)).fetchone()[0]
+        if first is not None:
+            row_ids.append(first)
+    rows = context.store.rows([min(row_ids)]) if row_ids else []
+    return rows[0] if rows else None

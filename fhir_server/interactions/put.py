@@ -1,0 +1,161 @@
+"""Putting a version of a resource into the store: meta, text, index rows, and the check of its references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fhir_server.clock import instant
+from fhir_server.errors import FhirError
+from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.integrity import check_references, leads_somewhere
+from fhir_server.resources.meta import labels
+from fhir_server.resources.normalise import Resource
+from fhir_server.resources.references import check_targets
+from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.search.indexer import TableRows, table_rows
+from fhir_server.search.indexer import index as search_index
+from fhir_server.store import Version
+from fhir_server.wire.json_text import decode, render
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did; `shown` is the text to answer with where it is not the stored one.
+
+    `references` are those of a new version, to be checked by the caller.
+    """
+
+    row: Version
+    change: Literal["created", "updated", "same"]
+    shown: str | None = None
+    references: Sequence[ReferenceRow] = ()
+
+
+def put(
+    context: RequestContext,
+    resource: Resource,
+    old: Version | None,
+    resource_id: str | None = None,
+    row_id: int | None = None,
+) -> Written:
+    """Stores a normalised resource as the next version of `old`, or as a new one.
+
+    A new one gets the number `row_id` or the next one, and the id given or its number as id. Inside a Bundle the
+    references are checked at its end (see `check_references`), else here. Call inside a transaction.
+
+    Raises:
+        FhirError: a reference cannot be resolved, or is to a type that its element does not allow.
+    """
+    store, params = context.store, context.server.params
+    if old is not None and old.text is not None:
+        unchanged = _unchanged(resource, old)
+        if unchanged is not None:
+            return Written(old, "same", unchanged)
+    version = 1 if old is None else old.version + 1
+    before = decode(old.text) if old is not None and old.text is not None else {}
+    full = with_meta(resource, version, context, before)
+    _check_storable(context, full, old)
+    if "contained" in full:
+        full["contained"] = [_with_id(context, inner) for inner in full["contained"]]
+    check_targets(full)
+    index = search_index(full)
+    if old is not None and old.text is None and index["reference"]:
+        # HAPI saves what was deleted once more after it has resolved the references.
+        version += 1
+        full["meta"]["versionId"] = str(version)
+    if not context.server.reference_check:
+        index["reference"] = [row for row in index["reference"] if leads_somewhere(context, row.reference)]
+    elif not context.in_transaction:
+        check_references(context, index["reference"])
+    if old is not None:
+        row_id = old.row_id
+    elif row_id is None:
+        row_id = store.next_row_id()
+    full["id"] = resource_id or str(row_id)
+    kind = str(resource["resourceType"])
+    row = Version(row_id, kind, full["id"], version, context.now, render(full))
+    if old is None:
+        store.insert(row, table_rows(kind, index, params, row_id))
+        return Written(row, "created", references=index["reference"])
+    store.replace(old, stored_rows(context, old), row, table_rows(kind, index, params, row_id))
+    return Written(row, "created" if old.text is None else "updated", references=index["reference"])
+
+
+_STORABLE = ("collection", "document", "message")
+_UNIQUE = {"ValueSet": "0902", "CodeSystem": "0848", "ConceptMap": "0840"}
+_NAMED = ("ValueSet", "ConceptMap")
+
+
+def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
+    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use."""
+    kind, url = resource["resourceType"], resource.get("url")
+    if kind == "Bundle" and resource.get("type") not in _STORABLE:
+        raise FhirError(
+            422,
+            "HAPI-0522: Unable to store a Bundle resource on this server with a Bundle.type value of:"
+            f" {resource.get('type', '(missing)')}. Note that if you are trying to perform a FHIR transaction or batch"
+            " operation you should POST the Bundle resource to the Base URL of the server, not to the /Bundle"
+            " endpoint.",
+        )
+    if kind not in _UNIQUE:
+        return
+    if url is None and kind in _NAMED:
+        raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
+    sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
+    numbers = [row[0] for row in context.store.query(sql, (context.server.params.number(kind, "url"), url))]
+    for other in context.store.rows(numbers):
+        same = decode(other.text or "{}").get("version") == resource.get("version")
+        if same and (old is None or other.row_id != old.row_id):
+            version = f' and {kind}.version "{resource["version"]}"' if "version" in resource else ""
+            problem = f'Can not create multiple {kind} resources with {kind}.url "{url}"{version}'
+            raise FhirError(
+                422, f"HAPI-{_UNIQUE[kind]}: {problem}, already have one with resource ID: {other.reference}"
+            )
+
+
+def _with_id(context: RequestContext, contained: Resource) -> Resource:
+    """A contained resource, with a random id where it has none."""
+    if "id" in contained:
+        return contained
+    return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}
+
+
+def stored_rows(context: RequestContext, row: Version) -> TableRows:
+    """The index rows that a stored version has."""
+    if row.text is None:
+        return {}
+    return table_rows(row.type, search_index(decode(row.text)), context.server.params, row.row_id)
+
+
+def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:
+    """The resource with room for its id, and a meta that says version, time and request.
+
+    Tags and security labels of the version before stay, as HAPI keeps them.
+    """
+    given = resource.get("meta") or {}
+    earlier = before.get("meta") or {}
+    meta = {key: value for key, value in given.items() if key in ("id", "extension")}
+    meta |= {"versionId": str(version), "lastUpdated": instant(context.now)}
+    meta["source"] = f"{str(given.get('source', '')).partition('#')[0]}#{context.request_id}"
+    meta |= labels(given, earlier)
+    body = {key: value for key, value in resource.items() if key not in ("resourceType", "id", "meta")}
+    return {"resourceType": resource["resourceType"], "id": "", "meta": meta, **body}
+
+
+def _unchanged(resource: Resource, old: Version) -> str | None:
+    """What HAPI answers if an update changes nothing: the version at hand, with the source that came; else None."""
+    assert old.text is not None
+    stored = decode(old.text)
+    meta = stored["meta"]
+    now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
+    then = dict(stored)
+    kept = {key: value for key, value in (now.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
+    had = {key: value for key, value in (then.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
+    new_tags = any(item not in had.get(key, []) for key, items in kept.items() for item in items)
+    if render(now) != render({**then, "id": old.id}) or new_tags or kept.get("profile") != had.get("profile"):
+        return None
+    source = (resource.get("meta") or {}).get("source")
+    shown = {key: source if key == "source" else value for key, value in meta.items() if key != "source" or source}
+    return render({**stored, "meta": shown})

@@ -1,0 +1,1 @@
+"""Import of many resources at once."""

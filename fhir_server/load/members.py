@@ -1,0 +1,203 @@
+"""Resources prepared for the import member by member, with a cache of members that came before.
+
+A hospital's resources are alike: the same codes, categories, patients and units stand in thousands of them. How a
+member is cleaned, printed and indexed depends only on the type of the resource, so the result is kept under the
+member's JSON text. Resources for which this does not hold are prepared as a whole (`_whole`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from fhir_server import definitions
+from fhir_server.clock import instant
+from fhir_server.errors import FhirError
+from fhir_server.resources.meta import labels
+from fhir_server.resources.normalise import fields, normalise
+from fhir_server.resources.primitives import VALID_ID
+from fhir_server.search.dates import span
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.indexer import add_existence, add_member, existence_parameters, index, table_rows
+from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.store.schema import COLUMNS
+from fhir_server.wire.json_text import assemble, member, parse, render, scan
+from fhir_server.wire.json_values import DEPTH_LIMIT, Json
+
+KEPT: Final = 20_000
+"""The size of the cache in members (about 20 MB). A full cache is emptied: frequent members are soon back."""
+SHORT: Final = 16
+"""Texts are cached up to this length, which codes have; objects and lists always."""
+LONGEST: Final = 1000
+"""Members with longer JSON, such as attachments, are not cached."""
+_START: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
+_NEXT: Final = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([A-Za-z]\w*)"[ \t\r\n]*:[ \t\r\n]*')
+_END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
+_ROW_ID: Final = {table: columns.index("row_id") for table, columns in COLUMNS.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ImportStamp:
+    """The time and the request id of resources that name none."""
+
+    updated: int
+    request_id: str
+
+
+class Rows(NamedTuple):
+    """Rows of one index table, each as the columns before and the columns after the resource's number."""
+
+    table: str
+    parts: list[tuple[tuple[Any, ...], tuple[Any, ...]]]
+
+
+class CachedMember(NamedTuple):
+    """A member of a resource as it is stored: its value, its line of the text, its index rows."""
+
+    value: Json
+    line: str
+    rows: list[Rows]
+
+
+NOTHING: Final = CachedMember(None, "", [])
+"""A member that is empty once cleaned."""
+
+
+class PreparedResource(NamedTuple):
+    """A resource ready to be stored as version 1; `updated` in milliseconds since 1970."""
+
+    kind: str
+    id: str
+    updated: int
+    text: str
+    rows: list[Rows]
+
+
+class MemberCache:
+    """Prepares the resources of one import."""
+
+    def __init__(self, params: ParameterNumbers, stamp: ImportStamp) -> None:
+        self.params = params
+        self.stamp = stamp
+        self._members: dict[str, dict[str, CachedMember]] = defaultdict(dict)
+        self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
+        self._kept = 0
+
+    def prepare(self, text: str) -> PreparedResource:
+        """The resource that the JSON text holds.
+
+        Raises:
+            FhirError: 400: the text is no R4 resource, in HAPI's words, or it has no id that FHIR allows.
+            OverflowError: `meta.lastUpdated` lies outside the years 1 to 9999.
+        """
+        return self._quick(text) or self._whole(text)
+
+    def _whole(self, text: str) -> PreparedResource:
+        resource = normalise(parse(text), expected_type=None)
+        kind, resource_id = resource["resourceType"], resource.get("id")
+        if not resource_id:
+            raise FhirError(400, f"a {kind} without an id")
+        if not VALID_ID.fullmatch(resource_id):
+            raise FhirError(400, f"a {kind} with an id that FHIR does not allow: {resource_id}")
+        updated, meta = self._stamped(resource.get("meta") or {})
+        resource = {"resourceType": kind, "id": resource_id, "meta": meta} | resource | {"meta": meta}
+        return PreparedResource(kind, resource_id, updated, render(resource), self._rows(kind, index(resource)))
+
+    def _quick(self, text: str) -> PreparedResource | None:
+        """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
+        start = _START.match(text)
+        if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
+            return None
+        kind, end = start[1], start.end()
+        if kind == "CodeSystem" or not definitions.is_resource_type(kind):
+            return None
+        known, seen = fields(kind), self._members[kind]
+        found: dict[int, tuple[str, CachedMember]] = {}
+        resource_id, meta_text, meta = None, "", None
+        try:
+            while entry := _NEXT.match(text, end):
+                key, begin = entry[1], entry.start(1)
+                value, end = scan(text, entry.end())
+                field = known.get(key)
+                if field is None:
+                    if key == "resourceType":
+                        return None
+                    continue
+                if field.place in found:  # given twice, or a second type of a choice
+                    return None
+                if key == "id":
+                    resource_id = value
+                elif key == "meta":
+                    meta_text, meta = text[begin:end], field.clean(value)
+                else:
+                    raw = text[begin:end]  # with the key
+                    member = seen.get(raw) or self._member(kind, key, field.clean(value), raw)
+                    found[field.place] = key, member
+        except (ValueError, StopIteration, RecursionError, FhirError):
+            return None
+        if type(resource_id) is not str or not VALID_ID.fullmatch(resource_id) or not _END.match(text, end):
+            return None
+        updated, first = self._meta(kind, meta_text, meta or {})
+        return self._joined(kind, resource_id, updated, first, [found[place] for place in sorted(found)])
+
+    def _joined(
+        self, kind: str, resource_id: str, updated: int, meta: CachedMember, members: list[tuple[str, CachedMember]]
+    ) -> PreparedResource:
+        lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
+        rows = meta.rows.copy()
+        for _, one in members:
+            if one.line:
+                lines.append(one.line)
+                rows += one.rows
+        if existence_parameters(kind):
+            found = IndexRows()
+            add_existence(found, kind, {key: one.value for key, one in members})
+            rows += self._rows(kind, found)
+        return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
+
+    def _member(self, kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
+        """A member not seen before, kept unless it is a time or a text, which are seldom seen again."""
+        found = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
+        if len(raw) <= LONGEST and (type(cleaned) is not str or len(cleaned) <= SHORT):
+            self._make_room()
+            self._members[kind][raw] = found
+        return found
+
+    def _meta(self, kind: str, text: str, given: Json) -> tuple[int, CachedMember]:
+        """When a resource with this meta was last updated, and the stamped meta's member."""
+        seen = self._metas.get((kind, text))
+        if seen is None:
+            self._make_room()
+            updated, meta = self._stamped(given)
+            seen = self._metas[kind, text] = updated, self._prepared(kind, "meta", meta)
+        return seen
+
+    def _make_room(self) -> None:
+        self._kept += 1
+        if self._kept > KEPT:
+            self._kept = 0
+            self._metas.clear()
+            for seen in self._members.values():
+                seen.clear()
+
+    def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
+        found = IndexRows()
+        add_member(found, kind, key, cleaned)
+        return CachedMember(cleaned, member(key, cleaned), self._rows(kind, found))
+
+    def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
+        return [
+            Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
+            for table, rows in table_rows(kind, found, self.params, row_id=0).items()
+            if rows
+        ]
+
+    def _stamped(self, given: Json) -> tuple[int, Json]:
+        """The meta with version, time and source, in R4's order, and the time in milliseconds."""
+        updated = span(given["lastUpdated"]).low if "lastUpdated" in given else self.stamp.updated
+        meta = {key: value for key, value in given.items() if key in ("id", "extension")}
+        source = given.get("source", f"#{self.stamp.request_id}")
+        meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
+        return updated, meta | labels(given, {})

@@ -1,0 +1,83 @@
+"""`metadata`: a CapabilityStatement that lists what is served."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from fhir_server.clock import instant
+from fhir_server.interactions.context import RequestContext
+from fhir_server.operations.table import offered
+from fhir_server.search.parameters import SearchParameter, parameters, resource_types
+from fhir_server.search.query import FULLTEXT
+from fhir_server.wire.http import Response
+from fhir_server.wire.json_text import render
+from fhir_server.wire.json_values import Json
+
+INTERACTIONS = (
+    "read",
+    "vread",
+    "update",
+    "patch",
+    "delete",
+    "history-instance",
+    "history-type",
+    "create",
+    "search-type",
+)
+
+
+def capability_statement(context: RequestContext) -> Response:
+    """Answers `GET metadata`."""
+    text = _statement(context.base, context.server.reference_check).replace("<now>", instant(context.now))
+    return context.respond(200, text)
+
+
+@lru_cache(maxsize=8)
+def _statement(base: str, reference_check: bool) -> str:
+    rest = {
+        "mode": "server",
+        "resource": [_resource(kind, reference_check) for kind in resource_types()],
+        "interaction": [{"code": "transaction"}, {"code": "batch"}, {"code": "history-system"}],
+    }
+    statement: Json = {
+        "resourceType": "CapabilityStatement",
+        "status": "active",
+        "date": "<now>",
+        "publisher": "fhir_server",
+        "kind": "instance",
+        "software": {"name": "fhir_server", "version": "1"},
+        "implementation": {"description": "Embedded FHIR R4 server", "url": base},
+        "fhirVersion": "4.0.1",
+        "format": ["application/fhir+json", "json"],
+        "patchFormat": ["application/json-patch+json", "application/fhir+json"],
+        "rest": [rest],
+    }
+    return render(statement)
+
+
+def _resource(kind: str, reference_check: bool) -> Json:
+    known = parameters(kind)
+    references = [name for name, found in known.items() if found.kind == "reference"]
+    resource: Json = {
+        "type": kind,
+        "interaction": [{"code": code} for code in INTERACTIONS],
+        "versioning": "versioned-update",
+        "readHistory": True,
+        "updateCreate": True,
+        "conditionalCreate": True,
+        "conditionalRead": "full-support",
+        "conditionalUpdate": True,
+        "conditionalDelete": "single",
+        "referencePolicy": ["literal", "local", *(["enforced"] if reference_check else [])],
+        "searchInclude": ["*", *(f"{kind}:{name}" for name in references)],
+        "searchRevInclude": ["*"],
+        "searchParam": [_parameter(name, found) for name, found in known.items() if name not in FULLTEXT],
+    }
+    operations = [{"name": operation.name, "definition": operation.definition} for operation in offered(kind)]
+    if operations:
+        resource["operation"] = operations
+    return resource
+
+
+def _parameter(name: str, found: SearchParameter) -> Json:
+    return {"name": name, "type": found.kind}

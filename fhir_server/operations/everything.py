@@ -1,0 +1,79 @@
+"""`Patient/x/$everything`: the patient, what refers to it, and what all of that refers to.
+
+HAPI reads the compartment in one batch a little larger than a page, follows the references of that batch, and only then
+reads on; `start`, `end` and `_since` are taken and change nothing. All of it observed on 7.6.0.
+"""
+
+from __future__ import annotations
+
+from array import array
+
+from fhir_server.errors import FhirError
+from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
+from fhir_server.interactions.read import not_known
+from fhir_server.interactions.search import entries_of, page_link
+from fhir_server.search.hashing import java_set_order
+from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
+from fhir_server.search.parameters import resource_types
+from fhir_server.search.query import Include, subset, whole
+from fhir_server.store import Version
+from fhir_server.wire.bundle import Bundle
+from fhir_server.wire.http import Response, by_name, link
+
+REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
+REFERRING = Include("*", "*", "", reverse=True, iterate=False, text="*")
+
+
+def everything(context: RequestContext, kind: str, patient_id: str) -> Response:
+    """Everything about a patient, by pages; `_type` restricts what refers to it."""
+    patient = context.store.find(kind, patient_id)
+    if patient is None or patient.text is None:
+        raise not_known(kind, patient_id)
+    count = whole("_count", context.value("_count") or "")
+    count = DEFAULT_COUNT if count is None or count < 1 else count
+    row_ids = _everything(context, patient, max(STAGES[0], count + 1) + 1)
+    total = len(row_ids) if len(row_ids) < max(STAGES[0], count) else None
+    found = Search(context.server.ids.uuid(), context.now, row_ids)
+    links = [("self", link(context.address, by_name(context.pairs)))]
+    if len(row_ids) > count:
+        found.total_at(count)
+        context.server.searches.keep(found)
+        links.append(("next", page_link(context, found, context.pairs, count, count)))
+    entries = entries_of(context, row_ids[:count], (), subset(context.pairs, "Patient"))
+    bundle = Bundle(found.id, "searchset", context.now, total, links, entries)
+    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{found.id}")])
+
+
+def _everything(context: RequestContext, patient: Version, batch: int) -> array[int]:
+    members = context.store.rows(referring(context, [patient], REFERRING))
+    types = {name for key, value in context.pairs if key == "_type" for name in value.split(",")}
+    for name in types:
+        if name not in resource_types():
+            raise FhirError(404, f"HAPI-2197: Unknown resource type '{name}' in _type parameter.")
+    if types:
+        members = [row for row in members if row.type in types]
+    found = array("q")
+    rest = [patient, *(row for row in members if row.row_id != patient.row_id)]
+    while rest:
+        part, rest = [row for row in rest[:batch] if row.row_id not in found], rest[batch:]
+        found.extend(row.row_id for row in part)
+        found.extend(row_id for row_id in _followed(context, part, types) if row_id not in found)
+    return found
+
+
+def _followed(context: RequestContext, rows: list[Version], types: set[str]) -> list[int]:
+    """What the rows refer to, other patients left out, and what that refers to, and so on; with `types`, only the first
+    and of these types.
+    """
+    found: dict[int, None] = {}
+    new = rows
+    for _ in range(1 if types else MAX_ROUNDS):
+        row_ids = dict.fromkeys(referred(context, new, REFERRED))
+        new = [
+            row
+            for row in context.store.rows([row_id for row_id in row_ids if row_id not in found])
+            if row.type != "Patient"
+        ]
+        found.update(dict.fromkeys(row.row_id for row in new))
+    return java_set_order(found)

@@ -1,0 +1,1 @@
+"""Patches of a resource: JSON Patch and FHIRPath Patch."""

@@ -1,0 +1,316 @@
+"""A resource as HAPI's lenient parser would have it: known elements only, in R4's order, nothing empty, values checked.
+
+Each type is compiled once to a `TypeCleaner`: the JSON keys it may have, where each stands, and a function that cleans
+the value. What HAPI's parser forgives is forgiven (a list for one value and the other way round, numbers as text), what
+it refuses (a bad code, date, number or boolean) is refused in its words. Behaviour observed of HAPI FHIR 7.6.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import Final, TypeAlias
+
+from fhir_server import definitions
+from fhir_server.definitions import Element, ElementType
+from fhir_server.errors import FhirError
+from fhir_server.resources import narrative
+from fhir_server.resources.primitives import PrimitiveError, Reader, reader
+from fhir_server.wire.http import sanitised
+from fhir_server.wire.json_values import Json
+
+Resource: TypeAlias = dict[str, Json]
+Cleaner = Callable[[Json], Json]
+_strict: ContextVar[bool] = ContextVar("strict", default=False)
+"""Whether unknown elements are refused instead of left out."""
+PARSE_FAILED: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
+
+
+def normalise(body: Json, *, expected_type: str | None, strict: bool = False) -> Resource:
+    """The resource as it is to be stored; `id` and `meta` stay as the client gave them.
+
+    Raises:
+        FhirError: 400 with HAPI-1838 (no type), HAPI-1814 (not `expected_type`), HAPI-1684 (no type of R4), HAPI-1821
+            (a value that is none of its type) or, where `strict`, HAPI-1825 (an unknown element), each behind
+            `PARSE_FAILED`.
+    """
+    type_name = body.get("resourceType") if isinstance(body, dict) else None
+    if not isinstance(type_name, str) or not type_name.strip():
+        raise _refusal("HAPI-1838: Invalid JSON content detected, missing required element: 'resourceType'")
+    if expected_type is not None and type_name != expected_type:
+        raise _refusal(f'HAPI-1814: Incorrect resource type found, expected "{expected_type}" but found "{type_name}"')
+    token = _strict.set(strict)
+    try:
+        return _resource(body)
+    except RecursionError as error:
+        raise _refusal("HAPI-1861: Failed to parse JSON encoded FHIR content: nested too deeply") from error
+    finally:
+        _strict.reset(token)
+
+
+def _refusal(message: str) -> FhirError:
+    return FhirError(400, PARSE_FAILED + message)
+
+
+def _resource(body: Resource) -> Resource:
+    type_name = body.get("resourceType")
+    if not isinstance(type_name, str):
+        raise _refusal("HAPI-1843: Missing required element 'resourceType' from JSON resource object, unable to parse")
+    if not definitions.is_resource_type(type_name):
+        raise _refusal(f'HAPI-1684: Unknown resource name "{type_name}" (this name is not known in FHIR version "R4")')
+    return {"resourceType": type_name, **_type_cleaner(type_name).clean(body)}
+
+
+class ElementField:
+    """What one JSON key of a type stands for: its place, whether it is a list, and how its value is cleaned.
+
+    `clean` takes whatever the key holds, `clean_one` one item of it; where `is_text`, any one text will do as it is.
+    """
+
+    __slots__ = ("clean", "clean_one", "is_choice", "is_primitive", "is_text", "many", "place")
+
+    def __init__(self, key: str, place: int, element: Element, declared: ElementType, owner: str) -> None:
+        self.place = place
+        self.many = element.many
+        self.is_choice = element.is_choice
+        self.is_primitive = definitions.is_primitive(declared.name)
+        self.clean_one, self.is_text = _cleaner(key, declared.name, element.codes, owner)
+        self.is_text = self.is_text and not self.many
+        self.clean: Cleaner = _list_cleaner(self.clean_one) if element.many else _first_cleaner(self.clean_one)
+        if declared.name == "Extension" and element.many:
+            self.clean = _strict_list_cleaner(key, self.clean)
+
+
+class TypeCleaner:
+    """The fields of one type by JSON key."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, type_name: str, owner: str) -> None:
+        self.fields: dict[str, ElementField] = {}
+        for place, element in enumerate(_ordered(type_name)):
+            for declared in element.types:
+                key = element.key(declared)
+                self.fields[key] = ElementField(key, place, element, declared, owner)
+
+    def clean(self, source: Json) -> Resource:
+        """The cleaned members of an object; those left empty are not in it."""
+        fields = self.fields
+        result: Resource = {}
+        chosen: set[int] = set()
+        last = -1
+        in_order = True
+        has_alternates = False
+        for key, value in source.items():
+            field = fields.get(key)
+            if field is None:
+                has_alternates = has_alternates or key[:1] == "_"
+                if key[:1] != "_" and key != "resourceType" and _strict.get():
+                    raise _refusal(f"HAPI-1825: Unknown element '{key}' found during parse")
+                continue
+            place = field.place
+            if field.is_choice:
+                if place in chosen:  # a second type of a choice: HAPI keeps the first
+                    continue
+                chosen.add(place)
+            if place < last:
+                in_order = False
+            last = place
+            # A text that begins with a visible character is not blank, which is quicker to see than by isspace().
+            plain = field.is_text and type(value) is str and "!" <= value < "\x7f"
+            cleaned = value if plain else field.clean(value)
+            if cleaned is not None:
+                result[key] = cleaned
+        if has_alternates:
+            self._add_alternates(source, result, chosen)
+            in_order = False
+        if in_order:
+            return result
+        return {key: result[key] for key in sorted(result, key=self._place)}
+
+    def _place(self, key: str) -> tuple[int, bool]:
+        """Where a key stands; `_key` comes behind `key`."""
+        field = self.fields.get(key)
+        return (field.place, False) if field is not None else (self.fields[key[1:]].place, True)
+
+    def _add_alternates(self, source: Json, result: Resource, chosen: set[int]) -> None:
+        """Add the ids and extensions that primitives have in `_key` beside `key`."""
+        for name, given in source.items():
+            key = name[1:]
+            field = self.fields.get(key) if name[:1] == "_" else None
+            if field is None or not field.is_primitive:
+                continue
+            if field.is_choice and field.place in chosen and key not in result and source.get(key) is None:
+                continue  # another type of the choice came first
+            clean = _alternates_of_list if field.many else _alternates_of_one
+            value, alternate = clean(field, source.get(key), given)
+            result |= {name: item for name, item in ((key, value), (name, alternate)) if item is not None}
+
+
+def _alternates_of_one(field: ElementField, value: Json, given: Json) -> tuple[Json, Json]:
+    return field.clean(value), _alternate(given[0] if isinstance(given, list) and given else given)
+
+
+def _alternates_of_list(field: ElementField, value: Json, given: Json) -> tuple[Json, Json]:
+    """Both lists of a repeating primitive, held in step with nulls; extensions beyond the values are lost."""
+    if value is None:
+        value, given = [None], [given]
+    values = value if isinstance(value, list) else [value]
+    alternates = given if isinstance(given, list) else []
+    pairs = []
+    for index, item in enumerate(values):
+        one = field.clean_one(item)
+        other = _alternate(alternates[index]) if index < len(alternates) else None
+        if one is not None or other is not None:
+            pairs.append((one, other))
+    ones = [one for one, _ in pairs]
+    others = [other for _, other in pairs]
+    return ones or None, others if any(others) else None
+
+
+def _alternate(given: Json) -> Json:
+    return _type_cleaner("Element").clean(given) or None if isinstance(given, dict) else None
+
+
+def fields(resource_type: str) -> Mapping[str, ElementField]:
+    """The fields of a resource type by JSON key."""
+    return _type_cleaner(resource_type).fields
+
+
+@cache
+def _type_cleaner(type_name: str, owner: str = "") -> TypeCleaner:
+    """The shape of a type; `owner` is the path of the element it is used in, where that makes a difference."""
+    return TypeCleaner(type_name, owner or type_name)
+
+
+def _ordered(type_name: str) -> tuple[Element, ...]:
+    """The elements of a type in the order HAPI writes them: R4's, but for the url of an extension, which is early."""
+    elements = definitions.elements(type_name)
+    if type_name != "Extension":
+        return elements
+    return tuple(sorted(elements, key=lambda element: {"id": 0, "url": 1}.get(element.name, 2)))
+
+
+def _list_cleaner(clean_one: Cleaner) -> Cleaner:
+    def clean(value: Json) -> Json:
+        if type(value) is not list:
+            value = [value]
+        found: list[Json] = []
+        for item in value:
+            if type(item) is list:
+                found.extend(clean(item) or ())
+            elif (cleaned := clean_one(item)) is not None:
+                found.append(cleaned)
+        return found or None
+
+    return clean
+
+
+def _strict_list_cleaner(key: str, clean_list: Cleaner) -> Cleaner:
+    """Extensions alone must be lists."""
+
+    def clean(value: Json) -> Json:
+        if value is not None and type(value) is not list:
+            found = "OBJECT" if isinstance(value, dict) else "SCALAR"
+            problem = f"Expected ARRAY at element '{key}', found '{found}'"
+            raise _refusal(f"HAPI-1841: Syntax error parsing JSON FHIR structure: {problem}")
+        return clean_list(value)
+
+    return clean
+
+
+def _first_cleaner(clean_one: Cleaner) -> Cleaner:
+    def clean(value: Json) -> Json:
+        if type(value) is not list:
+            return clean_one(value)
+        while type(value) is list:
+            if not value:
+                return None
+            value = value[0]
+        return clean_one(value)
+
+    return clean
+
+
+def _cleaner(key: str, type_name: str, codes: str | None, owner: str) -> tuple[Cleaner, bool]:
+    """What cleans one value of a type (None where nothing is left of it), and whether it keeps any text as it is."""
+    if type_name == "Resource":
+        return _inline_resource, False
+    if type_name == "Extension":
+        return _extension, False
+    if (owner, key) == ("AuditEvent.entity", "what"):  # the one place where versions are kept
+        return _object_cleaner("Reference", "AuditEvent.entity.what"), False
+    if not definitions.is_primitive(type_name):
+        return _object_cleaner(type_name), False
+    if type_name == "xhtml":
+        return _narrative, False
+    if (owner, key) == ("Reference", "reference"):
+        return _reference, False
+    read = reader(type_name, codes)
+    return (_text, True) if read is None else (_scalar_cleaner(key, read), False)
+
+
+def _inline_resource(value: Json) -> Json:
+    return _resource(value) if isinstance(value, dict) else None
+
+
+def _narrative(value: Json) -> Json:
+    text = _text(value)
+    return None if text is None else narrative.normalise(text)
+
+
+def _object_cleaner(type_name: str, owner: str = "") -> Cleaner:
+    cleaner: TypeCleaner | None = None
+
+    def clean(value: Json) -> Json:
+        nonlocal cleaner
+        if type(value) is not dict:
+            return None
+        if cleaner is None:  # types refer to each other, so each is compiled when first met
+            cleaner = _type_cleaner(type_name, owner)
+        return cleaner.clean(value) or None
+
+    return clean
+
+
+def _extension(value: Json) -> Json:
+    """An extension; one without a url is kept, its url written as null, and one with a url alone dropped."""
+    if type(value) is not dict:
+        return None
+    cleaned = _type_cleaner("Extension").clean(value)
+    if "url" in cleaned:
+        return cleaned if len(cleaned) > 1 else None
+    if not cleaned:
+        return None
+    identity = {"id": cleaned.pop("id")} if "id" in cleaned else {}
+    return {**identity, "url": None, **cleaned}
+
+
+def _text(value: Json) -> str | None:
+    """The text of a scalar as HAPI's parser sees it; None where there is none."""
+    if type(value) is str:
+        return value if value and not value.isspace() else None
+    if value is None or isinstance(value, (dict, list)):
+        return None
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _reference(value: Json) -> Json:
+    """A reference without the version it may name: HAPI strips versions."""
+    text = _text(value)
+    return text.partition("/_history/")[0] if text and "/_history/" in text else text
+
+
+def _scalar_cleaner(key: str, read: Reader) -> Cleaner:
+    def clean(value: Json) -> Json:
+        text = value if type(value) is str and "!" <= value < "\x7f" else _text(value)
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except PrimitiveError as error:
+            shown = sanitised(text)
+            raise _refusal(f'HAPI-1821: [element="{key}"] Invalid attribute value "{shown}": {error}') from error
+
+    return clean

@@ -1,0 +1,123 @@
+"""References as HAPI takes them apart, and the check that one points to a type its element allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Final, NamedTuple
+
+from fhir_server import definitions
+from fhir_server.errors import FhirError
+from fhir_server.wire.json_values import Json
+
+TargetCheck = Callable[[Json, str], None]
+
+
+class Target(NamedTuple):
+    """The type and the id a reference names; each is empty where it names none."""
+
+    type: str
+    id: str
+
+
+def target(reference: str) -> Target:
+    """Take a reference apart by its slashes, as HAPI's IdType does; base and version are left out."""
+    if reference.startswith(("urn:", "#")):
+        return Target("", reference)
+    head, _, identity = reference.partition("/_history/")[0].rpartition("/")
+    if not head:
+        return Target("", identity)
+    before = head.rfind("/")
+    if before > 0 and head[before - 1] == "/":
+        return Target(identity, "")  # of `http://host/x` HAPI takes the last part for the type
+    return Target(head[before + 1 :], identity)
+
+
+def without_version(reference: str) -> str:
+    """A reference without the version it may name."""
+    return reference.partition("/_history/")[0] if "/_history/" in reference else reference
+
+
+def check_targets(resource: Json) -> None:
+    """Refuse a reference to a type that its element does not allow.
+
+    Raises:
+        FhirError: 422 with HAPI-0931, naming the path.
+    """
+    type_name = resource["resourceType"]
+    for key, check in _checks(type_name).items():
+        value = resource.get(key)
+        if value is not None:
+            check(value, f"{type_name}.{key}")
+
+
+# Types in which no checked reference lies, or whose references HAPI leaves alone.
+_UNCHECKED: Final = frozenset(("Extension", "Meta", "Narrative"))
+
+
+@cache
+def _holds_references(type_name: str) -> bool:
+    """Whether an object of the type may hold a checked reference at any depth."""
+    return _reaches(type_name, set())
+
+
+def _reaches(type_name: str, seen: set[str]) -> bool:
+    if type_name == "Resource":
+        return True
+    if type_name in seen or type_name in _UNCHECKED or definitions.is_primitive(type_name):
+        return False
+    seen.add(type_name)
+    return any(
+        _restricted(element, declared) or _reaches(declared.name, seen)
+        for element in definitions.elements(type_name)
+        for declared in element.types
+    )
+
+
+def _restricted(element: definitions.Element, declared: definitions.ElementType) -> bool:
+    return declared.name == "Reference" and bool(declared.targets) and not element.is_choice
+
+
+@cache
+def _checks(type_name: str) -> dict[str, TargetCheck]:
+    found: dict[str, TargetCheck] = {}
+    for element in definitions.elements(type_name):
+        for declared in element.types:
+            key = element.key(declared)
+            if _restricted(element, declared):
+                found[key] = _reference_check(declared.targets)
+            elif _holds_references(declared.name):
+                found[key] = _object_check(declared.name)
+    return found
+
+
+def _reference_check(allowed: frozenset[str]) -> TargetCheck:
+    inner = _object_check("Reference")
+
+    def check(value: Json, path: str) -> None:
+        for item in value if type(value) is list else (value,):
+            if "identifier" in item:
+                inner(item, path)
+            reference = item.get("reference")
+            if reference is None or "?" in reference:
+                continue
+            found = target(reference).type
+            if found and found not in allowed:
+                raise FhirError(
+                    422,
+                    f"HAPI-0931: Invalid reference found at path '{path}'. "
+                    f"Resource type '{found}' is not valid for this path",
+                )
+
+    return check
+
+
+def _object_check(type_name: str) -> TargetCheck:
+    def check(value: Json, path: str) -> None:
+        for item in value if type(value) is list else (value,):
+            for key, inner in _checks(item["resourceType"] if type_name == "Resource" else type_name).items():
+                found = item.get(key)
+                if found is not None:
+                    inner(found, f"{path}.{key}")
+
+    return check

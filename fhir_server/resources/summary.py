@@ -1,0 +1,132 @@
+"""`_summary` and `_elements`: a stored text cut down to the elements asked for, and tagged as cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from fhir_server.definitions import Element, summary_flags
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import Json
+
+SUBSETTED = {
+    "system": "http://terminology.hl7.org/CodeSystem/v3-ObservationValue",
+    "code": "SUBSETTED",
+    "display": "Resource encoded in summary mode",
+}
+ALWAYS = ("resourceType", "id", "meta")
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """What the resources of an answer are cut down to: `_summary`, or the paths in `_elements`."""
+
+    summary: str = ""
+    elements: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.summary or self.elements)
+
+
+def cut_down(text: str, subset: Subset) -> str:
+    """The text, or what of it was asked for."""
+    if not subset:
+        return text
+    resource = decode(text)
+    kind = resource["resourceType"]
+    if subset.elements:
+        kept = _elements(resource, kind, subset.elements)
+    elif subset.summary == "true":
+        kept = _summary(resource, kind)
+    elif subset.summary == "data":
+        kept = {key: value for key, value in resource.items() if key != "text"}
+    else:
+        wanted = {"text", *_names(kind, required=True)}
+        kept = {key: value for key, value in resource.items() if key in wanted}
+    if kept is resource and not any(path.endswith("*") for path in subset.elements):
+        return text
+    head = {key: resource[key] for key in ALWAYS if key in resource}
+    meta = head["meta"]
+    tags = [tag for tag in meta.get("tag", []) if tag.get("code") != "SUBSETTED"]
+    head["meta"] = {**meta, "tag": [*tags, SUBSETTED]}
+    return render({**head, **{key: value for key, value in kept.items() if key not in ALWAYS}})
+
+
+def _elements(resource: Json, kind: str, elements: tuple[str, ...]) -> Json:
+    """The elements with these paths; a path that begins with another type says nothing about this one."""
+    paths = []
+    for path in elements:
+        if path.rpartition(".")[2] == "*":
+            return resource
+        first, _, rest = path.partition(".")
+        if first[:1].isupper():
+            if first not in (kind, "*"):
+                continue
+            path = rest
+        paths.append(path.split("."))
+    if not paths:
+        return resource
+    return _cut(resource, paths)
+
+
+def _cut(value: Json, paths: list[list[str]]) -> Json:
+    if isinstance(value, list):
+        return [item for item in (_cut(one, paths) for one in value) if item]
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for key, item in value.items():
+        below = [path[1:] for path in paths if _is(key, path[0])]
+        if below:
+            found = item if any(not rest for rest in below) else _cut(item, below)
+            if found or found is item:
+                kept[key] = found
+    return kept
+
+
+def _is(key: str, name: str) -> bool:
+    """Whether a key is an element, or a choice of that name (`value` has `valueQuantity`)."""
+    key = key.removeprefix("_")
+    return key == name or (key.startswith(name) and key[len(name) : len(name) + 1].isupper())
+
+
+def _summary(value: Json, type_name: str) -> Json:
+    """What belongs to the summary, at every level; extensions, those of scalars too, do not."""
+    names = _names(type_name, required=False)
+    kept = {}
+    for key, item in value.items():
+        below = names.get(key)
+        if below is None:
+            continue
+        if isinstance(item, dict):
+            kept[key] = _summary(item, below) if below else item
+        elif isinstance(item, list) and below:
+            kept[key] = [_summary(one, below) if isinstance(one, dict) else one for one in item]
+        else:
+            kept[key] = item
+    return {key: item for key, item in kept.items() if item not in ({}, [])}
+
+
+@cache
+def _names(type_name: str, *, required: bool) -> dict[str, str]:
+    """The JSON keys of a type in summaries (or required), each with the type of its value ('' for a scalar)."""
+    found: dict[str, str] = {}
+    for element, in_summary, is_required in summary_flags(type_name):
+        if is_required if required else in_summary:
+            found.update(_keys(element))
+    return found
+
+
+def _keys(element: Element) -> dict[str, str]:
+    if not element.is_choice:
+        return {element.name: _complex(element.types[0].name)}
+    stem = element.name.removesuffix("[x]")
+    return {f"{stem}{kind.name[0].upper()}{kind.name[1:]}": _complex(kind.name) for kind in element.types}
+
+
+def _complex(type_name: str) -> str:
+    try:
+        summary_flags(type_name)
+    except KeyError:
+        return ""
+    return type_name if type_name not in ("Extension", "Resource") else ""

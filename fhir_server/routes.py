@@ -1,0 +1,172 @@
+"""From a request to the interaction that answers it, and from an error to its OperationOutcome."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from fhir_server.errors import FhirError
+from fhir_server.interactions import delete, history, patch, read, search, transaction, write
+from fhir_server.interactions.context import MAX_BODY, RequestContext, ServerContext, encode, open_request
+from fhir_server.interactions.types import check_type
+from fhir_server.metadata import capability_statement
+from fhir_server.operations.table import Level, find
+from fhir_server.search.query import unhandled
+from fhir_server.wire.bundle import compact
+from fhir_server.wire.http import CONTENT_TYPE, Request, Response, parse_query
+from fhir_server.wire.outcome import error_outcome
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def answer(server: ServerContext, request: Request) -> Response:
+    """Answers a request; whatever is wrong with it becomes an OperationOutcome."""
+    context = open_request(server, request, _path(server.base))
+    if context is None:
+        error = FhirError(404, f"Nothing is served here; the base address is {server.base}", "not-found")
+        return Response(404, [("Content-Type", CONTENT_TYPE)], encode(error_outcome(error)))
+    try:
+        server.store.refresh()
+        _check(context)
+        response = dispatch(context)
+    except FhirError as error:
+        response = error_response(context, error)
+    except RecursionError:
+        response = error_response(context, FhirError(400, "The request is nested too deeply"))
+    except (sqlite3.DataError, OverflowError) as error:
+        response = error_response(context, FhirError(400, f"The request cannot be answered: {error}"))
+    except sqlite3.OperationalError as error:
+        response = error_response(context, FhirError(503, f"The store cannot be used now: {error}", "transient"))
+    if request.method == "HEAD":
+        response.body = b""
+    return response
+
+
+@lru_cache(maxsize=64)
+def _path(base: str) -> str:
+    return urlsplit(base).path
+
+
+def error_response(context: RequestContext, error: FhirError) -> Response:
+    """The OperationOutcome of an error."""
+    text = error_outcome(error)
+    if not context.pretty:
+        text = compact(text)
+    headers = [("X-Request-ID", context.request_id), ("Content-Type", context.content_type)]
+    return Response(error.status, headers, encode(text))
+
+
+def _check(context: RequestContext) -> None:
+    """Refuses what is offered in no case: bodies that are too large, and formats other than JSON."""
+    if len(context.request.body) > MAX_BODY:
+        raise FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
+    wanted = context.value("_format")
+    if wanted is None:
+        wanted = context.request.header("accept") or ""
+        if "json" in wanted or "*" in wanted:
+            return
+    elif "json" in wanted:
+        return
+    if any(word in wanted for word in ("xml", "html", "turtle", "ttl", "rdf")):
+        raise FhirError(406, f"This server answers in JSON only, not in {wanted}", "not-supported")
+
+
+def dispatch(context: RequestContext) -> Response:
+    """Calls the interaction that fits method and path."""
+    method, segments = context.request.method, context.segments
+    if not segments:
+        return _at_base(context, method)
+    kind = segments[0]
+    if kind == "metadata" and len(segments) == 1:
+        if method not in ("GET", "HEAD"):
+            raise FhirError(405, "HAPI-0388: /metadata request must use HTTP GET")
+        return capability_statement(context)
+    if kind == "_history" and len(segments) == 1 and method in ("GET", "HEAD"):
+        return history.history(context)
+    if kind.startswith("$"):
+        return _operation(context, "system")
+    if kind in ("_history", "_search"):
+        raise _unhandled(context)
+    check_type(kind)
+    if len(segments) == 1:
+        return _at_type(context, method)
+    if segments[1] == "_search" and len(segments) == 2 and method in ("GET", "POST"):
+        if context.request.body and (context.request.header("content-type") or "").startswith(FORM):
+            context.pairs = context.pairs + parse_query(context.request.body.decode("utf-8", "replace"))
+        return search.search(context, kind)
+    if segments[1] == "_history" and len(segments) == 2 and method in ("GET", "HEAD"):
+        return history.history(context, kind)
+    if segments[1].startswith("$"):
+        return _operation(context, "type", kind)
+    if len(segments) == 3 and segments[2].startswith("$"):
+        return _operation(context, "instance", kind, segments[1])
+    return _at_instance(context, method)
+
+
+def _operation(context: RequestContext, level: Level, kind: str = "", resource_id: str = "") -> Response:
+    operation = find(context.segments[-1], level, kind, context.request.method)
+    if operation is None:
+        raise _unhandled(context)
+    return operation.handler(context, kind, resource_id)
+
+
+def _unhandled(context: RequestContext) -> FhirError:
+    names = ", ".join(sorted({name for name, _ in context.pairs}))
+    return unhandled(context.request.method, "/".join(context.segments), names)
+
+
+def _at_base(context: RequestContext, method: str) -> Response:
+    if method == "POST":
+        return transaction.transaction(context, dispatch)
+    if method == "OPTIONS":
+        return capability_statement(context)
+    if method in ("GET", "HEAD") and context.value("_getpages") is not None:
+        return search.page(context)
+    raise FhirError(
+        400,
+        "HAPI-0287: This is the base URL of FHIR server. Unable to handle this request,"
+        " as it does not contain a resource type or operation name.",
+    )
+
+
+def _at_type(context: RequestContext, method: str) -> Response:
+    kind = context.segments[0]
+    match method:
+        case "GET":
+            return search.search(context, kind)
+        case "POST":
+            return write.create(context, kind)
+        case "PUT":
+            return write.update_by_condition(context, kind)
+        case "PATCH":
+            return patch.patch_by_condition(context, kind)
+        case "DELETE":
+            return delete.delete_by_condition(context, kind)
+    raise _unhandled(context)
+
+
+def _at_instance(context: RequestContext, method: str) -> Response:
+    kind, resource_id, *rest = context.segments
+    match method, rest:
+        case "GET" | "HEAD", [] | ["_history", _] if any(not name.startswith("_") for name, _ in context.pairs):
+            raise _unhandled(context)
+        case "GET" | "HEAD", []:
+            return read.read(context, kind, resource_id)
+        case "GET" | "HEAD", ["_history"]:
+            return history.history(context, kind, resource_id)
+        case "GET" | "HEAD", ["_history", version]:
+            return read.read_version(context, kind, resource_id, version)
+        case "PUT", []:
+            return write.update(context, kind, resource_id)
+        case "PATCH", []:
+            return patch.patch(context, kind, resource_id)
+        case "DELETE", []:
+            return delete.delete(context, kind, resource_id)
+        case "POST", []:
+            raise FhirError(
+                400,
+                f'HAPI-0365: Can not create resource with ID "{resource_id}", ID must not be supplied on a create'
+                " (POST) operation (use an HTTP PUT / update operation if you wish to supply an ID)",
+            )
+    raise _unhandled(context)

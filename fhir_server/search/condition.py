@@ -1,0 +1,76 @@
+"""Conditions of a search as SQL over the index tables.
+
+A condition can lead a query (its table is walked in index order) or filter one (`EXISTS` on the same resource). The
+column in `order` is the order HAPI answers in when the condition leads; empty for insertion order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fhir_server.search.join_order import EQUAL, Access
+
+AFTER_ALL = "\U0010ffff"
+"""A text that comes after all that begin as the text before it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`where` is over the columns of `table`, `@row_id` in it the number of its row's resource; `weight` estimates how
+    many rows it leaves (small: few), `access` says what it costs HAPI's database.
+
+    `lead` replaces the plain walk over the table where the order comes from elsewhere; it selects `row_id` and `k`.
+    """
+
+    table: str
+    where: str
+    args: tuple[object, ...]
+    order: str = ""
+    weight: int = 2
+    negated: bool = False
+    order_args: tuple[object, ...] = ()
+    lead: tuple[str, tuple[object, ...]] | None = None
+    access: Access = EQUAL
+
+    def filter(self, row_id: str) -> str:
+        """The condition as a test of the resource whose number is the SQL expression `row_id`."""
+        negation = "NOT " if self.negated else ""
+        where = self.where.replace("@row_id", "one.row_id")
+        return f"{negation}EXISTS (SELECT 1 FROM {self.table} AS one WHERE {where} AND one.row_id = {row_id})"
+
+    def row_ids(self) -> str:
+        """The numbers of the resources that meet it (not for a negated one); takes `args`."""
+        where = self.where.replace("@row_id", "each.row_id")
+        return f"SELECT row_id FROM {self.table} AS each WHERE {where}"
+
+    def walk(self) -> tuple[str, tuple[object, ...]]:
+        """The numbers with a key `k` to order them by, and the arguments."""
+        if self.lead:
+            return self.lead
+        where = self.where.replace("@row_id", "walked.row_id")
+        sql = f"SELECT row_id, {self.order or '0'} AS k FROM {self.table} AS walked WHERE {where}"
+        return sql, self.order_args + self.args
+
+    def positive(self, resource_type: str) -> Condition:
+        """Itself, or for a negated one the same as a condition that can lead."""
+        if not self.negated:
+            return self
+        return of_type(resource_type, self.filter("@row_id"), self.args, weight=8)
+
+
+def of_type(
+    resource_type: str, where: str = "1", args: tuple[object, ...] = (), order: str = "", weight: int = 2
+) -> Condition:
+    """A condition on the table of resources itself, over those of a type that are not deleted."""
+    return Condition("resources", f"type = ? AND text IS NOT NULL AND {where}", (resource_type, *args), order, weight)
+
+
+def either(parts: Sequence[str]) -> str:
+    """The parts joined by OR, in parentheses."""
+    return parts[0] if len(parts) == 1 else "(" + " OR ".join(f"({part})" for part in parts) + ")"
+
+
+def placeholders(values: Sequence[object]) -> str:
+    """As many question marks as there are values."""
+    return ", ".join("?" * len(values))

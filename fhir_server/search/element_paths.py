@@ -1,0 +1,130 @@
+"""The FHIRPath of search parameters, compiled once to paths of JSON keys with the type found at their end.
+
+R4's search parameters use a small part of FHIRPath: paths, unions, `as`, `as()`, `ofType()`, `where()` on one literal,
+`where(resolve() is T)`. With the types of the elements known, each expression becomes one path of keys for
+every type that may stand at its end; walking a path is a few dictionary look-ups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fhir_server import definitions
+from fhir_server.wire.json_values import Json
+
+Keep = Callable[[Json], bool]
+Walk = Callable[[Json], list[Json]]
+
+_CAST = re.compile(r"\((.+) as (\w+)\)|(.+) as (\w+)")
+_STEP = re.compile(r"(\w+)(?:\(((?:[^()]|\(\))*)\))?(?:\[(\d+)\])?")
+_EQUALS = re.compile(r"(\w+)='([^']*)'")
+_RESOLVES: Final = "resolve() is "
+
+
+@dataclass(frozen=True, slots=True)
+class ElementPath:
+    """Where values of a parameter lie: `keys` from the resource down, a filter before each key, their type.
+
+    `codes` names the closed code list of the element; `target` is the type that `resolve() is` asks for; `path` is the
+    FHIRPath as HAPI names it in messages.
+    """
+
+    keys: tuple[str, ...]
+    filters: tuple[Keep | None, ...]
+    type_name: str
+    codes: str | None = None
+    target: str | None = None
+    path: str = ""
+
+    def walk(self) -> Walk:
+        """A function from the value of the first key to the list of the values at the end."""
+        steps = tuple(zip(self.keys[1:], self.filters[:-1], strict=True))
+        last = self.filters[-1]
+        if not steps and last is None:
+            return _as_list
+
+        def walk(value: Json) -> list[Json]:
+            values = _as_list(value)
+            for key, keep in steps:
+                found: list[Json] = []
+                for item in values:
+                    inner = item.get(key) if keep is None or keep(item) else None
+                    if type(inner) is list:
+                        found += inner
+                    elif inner is not None:
+                        found.append(inner)
+                values = found
+            return values if last is None else [item for item in values if last(item)]
+
+        return walk
+
+
+def _as_list(value: Json) -> list[Json]:
+    return value if type(value) is list else [value]
+
+
+def compile_path(expression: str, base: str) -> list[ElementPath]:
+    """The paths of an expression over a resource (or any type) `base`; what R4 has no such element for gives none."""
+    found: list[ElementPath] = []
+    for alternative in expression.split(" | "):
+        found += _compile_alternative(alternative.strip(), base)
+    return found
+
+
+def _compile_alternative(text: str, base: str) -> list[ElementPath]:
+    path = text
+    cast = _CAST.match(text)
+    if cast:
+        inner, type_name = (cast[1], cast[2]) if cast[1] else (cast[3], cast[4])
+        text = f"{inner}.as({type_name}){text[cast.end() :]}"
+    cursors = [ElementPath((), (), base, path=path)]
+    for position, step in enumerate(_STEP.finditer(text)):
+        name, argument = step[1], step[2]
+        if step[3] is not None:
+            return []  # `Bundle.entry[0].resource`, an inline resource: HAPI indexes no link to it
+        if position == 0 and name in (base, "Resource", "DomainResource") and argument is None:
+            continue
+        cursors = _filtered(cursors, name, argument) if argument is not None else _descend(cursors, name)
+    return [cursor for cursor in cursors if cursor.keys]
+
+
+def _descend(cursors: list[ElementPath], name: str) -> list[ElementPath]:
+    """The paths one element further down, one for each type it may have."""
+    return [
+        replace(
+            cursor,
+            keys=(*cursor.keys, element.key(declared)),
+            filters=(*cursor.filters, None),
+            type_name=declared.name,
+            codes=element.codes,
+        )
+        for cursor in cursors
+        if not definitions.is_primitive(cursor.type_name) and cursor.type_name != "Resource"
+        for element in definitions.elements(cursor.type_name)
+        if element.name.removesuffix("[x]") == name
+        for declared in element.types
+    ]
+
+
+def _filtered(cursors: list[ElementPath], function: str, argument: str) -> list[ElementPath]:
+    if function in ("as", "ofType"):
+        return [cursor for cursor in cursors if cursor.type_name.lower() == argument.lower()]
+    if function != "where":
+        return []
+    if argument.startswith(_RESOLVES):
+        return [replace(cursor, target=argument.removeprefix(_RESOLVES)) for cursor in cursors]
+    equals = _EQUALS.fullmatch(argument)
+    if equals is None:
+        return []
+    keep = _equals(equals[1], equals[2])
+    return [replace(cursor, filters=(*cursor.filters[:-1], keep)) for cursor in cursors]
+
+
+def _equals(key: str, literal: str) -> Keep:
+    def keep(item: Json) -> bool:
+        return bool(item.get(key) == literal)
+
+    return keep

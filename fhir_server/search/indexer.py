@@ -1,0 +1,90 @@
+"""The index rows of a resource, as HAPI FHIR 7.6.0 indexes it.
+
+For each resource type the paths of all its search parameters are sorted by their first key once; indexing looks only
+at the keys a resource has, and parameters that share a path share the walk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, TypeAlias
+
+from fhir_server.search.element_paths import Walk, compile_path
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.kinds import KINDS
+from fhir_server.search.kinds.kind import Extractor, TableRow
+from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.search.parameters import parameters
+from fhir_server.wire.json_values import Json
+
+TableRows: TypeAlias = dict[str, list[TableRow]]
+"""Rows by index table, the columns in their order."""
+# What the store itself knows of each resource, and so need not be indexed.
+_OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
+_EXISTENCE = re.compile(r"(\S+)\.exists\(\) and \1 != false")
+
+
+def index(resource: Json) -> IndexRows:
+    """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
+    rows = IndexRows()
+    resource_type = resource["resourceType"]
+    for key, value in resource.items():
+        add_member(rows, resource_type, key, value)
+    add_existence(rows, resource_type, resource)
+    if resource_type == "CodeSystem":  # its own codes are of the system it defines
+        system = resource.get("url", "")
+        rows["token"] = [(name, system if name == "code" else of, code) for name, of, code in rows["token"]]
+    for kind, found in rows.items():
+        if len(found) > 1:
+            rows[kind] = sorted(set(found)) if kind == "reference" else list(dict.fromkeys(found))
+    return rows
+
+
+def add_member(rows: IndexRows, resource_type: str, key: str, value: Json) -> None:
+    """Add the rows that one member of a resource gives."""
+    for walk, extractors in _entries(resource_type).get(key, ()):
+        values = walk(value)
+        if values:
+            for extract in extractors:
+                extract(rows, values)
+
+
+def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Json]) -> None:
+    """Add the rows that tell whether members are there: they are true or false for every resource."""
+    for name, keys in existence_parameters(resource_type):
+        exists = any(members.get(key) not in (None, False) for key in keys)
+        rows["token"].append((name, "", "true" if exists else "false"))
+
+
+def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterNumbers, row_id: int) -> TableRows:
+    """The rows of the index tables that the resource with this number gets."""
+    of_type = numbers.of(resource_type)
+    return {KINDS[kind].table: KINDS[kind].table_rows(found, of_type, row_id) for kind, found in rows.items()}
+
+
+@cache
+def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Extractor]]]]:
+    """By first key: how to walk to the values, and what makes rows of them."""
+    found: dict[str, dict[object, tuple[Walk, list[Extractor]]]] = {}
+    for parameter in parameters(resource_type).values():
+        if parameter.name in _OF_THE_STORE:
+            continue
+        for path in compile_path(parameter.expression, resource_type):
+            extract = KINDS[parameter.kind].extractor(parameter, path)
+            if extract is not None:
+                shared = found.setdefault(path.keys[0], {})
+                shared.setdefault((path.keys, path.filters), (path.walk(), []))[1].append(extract)
+    return {key: list(entries.values()) for key, entries in found.items()}
+
+
+@cache
+def existence_parameters(resource_type: str) -> list[tuple[str, list[str]]]:
+    """Parameters of the form `x.exists() and x != false`, which are true or false for every resource, with x's keys."""
+    found = []
+    for parameter in parameters(resource_type).values():
+        existence = _EXISTENCE.fullmatch(parameter.expression)
+        if existence:
+            found.append((parameter.name, [path.keys[0] for path in compile_path(existence[1], resource_type)]))
+    return found

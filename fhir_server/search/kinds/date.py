@@ -1,0 +1,208 @@
+"""Dates: a query value as bounds, and the comparison with what the index holds.
+
+A value of day precision or coarser compares day numbers (yyyymmdd as the resource says it), one with a time compares
+instants. With `gt`, `ge` and `sa` a year or month first becomes its last day, with `lt`, `le` and `eb` its first; that
+is HAPI's way (observed), which is why `ge2023` misses May 2023.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeAlias
+
+from fhir_server.errors import FhirError
+from fhir_server.resources.primitives import PrimitiveError, check_date
+from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.criteria import Criterion
+from fhir_server.search.dates import Span, period_span, span, timing_span
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import ANY_DATE, BETWEEN, DATED
+from fhir_server.search.kinds.kind import Kind, Scope, TableRow, ValueExtractor, by_type
+from fhir_server.search.parameters import SearchParameter
+from fhir_server.search.prefixes import LOWER, UPPER, prefixed
+from fhir_server.wire.json_values import Json
+
+Row: TypeAlias = tuple[str, int, int, int, int]
+"""Parameter, low and high (milliseconds since 1970, UTC), first and last day (yyyymmdd)."""
+
+_FORM = re.compile(
+    r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _add(rows: IndexRows, name: str, stretch: Span | None) -> None:
+    if stretch is not None:
+        rows["date"].append((name, *stretch))
+
+
+def _date(rows: IndexRows, name: str, value: Json) -> None:
+    if value is not None:
+        _add(rows, name, span(value))
+
+
+def _period(rows: IndexRows, name: str, value: Json) -> None:
+    _add(rows, name, period_span(value))
+
+
+def _timing(rows: IndexRows, name: str, value: Json) -> None:
+    _add(rows, name, timing_span(value))
+
+
+_EXTRACTORS: Final[dict[str, ValueExtractor]] = {
+    **dict.fromkeys(("date", "dateTime", "instant"), _date),
+    "Period": _period,
+    "Timing": _timing,
+}
+
+
+def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
+    """Rows of the table `dates`."""
+    return [(numbers[row[0]], row_id, *row[1:]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class DateParam:
+    """A query value: first and last day it covers, and, where it has a time, first and last millisecond."""
+
+    prefix: str
+    first_day: int
+    last_day: int
+    low: int
+    high: int
+    timed: bool
+
+
+def date_param(text: str) -> DateParam:
+    """Reads a query value, a blank in it as the plus that it was; raises FhirError with HAPI-1882, 1940 or 1941."""
+    prefix, rest = prefixed(text.replace(" ", "+"))
+    found = _FORM.fullmatch(rest)
+    if prefix == "ap":
+        raise FhirError(400, "HAPI-1925: Unknown comparator: APPROXIMATE")
+    try:
+        if not found:
+            raise ValueError(rest)
+        return _bounds(prefix, found)
+    except (ValueError, OverflowError):
+        raise invalid_date(rest) from None
+
+
+def invalid_date(text: str) -> FhirError:
+    """HAPI's words for a text that is no date: it names the first character that is out of place."""
+    if len(text) > 10 and text[10] != "T" and re.match(r"\d{4}-\d\d-\d\d", text):
+        why = f"Expected character 'T' at index 10 but found {text[10]}"
+        return FhirError(400, f'HAPI-1883: Invalid date/time format: "{text}": {why}')
+    try:
+        check_date(text)
+    except PrimitiveError as error:
+        if "Expected character" in str(error):
+            return FhirError(400, f"HAPI-1883: {error}")
+    return FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
+
+
+def _bounds(prefix: str, found: re.Match[str]) -> DateParam:
+    year, month, day, hour, minute, second, fraction, zone = found.groups()
+    y, m, d = int(year), int(month or 1), int(day or 1)
+    start = datetime(y, m, d, int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
+    last_month = int(month or 12)
+    last = int(day or calendar.monthrange(y, last_month)[1])
+    first_day, last_day = y * 10000 + m * 100 + d, y * 10000 + last_month * 100 + last
+    low = (start - _EPOCH) // timedelta(milliseconds=1) + int(f"{fraction or 0:0<3}"[:3])
+    if zone and zone != "Z":
+        sign = 1 if zone[0] == "+" else -1
+        low -= sign * (int(zone[1:3]) * 60 + int(zone[4:6])) * 60_000
+    if hour is None:
+        end = datetime(y, last_month, last, tzinfo=UTC) + timedelta(days=1)
+        high = (end - _EPOCH) // timedelta(milliseconds=1) - 1
+    else:
+        high = low + (0 if fraction else 999 if second else 59_999)
+    return DateParam(prefix, first_day, last_day, low, high, hour is not None)
+
+
+def date_params(values: Sequence[str]) -> list[DateParam]:
+    """The values of one parameter, which all hold, checked one after the other as HAPI's DateRangeParam does."""
+    found: list[DateParam] = []
+    lower = upper = False
+    for value in values:
+        item = date_param(value)
+        found.append(item)
+        if item.prefix in LOWER:
+            if lower:
+                raise _twice("1923", " that specify a lower bound")
+            lower = True
+        elif item.prefix in UPPER:
+            if upper:
+                raise _twice("1924", " that specify an upper bound")
+            upper = True
+        else:
+            if lower or upper:
+                raise _twice("1922", " without a qualifier")
+            lower = upper = True
+    return found
+
+
+def _twice(number: str, which: str) -> FhirError:
+    return FhirError(400, f"HAPI-{number}: Can not have multiple date range parameters for the same param{which}")
+
+
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The condition that all values hold of one index row, or any of them where they are alternatives."""
+    values, any_of = criterion.values, not criterion.all_of
+    found = [date_param(value) for value in values] if any_of else date_params(values)
+    if parameter.name == "_lastUpdated":  # always an instant, and a column of the resources
+        where, args = _joined(found, "updated", "updated", timed=True, any_of=any_of)
+        return [of_type(scope.resource_type, where, args, "updated", 5)]
+    timed = any(item.timed for item in found)
+    low, high = ("low", "high") if timed else ("low_day", "high_day")
+    where, args = _joined(found, low, high, timed, any_of=any_of)
+    order = low if timed else "low_day * 100000000 + high_day"
+    if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
+        order = high
+    access = DATED[found[0].prefix] if len(found) == 1 else ANY_DATE if any_of else BETWEEN
+    args = (scope.number(parameter.name), *args)
+    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access)]
+
+
+def _joined(
+    found: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
+) -> tuple[str, tuple[int, ...]]:
+    compared = [_comparison(item, low, high, timed) for item in found]
+    joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
+    return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
+
+
+def _comparison(item: DateParam, low: str, high: str, timed: bool) -> tuple[str, tuple[int, ...]]:
+    first, last = (item.low, item.high) if timed else (item.first_day, item.last_day)
+    match item.prefix:
+        case "eq":
+            return f"{low} >= ? AND {high} <= ?", (first, last)
+        case "ne":
+            return f"{low} < ? OR {high} > ?", (first, last)
+        case "gt":
+            return f"{high} >= ?", (last + 1,)
+        case "ge":
+            return f"{high} >= ?", (first if timed else last,)
+        case "sa":
+            return f"{low} >= ?", (last + 1,)
+        case "lt":
+            return f"{low} <= ?", (first - 1,)
+        case "le":
+            return f"{low} <= ?", (last if timed else first,)
+        case _:
+            return f"{high} <= ?", (first - 1,)
+
+
+KIND = Kind(
+    "date",
+    conditions,
+    "dates",
+    ("param", "row_id", "low", "high", "low_day", "high_day"),
+    by_type(_EXTRACTORS),
+    table_rows,
+    sort_key="low",
+    combines=True,
+)

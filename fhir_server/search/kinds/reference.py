@@ -1,0 +1,133 @@
+"""References to one of the values: an id, `Type/id` or a URL as it stands. Chains are in `search/chains.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from fhir_server.errors import FhirError
+from fhir_server.resources.references import target, without_version
+from fhir_server.search.condition import Condition, placeholders
+from fhir_server.search.criteria import Criterion, unescape
+from fhir_server.search.element_paths import ElementPath
+from fhir_server.search.index_rows import IndexRows, ReferenceRow
+from fhir_server.search.join_order import LINK
+from fhir_server.search.kinds.kind import Extractor, Kind, Scope, TableRow
+from fhir_server.search.parameters import SearchParameter, resource_types
+from fhir_server.wire.json_values import Json
+
+TARGET = (
+    "(SELECT aim.row_id FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
+    " AND aim.id = substr(target, instr(target, '/') + 1))"
+)
+"""The number of what a row of `links` leads to."""
+MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
+"""The modifiers that HAPI names in its error for an unknown one."""
+
+
+def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
+    """What indexes references, but not those to contained resources."""
+    if path.type_name not in ("Reference", "canonical", "uri"):
+        return None
+    name, wanted, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
+    canonical = not is_object
+
+    def extract(rows: IndexRows, values: list[Json]) -> None:
+        for value in values:
+            reference = value.get("reference") if is_object else value
+            if reference is None or reference[0] == "#" or (wanted and target(reference).type != wanted):
+                continue
+            rows["reference"].append(ReferenceRow(name, place, reference, canonical))
+
+    return extract
+
+
+def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
+    """Rows of the table `links`; a canonical URL with a version is found without it too."""
+    found = [
+        (numbers[row.parameter], without_version(row.reference), row_id) for row in rows if row.reference[0] != "#"
+    ]
+    versioned = (row for row in rows if row.canonical and "|" in row.reference)
+    found += [(numbers[row.parameter], row.reference.partition("|")[0], row_id) for row in versioned]
+    return found
+
+
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The condition that the resource refers to one of the values."""
+    number = scope.number(parameter.name)
+    targets: list[str] = []
+    for value in map(unescape, criterion.values):
+        value = without_version(value).removeprefix("/")
+        if "/" in value:
+            _check_type(value)
+            targets.append(value)
+        else:
+            targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
+    where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
+    order = TARGET if len(criterion.values) > 1 else ""
+    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK)]
+
+
+def _check_type(reference: str) -> None:
+    kind, _, rest = reference.partition("/")
+    if kind not in resource_types() and "/" not in rest and ":" not in kind:
+        raise unsupported_type(kind)
+
+
+def unsupported_type(name: str) -> FhirError:
+    """HAPI's answer to a type in a reference that it does not know."""
+    return FhirError(400, f'HAPI-1250: Invalid/unsupported resource type: "{name}"')
+
+
+def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[str]:
+    """The types an id without a type may belong to."""
+    if criterion.modifier in resource_types():
+        return (criterion.modifier,)
+    if criterion.modifier:
+        raise unsupported_type(criterion.modifier)
+    return _pointed_to(parameter)
+
+
+@cache
+def _pointed_to(parameter: SearchParameter) -> Sequence[str]:
+    """The types that rows of a reference parameter name: those its path resolves to, else its targets, else any."""
+    only = re.findall(r"resolve\(\) is (\w+)", parameter.expression)
+    return tuple(only) or parameter.targets or resource_types()
+
+
+def check_modifier(resource_type: str, modifier: str) -> None:
+    """Raises HAPI-2498 for what is neither a type nor a modifier of any kind."""
+    if modifier and modifier not in (*MODIFIERS, *resource_types()):
+        listed = ", ".join(f":{known}" for known in MODIFIERS)
+        raise FhirError(
+            400,
+            f'HAPI-2498: Unsupported search modifier(s): "[:{modifier}]" for resource type "{resource_type}".'
+            f" Valid search modifiers are: [{listed}]",
+        )
+
+
+def cleaned(value: str) -> str:
+    """A value, or nothing where it is blank."""
+    return value if value.strip() else ""
+
+
+def without_value(criterion: Criterion) -> list[Criterion]:
+    """Raises HAPI-1101: a reference must have a value."""
+    if criterion.modifier:
+        return []
+    raise FhirError(400, "HAPI-1101: Parameter value missing in request")
+
+
+KIND = Kind(
+    "reference",
+    conditions,
+    "links",
+    ("param", "target", "row_id"),
+    extractor,
+    table_rows,
+    sort_key=TARGET,
+    check_modifier=check_modifier,
+    cleaned=cleaned,
+    without_value=without_value,
+)

@@ -1,0 +1,110 @@
+"""Strings: starts with, by the text without case and accents; `:exact`, `:contains`."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from fhir_server.search.condition import AFTER_ALL, Condition, either
+from fhir_server.search.criteria import Criterion, unescape
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import CONTAINS, EQUAL, STARTS_WITH
+from fhir_server.search.kinds.kind import TEXTS, Kind, Scope, TableRow, ValueExtractor, by_type
+from fhir_server.search.parameters import SearchParameter
+from fhir_server.wire.json_values import Json
+
+Row: TypeAlias = tuple[str, str, str]
+"""Parameter, the text folded for comparison (see `fold`), the text as it is."""
+
+TEXT_LIMIT: Final = 768
+"""Longer texts are cut before they are indexed, as in HAPI's columns."""
+_HUMAN_NAME: Final = ("family", "given", "text", "prefix", "suffix")
+_ADDRESS: Final = ("line", "city", "district", "state", "country", "postalCode", "text")
+
+
+def fold(text: str) -> str:
+    """A text without case and accents, as string searches compare it (HAPI: NFD, accents dropped, upper case)."""
+    if text.isascii():
+        return text.upper()
+    decomposed = unicodedata.normalize("NFD", text)
+    return "".join(c for c in decomposed if not "\u0300" <= c <= "\u036f").upper()
+
+
+def add(rows: IndexRows, name: str, value: Json) -> None:
+    """Adds the row of a text, if there is one."""
+    if value is not None:
+        cut = value[:TEXT_LIMIT]
+        rows["string"].append((name, fold(cut)[:TEXT_LIMIT], cut))
+
+
+def _parts(keys: tuple[str, ...]) -> ValueExtractor:
+    """Each of the named members, texts or lists of texts, as a string row."""
+
+    def extract(rows: IndexRows, name: str, value: Json) -> None:
+        for key in keys:
+            part = value.get(key)
+            for text in part if type(part) is list else (part,):
+                add(rows, name, text)
+
+    return extract
+
+
+_EXTRACTORS: Final[dict[str, ValueExtractor]] = {
+    "HumanName": _parts(_HUMAN_NAME),
+    "Address": _parts(_ADDRESS),
+    "ContactPoint": _parts(("value",)),
+    **dict.fromkeys(TEXTS, add),
+}
+
+
+def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
+    """Rows of the table `strings`."""
+    return [(numbers[name], folded, row_id, exact) for name, folded, exact in rows]
+
+
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The condition that the resource has a text that begins so."""
+    return [condition(scope.number(parameter.name), criterion.values, criterion.modifier)]
+
+
+def condition(number: int, values: Sequence[str], modifier: str) -> Condition:
+    """A condition on texts. An underscore matches any letter, as in HAPI's LIKE."""
+    parts: list[str] = []
+    args: list[object] = [number]
+    for value in map(unescape, values):
+        folded = fold(value)
+        if modifier == "exact":
+            parts.append("norm = ? AND exact = ?")
+            args += (folded, value)
+        elif modifier == "contains":
+            parts.append("norm LIKE ? ESCAPE '\\'")
+            args.append(f"%{_like(folded)}%")
+        else:
+            head = folded.partition("_")[0]
+            parts.append("norm >= ? AND norm < ?" + (" AND norm LIKE ? ESCAPE '\\'" if head != folded else ""))
+            args += (head, head + AFTER_ALL, *((f"{_like(folded)}%",) if head != folded else ()))
+    unbounded = modifier == "contains" or not all(values)
+    access = EQUAL if modifier == "exact" else CONTAINS if unbounded else STARTS_WITH
+    return Condition("strings", f"param = ? AND {either(parts)}", tuple(args), "norm", 3, access=access)
+
+
+def _like(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%")
+
+
+def without_value(criterion: Criterion) -> list[Criterion]:
+    """An empty text is the beginning of every text; in a chain HAPI asks for nothing."""
+    return [] if criterion.chain else [Criterion(criterion.name, "", ("",))]
+
+
+KIND = Kind(
+    "string",
+    conditions,
+    "strings",
+    ("param", "norm", "row_id", "exact"),
+    by_type(_EXTRACTORS),
+    table_rows,
+    sort_key="norm",
+    without_value=without_value,
+)

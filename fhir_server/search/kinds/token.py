@@ -1,0 +1,160 @@
+"""Tokens: `code`, `system|code`, `|code`, `system|`; `:not` for none of them, `:text` by the display text.
+
+The display of a coding is a string row of the same parameter, for `:text` (observed of HAPI FHIR 7.6.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from fhir_server import definitions
+from fhir_server.errors import FhirError
+from fhir_server.search.condition import Condition, either
+from fhir_server.search.criteria import Criterion, split, unescape
+from fhir_server.search.element_paths import ElementPath
+from fhir_server.search.hashing import index_hash
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.join_order import CODE, SYSTEM, SYSTEM_AND_CODE
+from fhir_server.search.kinds import string
+from fhir_server.search.kinds.kind import TEXTS, Extractor, Kind, Scope, TableRow, ValueExtractor, each
+from fhir_server.search.parameters import SearchParameter
+from fhir_server.wire.json_values import Json
+
+Row: TypeAlias = tuple[str, str, str]
+"""Parameter, system, value; system and value are empty where the resource has none."""
+
+
+def add(rows: IndexRows, name: str, system: str | None, value: str | None) -> None:
+    """Adds a token row unless system and value are both missing."""
+    if system or value:
+        rows["token"].append((name, system or "", value or ""))
+
+
+def _text(rows: IndexRows, name: str, value: Json) -> None:
+    add(rows, name, None, value)
+
+
+def _boolean(rows: IndexRows, name: str, value: Json) -> None:
+    add(rows, name, None, "true" if value else "false")
+
+
+def _coding(rows: IndexRows, name: str, value: Json) -> None:
+    add(rows, name, value.get("system"), value.get("code"))
+    string.add(rows, name, value.get("display"))
+
+
+def _concept(rows: IndexRows, name: str, value: Json) -> None:
+    string.add(rows, name, value.get("text"))
+    for coding in value.get("coding", ()):
+        _coding(rows, name, coding)
+
+
+def _identifier(rows: IndexRows, name: str, value: Json) -> None:
+    """An identifier or a contact point; one without a value is not indexed."""
+    if "value" in value:
+        add(rows, name, value.get("system"), value["value"])
+
+
+def _enumerated(codes: str) -> ValueExtractor:
+    """A code of a closed list, whose system the list says."""
+    systems = definitions.codes(codes)
+
+    def extract(rows: IndexRows, name: str, value: Json) -> None:
+        if value is not None:
+            add(rows, name, systems[value], value)
+
+    return extract
+
+
+_EXTRACTORS: Final[dict[str, ValueExtractor]] = {
+    "CodeableConcept": _concept,
+    "Coding": _coding,
+    "Identifier": _identifier,
+    "ContactPoint": _identifier,
+    "boolean": _boolean,
+    **dict.fromkeys(TEXTS, _text),
+}
+
+
+def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
+    """What indexes codes, identifiers, booleans and plain texts."""
+    one = _enumerated(path.codes) if path.codes else _EXTRACTORS.get(path.type_name)
+    return each(parameter.name, one) if one else None
+
+
+def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
+    """Rows of the table `tokens`."""
+    return [(numbers[name], value, row_id, system) for name, system, value in rows]
+
+
+def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
+    """The condition that the resource has one of the codes."""
+    number, modifier = scope.number(parameter.name), criterion.modifier
+    if modifier == "text":
+        return [string.condition(number, criterion.values, "")]
+    if modifier in ("above", "below"):
+        missing = "No code specified: (missing)"
+        said = f"Invalid token specified for parameter {parameter.name} - {missing}|{criterion.values[0]}"
+        raise FhirError(400, f"HAPI-1240: {said}")
+    parts = [_part(value) for value in criterion.values]
+    args = (number, *(arg for _, part_args, _ in parts for arg in part_args))
+    where = f"param = ? AND {either([sql for sql, _, _ in parts])}"
+    found = Condition("tokens", where, args, weight=2, access=_ACCESS[parts[0][0]])
+    if modifier in ("not", "not-in"):
+        return [replace(found, negated=True)]
+    # Only alternatives of one form are looked up in one index of hashes, and so come in its order.
+    if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1:
+        return [_by_hash(found, (scope.resource_type, parameter.name), parts)]
+    return [found]
+
+
+_CODE, _SYSTEM, _BOTH = "value = ?", "system = ?", "value = ? AND system = ?"
+_ACCESS: Final = {_CODE: CODE, _SYSTEM: SYSTEM, _BOTH: SYSTEM_AND_CODE}
+_Part: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...]]
+
+
+def _part(value: str) -> _Part:
+    """The condition on a token's row, its arguments, and what HAPI hashes of it."""
+    system, *rest = split(value, "|")
+    if not rest:
+        code = unescape(system)
+        return _CODE, (code,), (code,)
+    system, code = unescape(system.strip()), unescape("|".join(rest).strip())
+    if not code:
+        return _SYSTEM, (system,), (system,)
+    return _BOTH, (code, system), (system, code)
+
+
+def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Part]) -> Condition:
+    """Alternatives in the order of their hashes."""
+    ordered = sorted(parts, key=lambda part: index_hash(*name, *part[2]))
+    cases = " ".join(f"WHEN {sql} THEN {rank}" for rank, (sql, _, _) in enumerate(ordered))
+    args: tuple[Any, ...] = tuple(arg for _, part_args, _ in ordered for arg in part_args)
+    return replace(condition, order=f"CASE {cases} END", order_args=args)
+
+
+def cleaned(value: str) -> str:
+    """A value without blanks around it; a bar alone asks for nothing."""
+    stripped = value.strip()
+    return "" if stripped.replace(" ", "") == "|" else stripped
+
+
+def check_modifier(resource_type: str, modifier: str) -> None:
+    """Raises HAPI's error for `:of-type`, which its default configuration leaves out."""
+    if modifier == "of-type":
+        raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
+
+
+KIND = Kind(
+    "token",
+    conditions,
+    "tokens",
+    ("param", "value", "row_id", "system"),
+    extractor,
+    table_rows,
+    sort_key="system || '|' || value",
+    check_modifier=check_modifier,
+    cleaned=cleaned,
+)

@@ -1,0 +1,59 @@
+"""Prefixes of ordered values (`gt5.4`), and the comparison of numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal, InvalidOperation
+
+from fhir_server.errors import FhirError
+
+_SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
+"""What HAPI takes for a prefix too."""
+COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
+LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
+_PREFIX = re.compile(r"[^-%0-9]*")
+_LARGEST = 1.7976931348623157e308
+
+
+def prefixed(text: str) -> tuple[str, str]:
+    """The comparator of a value (`eq` when there is none) and the rest; HAPI's errors for what is neither."""
+    found = _PREFIX.match(text)
+    prefix = found.group() if found else ""
+    if not prefix.strip():
+        return "eq", text
+    if prefix == text:
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    comparator = _SIGNS.get(prefix, prefix)
+    if comparator not in COMPARATORS:
+        raise FhirError(400, f'HAPI-1941: Invalid prefix: "{prefix}"')
+    return comparator, text[len(prefix) :]
+
+
+def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[float, ...]]:
+    """A comparison of the column `value` with a decimal; errors name the `kind` of parameter and its whole `value`."""
+    if prefix in ("sa", "eb"):
+        raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"') from None
+    if not number.is_finite():
+        raise FhirError(400, f'HAPI-1940: Invalid date/time/quantity format: "{text}"')
+    exact = float(number)
+    if math.isinf(exact):
+        exact = math.copysign(_LARGEST, exact)
+    match prefix:
+        case "gt":
+            return "value > ?", (exact,)
+        case "ge":
+            return "value >= ?", (exact,)
+        case "lt":
+            return "value < ?", (exact,)
+        case "le":
+            return "value <= ?", (exact,)
+        case "ne":
+            return "value <> ?", (exact,)
+        case "ap":
+            return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
+    return "value = ?", (exact,)

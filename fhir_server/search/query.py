@@ -1,0 +1,218 @@
+"""From the pairs of a query string to a `Query`: which conditions, which order, what the answer shall look like.
+
+Escapes and the errors for what cannot be understood are HAPI's, observed on 7.6.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from fhir_server.errors import FhirError
+from fhir_server.resources.summary import Subset
+from fhir_server.search.criteria import Criterion, split
+from fhir_server.search.kinds import KINDS
+from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.wire.http import Pairs, sanitised
+
+FULLTEXT = ("_text", "_content")
+RESULT_PARAMETERS = frozenset(
+    "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
+    " _getpages _getpagesoffset _bundletype _maxresults _type _graph _mdm _score".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """`_include` or `_revinclude`: source type, parameter (`*` for all), target type or empty."""
+
+    source: str
+    param: str
+    target: str
+    reverse: bool
+    iterate: bool
+    text: str
+
+
+@dataclass(slots=True)
+class Query:
+    """A search that was understood: all `criteria` must hold; `accurate` asks for the total."""
+
+    resource_type: str
+    criteria: list[Criterion] = field(default_factory=list)
+    sort: list[tuple[str, bool]] = field(default_factory=list)
+    count: int | None = None
+    offset: int | None = None
+    accurate: bool = False
+    subset: Subset = field(default_factory=Subset)
+    includes: list[Include] = field(default_factory=list)
+
+
+def parse(resource_type: str, pairs: Pairs) -> Query:
+    """Reads a search; raises FhirError with HAPI's text for what it refuses."""
+    query = Query(resource_type)
+    if any(name == "_query" for name, _ in pairs):
+        raise unhandled("GET", resource_type, ", ".join(dict.fromkeys(name for name, _ in pairs)))
+    seen: set[str] = set()
+    for name, value in pairs:
+        base, _, modifier = name.partition(":")
+        if base == "_sort":
+            _sort(query, modifier, value)
+        elif base in ("_count", "_offset") and base in seen:
+            continue  # of several, the first counts
+        elif base == "_count":
+            query.count = whole(base, value)
+        elif base == "_offset":
+            query.offset = whole(base, value)
+        elif base == "_total":
+            query.accurate = value == "accurate"
+        elif base in ("_include", "_revinclude"):
+            if value.strip():
+                query.includes.append(_include(resource_type, base, modifier, value))
+        elif base == "_contained":
+            if value not in ("", "false"):
+                raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
+        elif base == "_getpages":
+            names = ", ".join(sorted({name for name, _ in pairs}))
+            raise unhandled("GET", resource_type, names)
+        elif base not in RESULT_PARAMETERS:
+            query.criteria.extend(criteria(resource_type, name, value))
+        seen.add(base)
+    query.subset = subset(pairs, resource_type)
+    return query
+
+
+def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
+    """What `_summary` and `_elements` ask for; an unknown `_summary` is ignored. Elements are those of the type in the
+    address, if there is one.
+    """
+    of = f"{resource_type}." if resource_type else ""
+    summary, elements = "", []
+    for name, value in pairs:
+        if name == "_summary" and value.lower() in ("true", "text", "data", "count"):
+            summary = value.lower()
+        elif name == "_elements":
+            elements += [part if part[:1].isupper() else of + part for part in value.split(",") if part]
+    if summary and elements:
+        raise FhirError(400, "HAPI-0304: Cannot combine the _summary and _elements parameters")
+    return Subset(summary, tuple(elements))
+
+
+def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
+    """HAPI's answer where no operation fits."""
+    return FhirError(
+        400,
+        "Invalid request: The FHIR endpoint on this server does not know how to handle"
+        f" {method} operation[{path}] with parameters [[{parameter_names}]]",
+        "not-supported",
+    )
+
+
+def whole(name: str, text: str) -> int | None:
+    """The whole number (of 32 bits, as in Java) of a result parameter, or None where it has no value."""
+    if not text:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,10}", text) or not -(2**31) <= int(text) < 2**31:
+        raise FhirError(400, f"HAPI-0375: Invalid {name} value: {text}")
+    return int(text)
+
+
+def criteria(resource_type: str, name: str, value: str, *, nested: bool = False) -> list[Criterion]:
+    """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`. Only where
+    it is `nested`, in a chain or `_has`, may a date have alternatives.
+    """
+    if name.startswith("_has:"):
+        return [Criterion("_has", "", split(value, ","), name[5:])]
+    full, dot, chain = name.partition(".")
+    base, _, modifier = full.partition(":")
+    if base in FULLTEXT:
+        raise FhirError(
+            400, f"HAPI-1192: Fulltext search is not enabled on this service, can not process parameter: {base}"
+        )
+    if not dot and ":" in modifier:
+        modifier = modifier.rpartition(":")[2]
+    found = parameters(resource_type).get(base)
+    if found is None:
+        if base in ("_filter", "_list"):
+            return [Criterion(base, "", (value,))] if value else []
+        if base == "_has":
+            raise FhirError(400, "HAPI-1942: Invalid _has parameter syntax: _has")
+        if base == "_language":
+            raise unknown_parameter(resource_type, base, "1223")
+        if base.startswith("_"):
+            return []
+        raise unknown_parameter(resource_type, sanitised(base) if name else "null")
+    if dot and found.kind != "reference":
+        why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
+        problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
+        raise FhirError(400, f"HAPI-1935: {problem} and {why}")
+    if not dot:
+        KINDS[found.kind].check_modifier(resource_type, modifier)
+    values = tuple(filter(None, map(KINDS[found.kind].cleaned, split(value, ","))))
+    if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
+        problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
+        raise FhirError(400, f"HAPI-1218: {problem}")
+    if not values:
+        return KINDS[found.kind].without_value(Criterion(base, modifier, (), chain))
+    if KINDS[found.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
+    return [Criterion(base, modifier, values, chain)]
+
+
+def unknown_parameter(resource_type: str, name: str, number: str = "0524") -> FhirError:
+    """HAPI's answer to an unknown parameter, with the sorted list of those there are."""
+    listed = ", ".join(sorted(parameters(resource_type)))
+    return FhirError(
+        400,
+        f'HAPI-{number}: Unknown search parameter "{name}" for resource type "{resource_type}".'
+        f" Valid search parameters for this search are: [{listed}]",
+    )
+
+
+def _sort(query: Query, modifier: str, value: str) -> None:
+    known = parameters(query.resource_type)
+    if modifier not in ("", "asc", "desc"):
+        return
+    for item in value.split(","):
+        name = item.strip()
+        descending = modifier == "desc" or name.startswith("-")
+        name = name.removeprefix("-")
+        if not name:
+            continue
+        base, _, modifier = name.partition(".")[0].partition(":")
+        if modifier and "." not in name:
+            base = modifier
+        if base not in known:
+            listed = ", ".join(sorted(known))
+            message = (
+                f'HAPI-1194: Unknown _sort parameter value "{base}" for resource type "{query.resource_type}"'
+                " (Note: sort parameters values must use a valid Search Parameter)."
+                f" Valid values for this search are: [{listed}]"
+            )
+            # HAPI keeps the error of a search that failed under way in a column of this length.
+            raise FhirError(400, message[:500])
+        query.sort.append((name, descending))
+
+
+def _include(resource_type: str, name: str, modifier: str, value: str) -> Include:
+    reverse, iterate = name == "_revinclude", modifier in ("iterate", "recurse")
+    if value == "*":
+        return Include("*", "*", "", reverse, iterate, value)
+    source, _, rest = value.partition(":")
+    param, _, target = rest.partition(":")
+    if not source or not param:
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{value}". ')
+    for number, kind in (("2017", source), ("2016", target)):
+        if kind and kind not in resource_types():
+            problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'
+            raise FhirError(400, f"HAPI-{number}: {problem}")
+    known = parameters(source)
+    if param != "*" and param not in known:
+        listed = ", ".join(sorted(key for key, found in known.items() if found.kind == "reference"))
+        raise FhirError(
+            400,
+            f'HAPI-2015: Invalid {name} parameter value: "{value}". Unknown search parameter "{param}"'
+            f' for resource type "{source}". Valid search parameters for this search are: [{listed}]',
+        )
+    return Include(source, param, target, reverse, iterate, value)

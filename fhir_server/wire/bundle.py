@@ -1,0 +1,82 @@
+"""Bundles as text: a page is stored texts, indented and joined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fhir_server.clock import instant
+from fhir_server.wire.outcome import quoted
+
+SUBSETTED = """"tag": [ {
+      "system": "http://terminology.hl7.org/CodeSystem/v3-ObservationValue",
+      "code": "SUBSETTED",
+      "display": "Resource encoded in summary mode"
+    } ]"""
+
+_SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` their texts."""
+
+    id: str
+    type: str
+    updated: int | None = None
+    total: int | None = None
+    links: Sequence[tuple[str, str]] = ()
+    entries: Sequence[str] = ()
+    subsetted: bool = False
+
+    def render(self) -> str:
+        """The text of the Bundle, in HAPI's key order and layout."""
+        parts = [f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n']
+        if self.updated is not None:
+            tag = f",\n    {SUBSETTED}" if self.subsetted else ""
+            parts.append(f'  "meta": {{\n    "lastUpdated": "{instant(self.updated)}"{tag}\n  }},\n')
+        parts.append(f'  "type": "{self.type}"')
+        if self.total is not None:
+            parts.append(f',\n  "total": {self.total}')
+        if self.links:
+            links = (
+                f'{{\n    "relation": "{relation}",\n    "url": {quoted(url)}\n  }}' for relation, url in self.links
+            )
+            parts.append(f',\n  "link": [ {", ".join(links)} ]')
+        if self.entries:
+            parts.append(',\n  "entry": [ ')
+            parts.append(", ".join(self.entries))
+            parts.append(" ]")
+        parts.append("\n}")
+        return "".join(parts)
+
+
+def indented(text: str, blanks: str) -> str:
+    """A rendered resource moved right; JSON strings hold no line breaks, so this touches layout only."""
+    return text.replace("\n", "\n" + blanks)
+
+
+def search_entry(full_url: str, text: str, mode: str = "match") -> str:
+    """An entry of a searchset."""
+    return (
+        f'{{\n    "fullUrl": "{full_url}",\n    "resource": {indented(text, "    ")},\n'
+        f'    "search": {{\n      "mode": "{mode}"\n    }}\n  }}'
+    )
+
+
+def entry(fields: Iterable[tuple[str, str]]) -> str:
+    """An entry of any Bundle from names and rendered values."""
+    listed = ",\n".join(f'    "{name}": {indented(value, "    ")}' for name, value in fields)
+    return f"{{\n{listed}\n  }}"
+
+
+def members(fields: Iterable[tuple[str, str]]) -> str:
+    """A JSON object from names and rendered values."""
+    listed = ",\n".join(f'  "{name}": {indented(value, "  ")}' for name, value in fields)
+    return f"{{\n{listed}\n}}"
+
+
+def compact(text: str) -> str:
+    """The text without the blanks of its layout (`_pretty=false`)."""
+    return _SPACE.sub(lambda found: found.group(1) or "", text)

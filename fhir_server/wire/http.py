@@ -1,0 +1,111 @@
+"""A request and a response as plain data; reading query strings and writing links.
+
+Query strings are read as HAPI's servlet container reads them: `+` is a blank, broken UTF-8 becomes U+FFFD, empty pairs
+are dropped, a name without `=` has the empty value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import quote, unquote, unquote_plus
+
+Pairs = tuple[tuple[str, str], ...]
+
+CONTENT_TYPE = "application/fhir+json;charset=UTF-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request: `target` is the path below the host with its query, header names in any case."""
+
+    method: str
+    target: str
+    headers: Pairs | list[tuple[str, str]] = ()
+    body: bytes = b""
+
+    def header(self, name: str) -> str | None:
+        """The last value of a header, or None."""
+        wanted = name.lower()
+        found = None
+        for key, value in self.headers:
+            if key.lower() == wanted:
+                found = value
+        return found
+
+
+@dataclass(slots=True)
+class Response:
+    """One HTTP response; header names are written as HAPI writes them, `body` is UTF-8 text or empty."""
+
+    status: int
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, or None."""
+        wanted = name.lower()
+        return next((value for key, value in self.headers if key.lower() == wanted), None)
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.body.decode("utf-8")
+
+
+@lru_cache(maxsize=4096)
+def parse_query(query: str) -> Pairs:
+    """The pairs of a query string or of a form body, in their order."""
+    pairs = []
+    for part in _sound(query).split("&"):
+        if part:
+            name, _, value = part.partition("=")
+            pairs.append((unquote_plus(name, errors="replace"), unquote_plus(value, errors="replace")))
+    return tuple(pairs)
+
+
+@lru_cache(maxsize=4096)
+def split_target(target: str) -> tuple[str, str]:
+    """A target as its path (still escaped) and its query."""
+    path, _, query = _sound(target).partition("#")[0].partition("?")
+    return path, query
+
+
+def _sound(text: str) -> str:
+    """The text with U+FFFD for lone surrogates, which only a caller in process can send."""
+    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def path_segments(path: str) -> list[str]:
+    """The decoded segments of a path, empty ones dropped."""
+    return [unquote(segment, errors="replace") for segment in path.split("/") if segment]
+
+
+_MARKUP = str.maketrans({"'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
+
+
+def sanitised(text: str) -> str:
+    """Escapes what could be markup, as HAPI does where a message repeats a part of the request."""
+    return text.translate(_MARKUP) if text.isprintable() else "".join(filter(_is_shown, text)).translate(_MARKUP)
+
+
+def _is_shown(letter: str) -> bool:
+    return letter >= " " or letter in "\n\r"
+
+
+@lru_cache(maxsize=4096)
+def escape(text: str) -> str:
+    """Escapes for a link: all but `A-Za-z0-9-_.*` (HAPI's UrlUtil.escapeUrlParam, observed)."""
+    return quote(text.encode("utf-8", "replace"), safe="*").replace("~", "%7E")
+
+
+def link(base: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """`base` with the pairs as query, escaped."""
+    query = "&".join(f"{escape(name)}={escape(value)}" for name, value in pairs)
+    return f"{base}?{query}" if query else base
+
+
+def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs sorted by name, as HAPI repeats them; those of one name stay in their order."""
+    return sorted(pairs, key=lambda pair: pair[0])

@@ -1,0 +1,195 @@
+"""JSON as HAPI reads and writes it: decimals keep their digits, broken text is refused in Jackson's words.
+
+Strict text goes through the standard library's C scanner. Only what that refuses, single quotes and errors, is read
+again by `json_lenient`, which knows where it is and what Jackson would say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from json.encoder import encode_basestring
+from json.scanner import make_scanner
+from typing import Final, NoReturn
+
+from fhir_server.errors import FhirError
+from fhir_server.wire import json_lenient
+from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, number
+
+_LOOK: Final = 1024
+_BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
+_RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+_NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+
+
+def decode(text: str) -> Json:
+    """Read JSON text; single quotes are accepted, of a key given twice the last value wins.
+
+    Raises:
+        JsonTextError: the text is not JSON, is nested too deeply, or holds a lone surrogate or a NUL.
+    """
+    try:
+        if _may_nest_deeply(text):
+            _check_depth(text)
+        value = _decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, JsonTextError):
+            raise
+        value = json_lenient.read(text)
+    if "\\u" in text and _RISKY_ESCAPE.search(text):
+        _check_characters(value)
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_decoder = json.JSONDecoder(parse_float=number, parse_constant=_refuse_constant)
+scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: ignore[arg-type]  # an old stub
+"""The JSON value that begins at a place of a text, and where it ends. Raises ValueError or StopIteration."""
+
+
+def _may_nest_deeply(text: str) -> bool:
+    """A quick look, a few thousand characters at a time, that spares nearly every text the exact one.
+
+    What stands in strings is left out, so that brackets there cannot hide a depth.
+    """
+    if text.count("{") + text.count("[") <= DEPTH_LIMIT:
+        return False
+    unescaped = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
+    structure = "".join(unescaped.split('"')[::2])
+    depth = 0
+    for start in range(0, len(structure), _LOOK):
+        part = structure[start : start + _LOOK]
+        opened = part.count("{") + part.count("[")
+        if depth + opened > DEPTH_LIMIT:
+            return True
+        depth = max(0, depth + opened - part.count("}") - part.count("]"))
+    return False
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for match in _NESTING.finditer(text):
+        token = match[0]
+        depth += 1 if token in "[{" else -1 if token in "]}" else 0
+        if depth > DEPTH_LIMIT:
+            limit = "from `StreamReadConstraints.getMaxNestingDepth()`"
+            raise JsonTextError(
+                f"Document nesting depth ({depth}) exceeds the maximum allowed ({DEPTH_LIMIT}, {limit})"
+            )
+
+
+def _check_characters(value: Json) -> None:
+    for text in _texts(value):
+        if "\0" in text:
+            raise JsonTextError("Illegal character: NUL")
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise JsonTextError("Illegal character: a surrogate that is not one of a pair") from error
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every key and every text in the value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def parse(text: str) -> Json:
+    """Read the body of a request that must hold a resource.
+
+    Raises:
+        FhirError: 400 in HAPI's words (HAPI-0450 with HAPI-1861): the text is no JSON object.
+    """
+    start = text.lstrip()[:1]
+    if start != "{":
+        broken = (
+            f"HAPI-1859: Content does not appear to be FHIR JSON, first non-whitespace character was: '{start}' "
+            "(must be '{')"
+        )
+        raise _refusal(broken if start else "HAPI-1857: Did not find any content to parse")
+    try:
+        return decode(text)
+    except JsonTextError as error:
+        place = f"\n at [line: {error.line}, column: {error.column}]" if error.line else ""
+        raise _refusal(f"{error.message}{place}") from error
+
+
+def _refusal(message: str) -> FhirError:
+    return FhirError(400, f"{_BODY}HAPI-1861: Failed to parse JSON encoded FHIR content: {message}")
+
+
+def render(value: Json, pretty: bool = True) -> str:
+    """Write JSON in HAPI's layout: objects over lines with two blanks a level, lists inline; or compact."""
+    text = _pretty(value, "\n") if pretty else _compact(value)
+    # Jackson writes the hex digits of a control character large; the escapes are taken in pairs, so none is mistaken.
+    return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
+
+
+def member(key: str, value: Json) -> str:
+    """One member of a resource, as a line (or several) of the resource's text."""
+    text = _key(key) + _pretty(value, "\n  ")
+    return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
+
+
+def assemble(members: Iterable[str]) -> str:
+    """The text of a resource from its members' lines."""
+    return "{\n  " + ",\n  ".join(members) + "\n}"
+
+
+def _upper_hex(match: re.Match[str]) -> str:
+    return "\\u" + match[0][2:].upper() if len(match[0]) > 2 else match[0]
+
+
+@lru_cache(maxsize=4096)
+def _key(key: str) -> str:
+    return encode_basestring(key) + ": "
+
+
+def _scalar(value: Json) -> str:
+    if value is None:
+        return "null"
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value)
+
+
+def _pretty(value: Json, margin: str) -> str:
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is dict:
+        if not value:
+            return "{ }"
+        inner = margin + "  "
+        lines = [
+            _key(key) + (encode_basestring(item) if type(item) is str else _pretty(item, inner))
+            for key, item in value.items()
+        ]
+        return "{" + inner + ("," + inner).join(lines) + margin + "}"
+    if kind is list:
+        return "[ " + ", ".join([_pretty(item, margin) for item in value]) + " ]" if value else "[ ]"
+    return _scalar(value)
+
+
+def _compact(value: Json) -> str:
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is dict:
+        return "{" + ",".join([f"{encode_basestring(key)}:{_compact(item)}" for key, item in value.items()]) + "}"
+    if kind is list:
+        return "[" + ",".join([_compact(item) for item in value]) + "]"
+    return _scalar(value)

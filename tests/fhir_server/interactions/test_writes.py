@@ -1,0 +1,280 @@
+"""Rules of writing that no recording shows: they follow from HAPI FHIR's sources, and stand here with its words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fhir_server import Request, Response, Server
+from tests.fhir_server.ward import JSON, PEOPLE, said, seen, send, ward
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with ward() as server:
+        yield server
+
+
+def transact(server: Server, *entries: dict[str, Any]) -> Response:
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": list(entries)}
+    return server.handle(Request("POST", "/fhir", JSON, json.dumps(bundle).encode()))
+
+
+def entry(method: str, url: str, resource: dict[str, Any] | None = None, full_url: str = "") -> dict[str, Any]:
+    made: dict[str, Any] = {"request": {"method": method, "url": url}}
+    return made | ({"resource": resource} if resource else {}) | ({"fullUrl": full_url} if full_url else {})
+
+
+@pytest.mark.parametrize("full_url", ["", "http://x.example/fhir/Patient/7"])
+@pytest.mark.parametrize("reference", ["Patient/7", "http://x.example/fhir/Patient/7"])
+def test_an_entry_is_known_by_its_own_id(server: Server, full_url: str, reference: str) -> None:
+    person = {"resourceType": "Patient", "id": "7", "active": True}
+    answer = transact(server, entry("POST", "Patient", person, full_url), entry("POST", "Observation", seen(reference)))
+    assert answer.status == 200, answer.text
+    locations = [one["response"]["location"] for one in json.loads(answer.text)["entry"]]
+    stored = json.loads(send(server, "GET", locations[1].partition("/_history")[0]).text)
+    assert stored["subject"]["reference"] == locations[0].partition("/_history")[0]
+
+
+@pytest.mark.parametrize("url", ["", "Foo", "Patient/x", "Observation"])
+def test_where_an_entry_is_posted_to_does_not_matter(server: Server, url: str) -> None:
+    answer = json.loads(transact(server, entry("POST", url, {"resourceType": "Patient", "active": True})).text)
+    assert answer["entry"][0]["response"]["location"].startswith("Patient/")
+
+
+def test_the_url_of_a_put_decides_about_the_id(server: Server) -> None:
+    answer = transact(server, entry("PUT", "Patient/B", {"resourceType": "Patient", "id": "A", "active": True}))
+    assert answer.status == 200
+    assert send(server, "GET", "Patient/B").status == 200
+    assert send(server, "GET", "Patient/A").status == 404
+
+
+@pytest.mark.parametrize(
+    ("entries", "words"),
+    [
+        ([entry("POST", "Observation", seen("urn:uuid:nope"))], "HAPI-0541: Unable to satisfy placeholder ID "
+         "urn:uuid:nope found in element named 'subject' within resource of type: Observation"),
+        ([entry("POST", "Patient", PEOPLE[n], "urn:uuid:1") for n in (0, 1)],
+         "HAPI-0534: Transaction bundle contains multiple resources with ID: urn:uuid:1"),
+        ([entry("POST", "Patient", PEOPLE[0])] * 2,
+         "HAPI-0535: Transaction bundle contains multiple resources with ID: Patient/p7"),
+        ([entry("POST", "Patient")],
+         "HAPI-0530: Missing required resource in Bundle.entry[0].resource for operation POST"),
+        ([entry("PUT", "Patient/x")],
+         "HAPI-0530: Missing required resource in Bundle.entry[0].resource for operation PUT"),
+    ],
+)  # fmt: skip
+def test_what_a_transaction_refuses(server: Server, entries: list[dict[str, Any]], words: str) -> None:
+    assert said(transact(server, *entries)) == (400, words)
+
+
+def test_a_conditional_reference_is_resolved_in_any_write(server: Server) -> None:
+    answer = send(server, "POST", "Observation", seen("Patient?identifier=urn:z7|X"))
+    assert json.loads(answer.text)["subject"]["reference"] == "Patient/p7"
+    nobody = 'HAPI-1091: Invalid match URL "Patient?identifier=nope" - No resources match this search'
+    assert said(send(server, "POST", "Observation", seen("Patient?identifier=nope"))) == (404, nobody)
+
+
+def test_a_condition_that_holds_an_address_is_no_address(server: Server) -> None:
+    other = {"resourceType": "Patient", "id": "other", "identifier": [{"value": "http://x/Patient/a1"}]}
+    assert send(server, "PUT", "Patient/other", other).status == 201
+    mine = entry("PUT", "Patient/a1", {"resourceType": "Patient", "id": "a1"})
+    answer = transact(server, mine, entry("PUT", "Observation/n", seen("Patient?identifier=http://x/Patient/a1")))
+    assert answer.status == 200, answer.text
+    assert json.loads(send(server, "GET", "Observation/n").text)["subject"]["reference"] == "Patient/other"
+
+
+def test_a_reference_to_what_was_deleted(server: Server) -> None:
+    assert send(server, "DELETE", "Observation/o0").status == 200
+    assert send(server, "DELETE", "Patient/p7").status == 200
+    status, words = said(send(server, "POST", "Observation", seen("Patient/p7")))
+    assert status == 400
+    assert words.startswith("HAPI-1096: Resource Patient/p7 is deleted, specified in path: Observation.subject")
+
+
+def test_tags_and_profiles_are_sets(server: Server) -> None:
+    tag = {"system": "urn:t", "code": "a"}
+    meta = {"profile": ["http://p", "http://p"], "tag": [tag, {**tag, "display": "A"}], "security": [tag, tag]}
+    answer = send(server, "PUT", "Patient/t", {"resourceType": "Patient", "id": "t", "meta": meta})
+    stored = json.loads(answer.text)["meta"]
+    assert (stored["profile"], stored["tag"], stored["security"]) == (["http://p"], [tag], [tag])
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "column"),
+    [
+        ("1.", "Unexpected character ('}' (code 125)) in numeric value: Decimal point not followed by a digit", 3),
+        ("1e", "Unexpected character ('}' (code 125)) in numeric value: Exponent indicator not followed by a digit", 3),
+        ("-", "Unexpected character ('}' (code 125)) in numeric value: "
+         "expected digit (0-9) to follow minus sign, for valid numeric value", 2),
+        ("+1", "Unexpected character ('+' (code 43)) in numeric value: JSON spec does not allow numbers to have plus "
+         "signs: enable `JsonReadFeature.ALLOW_LEADING_PLUS_SIGN_FOR_NUMBERS` to allow", 2),
+        ("-Infinity",
+         "Non-standard token '-Infinity': enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow", 10),
+    ],
+)  # fmt: skip
+def test_numbers_that_are_none_in_jacksons_words(server: Server, number: str, words: str, column: int) -> None:
+    before = '{"resourceType":"Patient","x":'
+    answer = server.handle(Request("POST", "/fhir/Patient", JSON, f"{before}{number}}}".encode()))
+    place = f"\n at [line: 1, column: {len(before) + column}]"
+    assert said(answer)[1].endswith(f"Failed to parse JSON encoded FHIR content: {words}{place}")
+
+
+def json_patch(server: Server, *operations: dict[str, Any], **headers: str) -> Response:
+    return send(server, "PATCH", "Patient/p7", list(operations), Content_Type="application/json-patch+json", **headers)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ({"op": "add", "path": "/foo", "value": 1}, "HAPI-1825: Unknown element 'foo' found during parse"),
+        ({"op": "add", "path": "/identifier/0/foo", "value": 1}, "HAPI-1825: Unknown element 'foo' found during parse"),
+        ({"op": "replace", "path": "/gender", "value": "banana"},
+         'HAPI-1821: [element="gender"] Invalid attribute value "banana": '
+         "Unknown AdministrativeGender code 'banana'"),
+    ],
+)  # fmt: skip
+def test_what_a_json_patch_makes_is_parsed_strictly(server: Server, operation: dict[str, Any], words: str) -> None:
+    expected = f"HAPI-1271: Failed to apply JSON patch to Patient/p7: {words}"
+    assert said(json_patch(server, operation)) == (400, expected)
+
+
+def test_a_patch_of_another_version_and_of_several(server: Server) -> None:
+    test = {"op": "test", "path": "/gender", "value": "female"}
+    old = "HAPI-0550: HAPI-0974: Version 7 is not the most recent version of this resource, unable to apply patch"
+    assert said(json_patch(server, test, If_Match='W/"7"')) == (409, old)
+    answer = send(server, "PATCH", "Patient?gender=female", [test], Content_Type="application/json-patch+json")
+    status, words = said(answer)
+    assert (status, words[:41]) == (412, "HAPI-0972: Failed to PATCH Patient with m")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "more", "check"),
+    [
+        ("add", "Patient", {"name": "active", "value": True}, lambda p: p["active"] is True),
+        ("replace", "Patient.identifier.where(value='7').use", {"value": "old"},
+         lambda p: p["identifier"][1]["use"] == "old"),
+        ("delete", "Patient.identifier.where(use = 'official')", {}, lambda p: len(p["identifier"]) == 1),
+        ("delete", "Patient.identifier.first()", {}, lambda p: p["identifier"][0]["value"] == "7"),
+        ("delete", "Patient.identifier.last()", {}, lambda p: p["identifier"][0]["value"] == "X"),
+        ("add", "Patient.identifier[1]", {"name": "system", "value": "urn:s"},
+         lambda p: p["identifier"][1]["system"] == "urn:s"),
+        ("replace", "Patient.identifier.where(value='none').use", {"value": "old"}, None),
+        ("replace", "Patient", {"value": "x"}, None),
+        ("add", "Patient.identifier.select(x)", {"name": "use", "value": "old"}, None),
+    ],
+)  # fmt: skip
+def test_fhirpath_patches(server: Server, kind: str, path: str, more: dict[str, Any], check: Any) -> None:
+    types = {bool: "valueBoolean", str: "valueString"}
+    parts = [{"name": "type", "valueCode": kind}, {"name": "path", "valueString": path}]
+    parts += [{"name": name, types[type(value)]: value} for name, value in more.items()]
+    body = {"resourceType": "Parameters", "parameter": [{"name": "operation", "part": parts}]}
+    answer = send(server, "PATCH", "Patient/p7", body)
+    if check is None:
+        assert said(answer)[1].startswith("HAPI-2761: ")
+    else:
+        assert answer.status == 200, answer.text
+        assert check(json.loads(answer.text))
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "headers", "expected"),
+    [
+        ("PATCH", "Patient/p7", [], {"Content_Type": "application/json; charset=utf-8"},
+         "HAPI-1965: Invalid Content-Type for PATCH operation: application/json"),
+        ("DELETE", "Patient?foo=1", None, {}, "HAPI-0488: Failed to parse match URL[Patient?foo=1] - "
+         "Resource type Patient does not have a parameter with name: foo"),
+        ("POST", "Patient", PEOPLE[0], {"If_None_Exist": "foo=bar"}, "HAPI-0488: Failed to parse match URL[foo=bar] - "
+         "Resource type Patient does not have a parameter with name: foo"),
+        ("PUT", "Patient", PEOPLE[0], {}, "HAPI-0418: Can not update resource, request URL must contain an ID element "
+         "for update (PUT) operation (it must be of the form [base]/[resource type]/[id])"),
+        ("POST", "Patient", b"a=b", {"Content_Type": "application/x-www-form-urlencoded"},
+         'HAPI-0446: Incorrect Content-Type header value of "application/x-www-form-urlencoded" was provided in the '
+         'request. A FHIR Content-Type is required for "CREATE" operation'),
+        ("POST", "Patient", {"resourceType": "Patient", "extension": {"url": "u", "valueString": "x"}}, {},
+         "HAPI-0450: Failed to parse request body as JSON resource. Error was: HAPI-1841: Syntax error parsing JSON "
+         "FHIR structure: Expected ARRAY at element 'extension', found 'OBJECT'"),
+        ("POST", "Patient", {"resourceType": ""}, {}, "HAPI-0450: Failed to parse request body as JSON resource. Error "
+         "was: HAPI-1838: Invalid JSON content detected, missing required element: 'resourceType'"),
+    ],
+)  # fmt: skip
+def test_what_a_write_refuses(
+    server: Server, method: str, target: str, body: Any, headers: dict[str, str], expected: str
+) -> None:
+    assert said(send(server, method, target, body, **headers)) == (400, expected)
+
+
+@pytest.mark.parametrize(
+    ("operation", "words"),
+    [
+        ({"op": "foo", "path": "/a"}, "Could not resolve type id 'foo' as a subtype of `com.github.fge.jsonpatch."
+         "operation.JsonPatchOperation`: known type ids = [add, copy, move, remove, replace, test]"
+         " (for POJO property '#temporary-name')"),
+        ({"path": "/a"}, "Could not resolve subtype of [simple type, class com.github.fge.jsonpatch.operation."
+         "JsonPatchOperation]: missing type id property 'op'"),
+        ({"op": "add", "path": "/identifier/abc", "value": {}}, "reference token is not an array index"),
+        ({"op": "add", "path": "/identifier/9", "value": {}}, "no such index in target array"),
+    ],
+)  # fmt: skip
+def test_json_patches_that_are_none(server: Server, operation: dict[str, Any], words: str) -> None:
+    status, diagnostics = said(json_patch(server, operation))
+    assert (status, diagnostics.partition("\n at ")[0]) == (400, f"HAPI-1272: {words}")
+
+
+def test_raw_bytes_are_a_binary(server: Server) -> None:
+    answer = json.loads(send(server, "POST", "Binary", b"hello", Content_Type="text/plain").text)
+    assert (answer["contentType"], answer["data"]) == ("text/plain", "aGVsbG8=")
+
+
+def test_an_update_that_changes_nothing_shows_the_source_that_came(server: Server) -> None:
+    stored = json.loads(send(server, "GET", "Patient/p7").text)
+    again = json.loads(send(server, "PUT", "Patient/p7", stored).text)
+    assert again["meta"]["source"] == stored["meta"]["source"]
+    assert "source" not in json.loads(send(server, "PUT", "Patient/p7", PEOPLE[0]).text)["meta"]
+
+
+def test_a_read_that_fails_in_a_transaction_fails_alone(server: Server) -> None:
+    answer = json.loads(
+        transact(server, entry("POST", "Patient", {"resourceType": "Patient"}), entry("GET", "Patient/no")).text
+    )
+    made, missing = (one["response"] for one in answer["entry"])
+    assert (made["status"], missing["status"]) == ("201 Created", "404 Not Found")
+    assert missing["outcome"]["issue"][0]["code"] == "exception"
+    assert transact(server, entry("GET", "Foo/1")).status == 404
+
+
+def test_a_transaction_shows_what_it_wrote_where_that_is_preferred(server: Server) -> None:
+    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": [entry("PUT", "Patient/p7", PEOPLE[1])]}
+    bundle["entry"][0]["resource"] = {**PEOPLE[0], "active": True}
+    (shown,) = json.loads(send(server, "POST", "", bundle, Prefer="return=representation").text)["entry"]
+    assert list(shown) == ["resource", "response"]
+    assert shown["resource"]["active"] is True
+
+
+def test_what_refers_may_be_deleted_with_what_it_refers_to(server: Server) -> None:
+    assert send(server, "DELETE", "Patient/p7").status == 409
+    answer = json.loads(transact(server, entry("DELETE", "Patient/p7"), entry("DELETE", "Observation/o0")).text)
+    assert [one["response"]["status"] for one in answer["entry"]] == ["204 No Content"] * 2
+    unchanged = json.loads(send(server, "GET", "Observation/o1").text)
+    for entries in (
+        [entry("DELETE", "Patient/p8")],
+        [entry("DELETE", "Patient/p8"), entry("PUT", "Observation/o1", unchanged)],
+    ):
+        assert transact(server, *entries).status == 409
+        assert send(server, "GET", "Patient/p8").status == 200
+    moved = entry("PUT", "Observation/o1", {**unchanged, "subject": {"reference": "Patient/p9"}})
+    assert transact(server, entry("DELETE", "Patient/p8"), moved).status == 200
+    assert transact(server, entry("DELETE", "Patient/p9"), entry("PUT", "Patient/p9", PEOPLE[2])).status == 200
+    assert send(server, "GET", "Patient/p9").status == 200
+
+
+def test_a_batch_reads_what_it_writes(server: Server) -> None:
+    person = {"resourceType": "Patient", "name": [{"family": "Zed"}]}
+    entries = [entry("GET", "Patient?family=Zed"), entry("POST", "Patient", person)]
+    bundle = {"resourceType": "Bundle", "type": "batch", "entry": entries}
+    answer = json.loads(send(server, "POST", "", bundle).text)["entry"]
+    assert answer[0]["resource"]["total"] == 1
+    assert answer[1]["response"]["status"] == "201 Created"
