@@ -11,6 +11,7 @@ from typing import Any
 from medagent.report.tables import percent, print_table
 from medagent.run.files import write_whole
 from refsol.medagentbench import GradeReport, Rate, Verdict
+from refsol.medagentbench.recorded import RESULTS_FILE
 
 _LISTED = 20
 _BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
@@ -91,6 +92,9 @@ def _print_others(report: GradeReport) -> None:
 
 def _notes(report: GradeReport) -> list[str]:
     notes = []
+    if report.form != RESULTS_FILE:
+        notes.append(f"Read as {report.form}.")
+    notes += [f"Warning: {warning}" for warning in report.warnings]
     if report.duplicates:
         notes.append(f"More than once in the file, only the first was graded: {_named(report.duplicates)}")
     if report.absent:

@@ -267,7 +267,10 @@ def test_a_file_without_labels_is_graded_and_its_labels_are_warnings(cli: Cli, t
     for label in ("round", "timestamp", "total_tasks"):
         del document[label]
     path.write_text(json.dumps(document), encoding="utf-8")
-    assert cli("grade", path) == whole
+    code, out, err = cli("grade", path)
+    notes = ["Read as results file without round, timestamp, total_tasks."]
+    notes += [f"Warning: {label} is missing" for label in ("round", "timestamp", "total_tasks")]
+    assert (code, out, err) == (whole[0], whole[1] + "".join(f"{note}\n" for note in notes), whole[2])
     code, out, _ = cli("validate", path)
     assert code == 0
     assert [line for line in out.splitlines() if line.endswith("is missing")] == [
@@ -294,6 +297,13 @@ def test_a_folder_of_the_official_runner_is_graded(cli: Cli, tmp_path: Path) -> 
     code, out, _ = cli("grade", tmp_path, "--json")
     assert code == 0
     assert json.loads(out)["overall"] == json.loads(out)["baselines"]["nop"]
+    assert cli("grade", tmp_path)[1].endswith("Read as runs.jsonl of the official runner.\n")
+    code, out, _ = cli("validate", tmp_path)
+    assert code == 0
+    first, second, *_, last = out.splitlines()
+    assert first == "warning: the file: is runs.jsonl of the official runner; only its answers are looked at"
+    assert second.startswith("warning: task1_1.answer: the answer is not a list of one MRN")
+    assert ": 0 errors, " in last
 
 
 def test_the_real_results_file_is_valid_with_warnings(cli: Cli) -> None:
