@@ -137,4 +137,4 @@ def test_a_folder_that_cannot_be_written_and_a_damaged_data_set_must_be_mended(t
     assert ran.code == 1
     said = lines(ran.out)
     assert said["results folder"].startswith("MEND results folder: results: cannot be written")
-    assert f"MEND data sets: {damaged}: at [0].instruction" in said["data sets"]
+    assert f"MEND data sets: {damaged}:1: [0].instruction: is missing" in said["data sets"]
