@@ -21,16 +21,15 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from medagent.medagentbench.config import RunConfig
-from medagent.medagentbench.episode import EpisodeRow
-from medagent.medagentbench.plan import make_plan
-from medagent.models.settings import ModelSettings
-from medagent.run.engine import run_units
-from medagent.run.journal import Journal
-from medagent.run.local import LocalExecutor
-from medagent.run.progress import Progress
+from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.benchmarks.medagentbench.plan import make_plan
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.engine.journal import Journal
+from medagent.engine.local import LocalExecutor
+from medagent.engine.progress import Progress
+from medagent.engine.units import Watch, run_units
 from tests.loopback import ModelServer
-from tests.medagent.medagentbench.oracle import text_reply
+from tests.medagent.benchmarks.medagentbench.oracle import text_reply
 
 LATENCY_S = 0.1
 processes = multiprocessing.get_context("spawn")
@@ -67,12 +66,13 @@ def model_server() -> Iterator[str]:
 def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
     """Run so many episodes of the 300 tasks and send the figures."""
     import_module("medagent.models.openai")  # half a second, which is not the engine's
-    model = ModelSettings(name="m", base_urls=[url])
-    config = RunConfig(model=model, trials=-(-episodes // 300), concurrency=concurrency)
-    plan = make_plan(config, report=print)
+    settings = MedAgentBenchSettings(model="m", base_url=[url], trials=-(-episodes // 300), concurrency=concurrency)
+    stage = asyncio.run(make_plan(settings, print)).stages[0]
+    units = stage.units()[:episodes]
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "episodes.jsonl", EpisodeRow)
-        work = run_units(plan.job, plan.units[:episodes], journal, LocalExecutor(concurrency), Progress(quiet=True))
+        watch = Watch(Progress(quiet=True))
+        work = run_units(stage.job, units, journal, LocalExecutor(concurrency), watch)
         start, cpu = time.monotonic(), time.process_time()
         summary = asyncio.run(work)
         seconds, cpu = time.monotonic() - start, time.process_time() - cpu
@@ -80,7 +80,7 @@ def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
         calls = {row.unit: row.spent.calls for row in journal.rows()}
         journal.close()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    pipe.send(Figures(seconds, cpu, peak, [calls[unit.key] for unit in plan.units[:episodes]]))
+    pipe.send(Figures(seconds, cpu, peak, [calls[unit.key] for unit in units]))
 
 
 def measured(url: str, episodes: int, concurrency: int) -> Figures:

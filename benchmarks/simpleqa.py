@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from medagent.benchmarks.simpleqa.calls import CallRow
+
+from medagent.benchmarks.simpleqa.folder import RunFiles
+from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
 from medagent.models.settings import ModelSettings
-from medagent.simpleqa.calls import CallRow
-from medagent.simpleqa.folder import RunFiles
-from medagent.simpleqa.judging import Judging, Panel, Question
 from refsol.simpleqa.opencompass import read_opencompass
 from refsol.simpleqa.prompts import judge_prompt
 from refsol.simpleqa.score import DIMENSIONS, JudgedAnswer, score

@@ -48,5 +48,9 @@ class FhirError(EpisodeError):
     status: EpisodeStatus = "fhir_error"
 
 
+class SessionEndedError(MedagentError):
+    """An action after the end of an episode, or before its beginning."""
+
+
 class StopRunError(MedagentError):
     """The whole run must stop at once (a refused key, an unknown model): the text holds the provider's words."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 from unittest import mock
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(NamedTuple):
     """What a command left."""
 
     code: int

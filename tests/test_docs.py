@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import typer.main
 
+from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.session import Turn, Write
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
-from medagent.medagentbench.episode import EpisodeRow
-from medagent.results.write import result_item
-from medagent.run.rows import Spent
-from medagent.session import Turn, Write
-from medagent.tasks.dataset import Task
+from medagent.engine.rows import Spent
 from tests.shared_data import ROOT
 
 DOCS = ROOT / "docs"
@@ -93,8 +93,9 @@ def test_index_lists_every_page() -> None:
 
 
 def subcommands(command: Any) -> dict[str, Any]:
-    inner: dict[str, Any] = getattr(command, "commands", {})
-    return inner
+    if not hasattr(command, "list_commands"):
+        return {}
+    return {name: command.get_command(None, name) for name in command.list_commands(None)}
 
 
 def own_options(command: Any) -> set[str]:
@@ -112,7 +113,7 @@ def named_options(page: str) -> set[str]:
 
 
 def test_running_names_every_option_of_run() -> None:
-    run = subcommands(typer.main.get_command(app))["run"]
+    run = subcommands(subcommands(typer.main.get_command(app))["run"])["medagentbench"]
     assert own_options(run) - named_options("running.md") == set()
 
 

@@ -1,5 +1,1 @@
-"""Who decides the next action of an episode."""
-
-from medagent.agents.base import Agent, Move, Policy
-
-__all__ = ["Agent", "Move", "Policy"]
+"""Who answers: an agent decides the next message of an episode, whatever the benchmark."""

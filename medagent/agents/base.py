@@ -1,12 +1,20 @@
-"""An `Agent` is made once a run; the `Policy` it starts for each episode turns what it reads into its next message."""
+"""An `Agent` is made once a process; for each episode it starts a `Policy`, which turns what it reads into messages.
+
+The shortest agent is a generator: `play(task, prompt)` yields a message and gets the reply to it. What a message means
+is the benchmark's: MedAgentBench takes `GET …`, `POST …` and `FINISH(…)`; a benchmark of single questions takes the
+first message as the answer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from medagent.run.rows import Spent
-from medagent.tasks.dataset import Task
+from medagent.engine.rows import Spent
+
+if TYPE_CHECKING:
+    from medagent.models.base import ChatModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +27,7 @@ class Move:
     text: str
     reasoning: str | None = None
     problem: str | None = None
+    finish_reason: str | None = None
 
 
 class Policy(Protocol):
@@ -30,14 +39,50 @@ class Policy(Protocol):
     async def next(self, observation: str) -> Move:
         """The next message, after `observation`: the prompt first, then the reply to each message.
 
-        Raises EpisodeError or StopRunError from the model.
+        Raises EpisodeError or StopRunError from the model; whatever else it raises is the agent's failure.
         """
         ...
 
 
-class Agent(Protocol):
-    """Starts policies; shared by all episodes of a run."""
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """What an agent may use: the model that the run names (None: none), and the FHIR base that it is shown."""
 
-    def start(self, task: Task, *, key: str, seed: int | None) -> Policy:
-        """A fresh policy. `key` names the episode; `seed` is for the model's sampling, None for the first trial."""
-        ...
+    model: ChatModel | None = None
+    base: str = ""
+
+
+class Agent:
+    """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use."""
+
+    def __init__(self, context: AgentContext) -> None:
+        self.context = context
+
+    def play(self, task: Any, prompt: str) -> Generator[str, str, None] | AsyncGenerator[str, str]:
+        """Yield messages; each gets the reply to it. A plain or an async generator, made when the prompt is there."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `play` nor `start`")
+
+    def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
+        """A fresh policy. `key` names the episode; `seed` is for sampling, None in the first trial."""
+        return _Played(self, task)
+
+
+class _Played:
+    """The generator of `Agent.play` as a policy."""
+
+    def __init__(self, agent: Agent, task: Any) -> None:
+        self._agent, self._task = agent, task
+        self._generator: Generator[str, str, None] | AsyncGenerator[str, str] | None = None
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        try:
+            if self._generator is None:
+                self._generator = self._agent.play(self._task, observation)
+                begun = self._generator
+                return Move(await anext(begun) if isinstance(begun, AsyncGenerator) else next(begun))
+            if isinstance(self._generator, AsyncGenerator):
+                return Move(await self._generator.asend(observation))
+            return Move(self._generator.send(observation))
+        except (StopIteration, StopAsyncIteration):
+            return Move("")  # it has nothing more to say; what that means is the benchmark's

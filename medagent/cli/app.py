@@ -7,51 +7,66 @@ Exit codes: 0 done; 1 something the user can mend; 2 some episodes failed, or co
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 
-from medagent.cli import (
-    compare,
-    data,
-    doctor,
-    ehr,
-    grade,
-    imapscore,
-    key,
-    promptcblue,
-    run,
-    serve,
-    show,
-    simpleqa,
-    validate,
-    version,
+from medagent.cli.groups import Lazy, LazyGroup
+
+COMMANDS = {
+    "run": Lazy("medagent.cli.run:app", "Run a benchmark: MedAgentBench, or another one by its name."),
+    "grade": Lazy("medagent.cli.grade:command", "Grade a results file or a run's folder, with a reason for each item."),
+    "show": Lazy("medagent.cli.show:command", "Show a run, or one item of it: what was said, and the verdict."),
+    "compare": Lazy("medagent.cli.compare:command", "Compare two runs item by item: what flipped, more than chance?"),
+    "validate": Lazy("medagent.cli.validate:command", "List every problem of a results file with its place."),
+    "tasks": Lazy("medagent.cli.tasks:app", "Task sets: list them, import the published one."),
+    "ehr": Lazy("medagent.cli.ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."),
+    "key": Lazy("medagent.cli.key:app", "Answer keys, for grading offline."),
+    "serve": Lazy("medagent.cli.serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
+    "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
+    "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, compare judges, judge again."),
+    "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),
+    "doctor": Lazy("medagent.cli.doctor:command", "Check this installation: a line each, ok or what to do."),
+    "version": Lazy("medagent.cli.version:command", "Print the versions of medagent and Python."),
+    "data": Lazy("medagent.cli.data:app", "The earlier name of `tasks` and parts of `ehr`.", hidden=True),
+}
+OVERVIEW = (
+    "Run medical agents and models on medical benchmarks, keep what happened, grade it.\n\n"
+    "Example: medagent run --version v2 --round r2 --agent reference"
 )
+
+
+class Commands(LazyGroup):
+    """The commands, and those that installed benchmarks bring."""
+
+    table = COMMANDS
+
 
 app = typer.Typer(
     name="medagent",
-    help=(
-        "Run medical agents and models on medical benchmarks, keep what happened, grade it.\n\n"
-        "Example: medagent run --version v2 --round r2 --agent reference"
-    ),
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(run.app, name="run")
-app.command("grade")(grade.command)
-app.command("validate")(validate.command)
-app.command("show")(show.command)
-app.command("compare")(compare.command)
-app.command("serve")(serve.command)
-app.command("doctor")(doctor.command)
-app.command("version")(version.command)
-app.add_typer(data.app, name="data")
-app.add_typer(ehr.app, name="ehr")
-app.add_typer(key.app, name="key")
-app.add_typer(promptcblue.app, name="promptcblue")
-app.add_typer(simpleqa.app, name="simpleqa")
-app.add_typer(imapscore.app, name="imapscore")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from medagent.cli.version import command
+
+        command()
+        raise typer.Exit
+
+
+@app.callback(help=OVERVIEW)
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:
@@ -62,8 +77,7 @@ def main() -> None:
     try:
         sys.exit(app(_spelled(sys.argv[1:]), standalone_mode=False))
     except typer.TyperException as error:
-        message = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
-        print(f"medagent: {message} (medagent --help lists what there is)", file=sys.stderr)
+        print(f"medagent: {_message(error)}", file=sys.stderr)
         sys.exit(1)
     except (typer.Abort, KeyboardInterrupt):
         print("medagent: interrupted", file=sys.stderr)
@@ -75,6 +89,14 @@ def main() -> None:
         # The reader of a pipe went away (`medagent … | head`): nothing is left to say.
         sys.stderr.close()
         sys.exit(0)
+
+
+def _message(error: typer.TyperException) -> str:
+    """What is wrong with the words of a command, and the command whose help lists what there is."""
+    text = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "medagent"
+    return f"{text} ({path} --help lists what there is)"
 
 
 def _spelled(words: list[str]) -> list[str]:

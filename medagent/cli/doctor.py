@@ -25,7 +25,7 @@ def command(
 
     Example: medagent doctor --fhir http://localhost:8080/fhir --model gpt-4o-mini
     """
-    from medagent.report.doctor import examine
+    from medagent.doctor import examine
 
     server = server_options.open_server(fhir, fhir_header, ca_file) if fhir else None
     settings = options.model_settings(model, base_url, api=api, max_tokens=1 if api == "chat" else 16, timeout=60.0)

@@ -1,8 +1,7 @@
-"""`medagent grade`: the verdict on every item of a results file."""
+"""`medagent grade`: the verdict on every item of a results file, or of any benchmark's run."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -25,29 +24,32 @@ def command(
     side_by_side: Annotated[bool, typer.Option(help="Show the totals under the other rules as well.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Grade a results file, offline for the bundled data set.
+    """Grade a results file of MedAgentBench, offline for the bundled data set, or a run of any benchmark.
 
-    Exit code 0: everything was graded; 2: something could not be.
+    The options are about MedAgentBench. Exit code 0: everything was graded; 2: something could not be.
 
     Example: medagent grade results/v2_r2_reference
     """
-    from medagent.report.grade_table import grade_document, print_grade
-    from medagent.results import grading
-    from medagent.results.paths import results_file
-    from refsol.medagentbench import RULE_SETS, grade_file, rule_name
+    import json
 
-    rule = rule_name(rules)
-    results = results_file(results)
-    others = [name for name in RULE_SETS if side_by_side and name != rule]
-    task_set = grading.task_set(results, tasks, dataset)
-    if fhir is None and ehr is None and key is None:
-        grading.check_patients(results)
-    facts = grading.facts(task_set, fhir=fhir, ehr=ehr, key=key)
-    shown = base or grading.shown_base(results)
-    report = grade_file(results, grading.items(task_set), facts, base=shown, rules=rule, also=others)
-    if as_json:
-        print(json.dumps(grade_document(report), indent=1))
+    from medagent import api
+    from medagent.benchmark import DEFAULT
+    from medagent.engine.folder import benchmark_of
+    from medagent.errors import UserError
+    from medagent.reports.end import print_findings
+
+    given = {"tasks": tasks, "dataset": dataset, "fhir": fhir, "ehr": ehr, "key": key, "base": base}
+    if api.is_run(results) and benchmark_of(results) != DEFAULT:
+        if off := [name for name, value in given.items() if value is not None]:
+            raise UserError(f"--{off[0]} has no use for {results}, a run of {benchmark_of(results)}")
+        report = api.grade(results)
+        found = report.model_dump(mode="json", exclude={"command"})
     else:
-        print_grade(report)
-    if not report.complete:
+        report = api.grade(results, **given, rules=rules, side_by_side=side_by_side)
+        found = report.details["grades"][0]
+    if as_json:
+        print(json.dumps(found, indent=1))
+    else:
+        print_findings(report)
+    if report.ungraded:
         raise typer.Exit(2)

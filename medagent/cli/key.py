@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Answer keys, for grading offline.", no_args_is_help=True)
+app = typer.Typer(
+    help="Answer keys, for grading offline.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 
 @app.callback()
@@ -28,9 +30,9 @@ def build(
 
     Example: medagent key build key.json --dataset official --fhir http://localhost:8080/fhir/
     """
+    from medagent.benchmarks.medagentbench.results import grading
+    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, load_tasks_file
     from medagent.errors import UserError
-    from medagent.results import grading
-    from medagent.tasks.dataset import load_dataset, load_tasks_file
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:

@@ -1,121 +1,152 @@
-"""`medagent run`: MedAgentBench by itself, and the other benchmarks as subcommands."""
+"""`medagent run`: MedAgentBench by itself, every other benchmark by its name; the options are its settings' fields."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from typer.core import TyperGroup
 
-from medagent.cli import options, server_options
-from medagent.cli.run_imapscore import run_imapscore
-from medagent.cli.run_promptcblue import run_promptcblue
-from medagent.cli.run_simpleqa import run_simpleqa
+from medagent.cli.groups import command
 
-app = typer.Typer()
-app.command("promptcblue")(run_promptcblue)
-app.command("simpleqa")(run_simpleqa)
-app.command("imapscore")(run_imapscore)
+OUTPUT = "Output"
 
 
-@app.callback(invoke_without_command=True)
-def run(
-    context: typer.Context,
-    version: Annotated[str, typer.Option(help="v1 (100 tasks) or v2 (300 tasks).")] = "v2",
-    round_: options.Round = "r1",
-    agent: Annotated[
-        str | None,
-        typer.Option(help="text (a model; the default with --model), reference, nop, constant, or replay FILE."),
-    ] = None,
-    model: options.ModelName = None,
-    base_url: options.BaseUrls = None,
-    api: options.Api = "chat",
-    protocol: Annotated[str, typer.Option(help="With --model: text (as published) or tools (tool calling).")] = "text",
-    temperature: options.Temperature = 0.0,
-    max_tokens: options.MaxTokens = 2048,
-    timeout: options.Timeout = 300.0,
-    extra: options.Extra = None,
-    replay: Annotated[Path | None, typer.Option(hidden=True)] = None,
-    tasks: Annotated[str | None, typer.Option(help="Only these types, e.g. task1,task5.")] = None,
-    ids: Annotated[str | None, typer.Option(help="Only these tasks, e.g. task1_1,task5_7.")] = None,
-    limit: options.Limit = None,
-    trials: Annotated[int, typer.Option(min=1, help="Episodes a task; one results file each.")] = 1,
-    dataset: Annotated[str, typer.Option(help="synthetic, or official once it is imported.")] = "synthetic",
-    tasks_file: Annotated[Path | None, typer.Option(help="Your own task file instead of a data set.")] = None,
-    ehr: Annotated[
-        Path | None, typer.Option(help="FHIR data for the embedded server: NDJSON, or a file of medagent ehr import.")
-    ] = None,
-    fhir: Annotated[str | None, typer.Option(help="A FHIR server's base URL instead of the embedded one.")] = None,
-    fhir_header: server_options.FhirHeader = None,
-    ca_file: server_options.CaFile = None,
-    writes: Annotated[str, typer.Option(help="What happens to a POST: ack (as published) or execute.")] = "ack",
-    api_base: Annotated[
-        str, typer.Option(help="The FHIR base that the agent is shown.")
-    ] = "http://localhost:8080/fhir/",
-    max_rounds: Annotated[int, typer.Option(min=1, help="Messages an agent has.")] = 8,
-    strip_thinking: Annotated[bool, typer.Option(help="Cut a leading <think> block before a message is read.")] = False,
-    concurrency: options.Concurrency = 16,
-    max_cost: options.MaxCost = None,
-    max_tokens_total: options.MaxTokensTotal = None,
-    cluster: Annotated[str | None, typer.Option(help="A Dask scheduler to run on, e.g. tcp://head:8786.")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes of a local cluster.")] = None,
-    results_dir: options.ResultsDir = Path("results"),
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Run MedAgentBench (without a subcommand), or another benchmark (with one).
+class Benchmarks(TyperGroup):
+    """One command a benchmark, made when it is asked for; without a name it is the default benchmark's."""
 
-    Every finished episode is on disk at once; the same command again continues where the last one stopped.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default benchmark's name before options."""
+        from medagent.benchmark import DEFAULT
 
-    Example: medagent run --version v2 --round r2 --model gpt-4o-mini
-    """
-    if context.invoked_subcommand is not None:
-        return
-    from medagent.medagentbench.config import RunConfig
-    from medagent.medagentbench.run import run_medagentbench
+        return super().parse_args(ctx, [DEFAULT, *args] if not args or args[0].startswith("-") else args)
 
-    config = options.checked(
-        RunConfig,
-        version=version,
-        round=round_,
-        agent=agent,
-        protocol=protocol,
-        model=options.model_settings(
-            model, base_url, api=api, temperature=temperature, max_tokens=max_tokens, timeout=timeout, extra=extra
-        ),
-        replay=replay,
-        types=_listed("--tasks", tasks),
-        ids=_listed("--ids", ids),
-        limit=limit,
-        trials=trials,
-        dataset=dataset,
-        tasks_file=tasks_file,
-        ehr=ehr,
-        fhir=fhir,
-        fhir_headers=server_options.headers(fhir_header),
-        ca_file=ca_file,
-        writes=writes,
-        api_base=api_base,
-        max_rounds=max_rounds,
-        strip_thinking=strip_thinking,
-        concurrency=concurrency,
-        max_cost=max_cost,
-        max_tokens_total=max_tokens_total,
-        cluster=cluster,
-        workers=workers,
-        results_dir=results_dir,
-        overwrite=overwrite,
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The benchmarks that are installed."""
+        from medagent.benchmark import names
+
+        return names()
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a benchmark. Raises UserError for one that is not there."""
+        from medagent.benchmark import DEFAULT, find, names
+
+        benchmark = find(cmd_name)
+        others = [name for name in names() if name != DEFAULT]
+        epilog = None
+        if cmd_name == DEFAULT:
+            epilog = f"Other benchmarks: {', '.join(f'medagent run {name}' for name in others)} (--help shows each)."
+        return command(cmd_name, run_function(benchmark), epilog)
+
+
+app = typer.Typer(cls=Benchmarks, add_completion=False, rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """Run a benchmark: MedAgentBench (without a name), or another one by its name."""
+
+
+def run_function(benchmark: Any) -> Callable[..., None]:
+    """The function behind `medagent run NAME`, with a parameter for each option of the benchmark's settings."""
+    from medagent.options import options
+
+    fields = list(options(benchmark.Settings))
+
+    def function(**given: Any) -> None:
+        from medagent.cli.config import defaults
+        from medagent.options import checked
+        from medagent.reports.tables import say
+
+        context, as_json, quiet, config = (given.pop(name) for name in ("context", "as_json", "quiet", "config"))
+        explicit = {
+            name: value for name, value in given.items() if context.get_parameter_source(name).name == "COMMANDLINE"
+        }
+        settings = checked(benchmark.Settings, {**defaults(benchmark, config), **explicit})
+        carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet)
+
+    parameters = [inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [_parameter(field) for field in fields]
+    parameters += _OWN
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    function.__doc__ = _help(benchmark)
+    return function
+
+
+def _help(benchmark: Any) -> str:
+    name = "" if benchmark.name == "medagentbench" else f" {benchmark.name}"
+    example = benchmark.example or f"medagent run{name} --model gpt-4o-mini"
+    kept = (
+        "Every finished item is on disk at once; the same command again continues where the last one stopped. "
+        "Precedence of options: the command line, --config FILE, medagent.toml (or [tool.medagent] of pyproject.toml) "
+        "in this folder, the default."
     )
-    raise typer.Exit(run_medagentbench(config, quiet=quiet, as_json=as_json))
+    return f"{inspect.getdoc(type(benchmark))}\n\n{kept}\n\nExample: {example}"
 
 
-def _listed(option: str, text: str | None) -> list[str]:
-    from medagent.errors import UserError
+def _parameter(field: Any) -> inspect.Parameter:
+    """An option of the command line, made from a field."""
+    from medagent.options import as_setting, plain_type
 
-    if text is None:
-        return []
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
-        raise UserError(f"{option} is empty: it selects nothing; leave it out for all")
-    return parts
+    kind = plain_type(field.info.annotation)
+    origin = get_origin(kind)
+    flags = [f"--{field.flag}"]
+    annotation: Any = kind
+    if kind is bool:
+        flags = [f"--{field.flag}/--no-{field.flag}"]
+    elif origin is tuple:
+        annotation = str
+    elif origin in (dict, list):
+        annotation = list[str]
+    elif kind not in (str, int, float, Path) and not get_args(kind):
+        annotation = str
+    default = None if field.info.is_required() else field.info.get_default(call_default_factory=True)
+    shown = None if default in ({}, []) else as_setting(default)
+    known = "" if shown is None or kind is bool else f"  [default: {shown}]"
+    option = typer.Option(
+        *flags,
+        help=field.help + known,
+        metavar=field.option.metavar,
+        hidden=field.option.hidden,
+        rich_help_panel=field.option.group,
+        show_default=False,
+    )
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation | None, option]
+    )
+
+
+def _own(name: str, kind: Any, default: Any, *flags: str, help: str) -> inspect.Parameter:
+    option = typer.Option(*flags, help=help, rich_help_panel=OUTPUT, show_default=False)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+_OWN = [
+    _own("config", Path | None, None, "--config", help="A TOML file with defaults for these options."),
+    _own("quiet", bool, False, "--quiet", "-q", help="No progress."),
+    _own("as_json", bool, False, "--json", help="Print JSON instead of a table."),
+]
+
+
+def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool) -> None:
+    """Carry a plan (or what is awaited for one) out, print what came of it, exit: 0 done, 2 something is left."""
+    import asyncio
+
+    from medagent.engine.run import document, execute
+    from medagent.reports.end import print_end
+    from medagent.reports.tables import say
+
+    async def work() -> Any:
+        made = await plan if inspect.isawaitable(plan) else plan
+        return await execute(made, benchmark, quiet=quiet, say=say)
+
+    report = asyncio.run(work())
+    if as_json:
+        print(document(report))
+    else:
+        print_end(report)
+    raise typer.Exit(0 if report.complete else 2)

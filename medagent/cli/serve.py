@@ -34,8 +34,8 @@ def command(
 
     from fhir_server.__main__ import serve
     from fhir_server.errors import ServerError
-    from medagent.ehr.store import file_to_serve
     from medagent.errors import UserError
+    from medagent.fhir_data.store import file_to_serve
 
     # An end by SIGTERM, too, unwinds the stack, so that the served copy is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from medagent.ehr.http import HttpEhr
+    from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
 
 FhirHeader = Annotated[
     list[str] | None,
@@ -17,32 +17,12 @@ FhirHeader = Annotated[
 CaFile = Annotated[Path | None, typer.Option("--ca-file", help="Certificates to trust for that server.")]
 
 
-def headers(texts: list[str] | None) -> tuple[tuple[str, str], ...]:
-    """The headers as given. Raises UserError for one that is no header."""
-    from medagent.errors import UserError
-
-    found = []
-    for text in texts or []:
-        name, colon, value = text.partition(":")
-        if not colon or not name.strip():
-            raise UserError(f"--fhir-header {text!r}: write it as 'Name: value'")
-        found.append((name.strip(), value.strip()))
-    return tuple(found)
-
-
-def fhir_headers(texts: list[str] | None) -> dict[str, str]:
-    """The headers as given, and the token of the environment. Raises UserError for one that is no header."""
-    from medagent.medagentbench.config import fhir_token
-
-    token = fhir_token()
-    return {**({"Authorization": f"Bearer {token}"} if token else {}), **dict(headers(texts))}
-
-
 def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> HttpEhr:
     """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
     from urllib.parse import urlsplit
 
-    from medagent.ehr.http import HttpEhr
+    from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+    from medagent.benchmarks.medagentbench.settings import server_headers
     from medagent.errors import UserError
 
     try:
@@ -53,4 +33,4 @@ def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> Ht
         raise UserError(f"{url}: is no FHIR base such as http://localhost:8080/fhir")
     if parts.password is not None:
         raise UserError(f"the URL of {parts.hostname} holds a password, which would be shown; give it by --fhir-header")
-    return HttpEhr(url, url, headers=fhir_headers(headers), ca_file=ca_file)
+    return HttpEhr(url, url, headers=server_headers(headers or []), ca_file=ca_file)

@@ -1,4 +1,4 @@
-"""`medagent show`: a run's summary, or one episode's transcript with its verdict."""
+"""`medagent show`: a run's summary, or one item with its verdict."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import typer
 
 def command(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
-    episode: Annotated[str | None, typer.Argument(metavar="[ID]", help="A task's id, or id#trial.")] = None,
+    item: Annotated[str | None, typer.Argument(metavar="[ID]", help="An item's id, or id#trial.")] = None,
 ) -> None:
-    """Show a run's summary, or one episode: its transcript, its verdict and the reasons.
+    """Show a run's summary, also of one that is going on, or one item: what was said, the verdict and the reasons.
 
     Example: medagent show results/v2_r2_reference task5_7
     """
-    from medagent.report.transcript import show_episode, show_run
+    from medagent import api
+    from medagent.reports.show import show_item, show_run
 
-    if episode is None:
-        show_run(run)
+    found = api.load_run(run)
+    if item is None:
+        show_run(found.report)
     else:
-        show_episode(run, episode)
+        show_item(found.item(item))

@@ -27,8 +27,8 @@ def command(
     """
     from dataclasses import asdict
 
-    from medagent.results.paths import results_file
-    from medagent.results.validate import validate
+    from medagent.benchmarks.medagentbench.results.paths import results_file
+    from medagent.benchmarks.medagentbench.results.validate import validate
 
     results = results_file(results)
     problems = validate(results, tasks)

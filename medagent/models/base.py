@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from medagent.models.limiter import EndpointStats
+
+if TYPE_CHECKING:
+    from medagent.models.settings import ModelSettings
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -112,3 +115,21 @@ class ChatModel(Protocol):
     async def aclose(self) -> None:
         """Close connections."""
         ...
+
+
+class Model:
+    """The base of chat models of one's own (`--model package.module:Class`): override `complete`."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self.settings = settings
+        self.name = settings.name
+        self.stats = EndpointStats(limit=0)
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
+    ) -> Completion:
+        """See `ChatModel.complete`."""
+        raise NotImplementedError(f"{type(self).__name__} has no `complete`")
+
+    async def aclose(self) -> None:
+        """Nothing to close."""

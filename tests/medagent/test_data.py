@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from medagent.ehr.embedded import bundled_file
+from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file
 from tests.command import medagent
-from tests.medagent.ehr.live import LiveServer
-from tests.medagent.ehr.people import ward
+from tests.medagent.fhir_data.live import LiveServer
+from tests.medagent.fhir_data.people import ward
 
 
 def test_the_list_names_data_sets_and_says_whether_the_hospital_is_built(

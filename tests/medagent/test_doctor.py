@@ -10,8 +10,8 @@ import pytest
 
 from tests.command import medagent
 from tests.loopback import ModelServer, status
-from tests.medagent.ehr.live import Fault, LiveServer
-from tests.medagent.ehr.people import ward
+from tests.medagent.fhir_data.live import Fault, LiveServer
+from tests.medagent.fhir_data.people import ward
 
 KEY = "sk-very-secret-0123456789"
 
@@ -122,7 +122,7 @@ def test_a_missing_package_must_be_mended(monkeypatch: pytest.MonkeyPatch) -> No
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr("medagent.report.doctor.version", without_openai)
+    monkeypatch.setattr("medagent.doctor.version", without_openai)
     ran = medagent("doctor")
     assert ran.code == 1
     assert "MEND packages: openai not installed" in ran.out

@@ -16,9 +16,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from medagent.ehr.embedded import bundled_file
+from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file
 from tests.command import medagent
-from tests.medagent.ehr.people import patient, ward
+from tests.medagent.fhir_data.people import patient, ward
 
 
 @dataclass(frozen=True, slots=True)

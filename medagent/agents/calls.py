@@ -1,0 +1,101 @@
+"""One message, one answer: units of the engine for benchmarks of single questions, and for judges."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from medagent.agents.base import Agent, Move
+from medagent.agents.choice import AgentChoice
+from medagent.engine.boundary import blame
+from medagent.engine.rows import Row
+from medagent.errors import ContextLimitError, ModelError
+from medagent.models.limiter import EndpointStats
+from medagent.wire import Text
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A message to who is known as `model` in the job. `item` is what it is about, for an agent that wants to know."""
+
+    key: str
+    message: str
+    model: str = ""
+    trial: int = 1
+    item: Any = None
+
+
+class CallRow(Row):
+    """A row of a call. Subclasses say what of the answer they keep, and whether a message that is too long for the
+    model is settled by that, or owed as any other call that failed.
+    """
+
+    too_long_is_final: ClassVar[bool] = True
+
+    def take(self, move: Move) -> None:
+        """Take what was answered."""
+        raise NotImplementedError
+
+
+class ReplyRow(CallRow):
+    """The answer as it came: its text, what the endpoint returned apart from it, and why it ended."""
+
+    reply: Text | None = None
+    reasoning: Text | None = None
+    finish_reason: str | None = None
+
+    def take(self, move: Move) -> None:
+        """See `CallRow.take`."""
+        self.reply, self.reasoning, self.finish_reason = move.text, move.reasoning, move.finish_reason
+
+
+R = TypeVar("R", bound=CallRow)
+
+
+@dataclass(frozen=True, slots=True)
+class CallJob(Generic[R]):
+    """Who is called, by the name that calls have, and the type of the rows."""
+
+    who: Mapping[str, AgentChoice]
+    concurrency: int
+    row: type[R]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[CallWorker[R]]:
+        """See `Job.open`."""
+        async with AsyncExitStack() as stack:
+            worker: CallWorker[R] = CallWorker()
+            for name, choice in self.who.items():
+                agent, stats = await stack.enter_async_context(choice.open(self.concurrency))
+                worker.agents[name] = agent
+                worker.stats.extend(stats)
+            yield worker
+
+
+@dataclass(frozen=True, slots=True)
+class CallWorker(Generic[R]):
+    """Makes calls; see `Worker`."""
+
+    agents: dict[str, Agent] = field(default_factory=dict)
+    stats: list[EndpointStats] = field(default_factory=list)
+
+    async def run(self, unit: Call, row: R) -> None:
+        """One call. Without an answer the row has none, and the engine says why."""
+        with blame("agent"):
+            seed = None if unit.trial == 1 else unit.trial
+            policy = self.agents[unit.model].start(unit.item, key=unit.key, seed=seed)
+            row.spent = policy.spent
+            try:
+                move = await policy.next(unit.message)
+            except ContextLimitError as error:
+                if row.too_long_is_final:
+                    raise
+                raise ModelError(str(error), retries=error.retries, waited=error.waited) from None
+            row.take(move)
+
+
+def trial_keys(keys: Sequence[str], trials: int) -> list[tuple[str, int]]:
+    """A key for each item in each trial: the item's own in the first, `key#2` in the second."""
+    return [(key if trial == 1 else f"{key}#{trial}", trial) for trial in range(1, trials + 1) for key in keys]

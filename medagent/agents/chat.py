@@ -1,0 +1,37 @@
+"""A chat model as an agent: it acts by the text of its messages, as the published runner has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medagent.agents.base import Agent, AgentContext, Move
+from medagent.engine.boundary import blame
+from medagent.engine.rows import Spent
+from medagent.models.base import ChatModel, Message
+
+
+class ChatAgent(Agent):
+    """Sends the whole conversation and takes the reply's text as the message."""
+
+    def __init__(self, model: ChatModel) -> None:
+        super().__init__(AgentContext(model))
+        self._model = model
+
+    def start(self, task: Any, *, key: str, seed: int | None) -> _ChatPolicy:
+        """See `Agent.start`."""
+        return _ChatPolicy(self._model, key, seed)
+
+
+class _ChatPolicy:
+    def __init__(self, model: ChatModel, key: str, seed: int | None) -> None:
+        self._model, self._key, self._seed = model, key, seed
+        self._messages: list[Message] = []
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        self._messages.append(Message("user", observation))
+        with blame("model"):
+            completion = await self._model.complete(self._messages, seed=self._seed, session=self._key)
+        self.spent.add(completion)
+        self._messages.append(Message("assistant", completion.text))
+        return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)

@@ -1,0 +1,135 @@
+"""Who answers in a run, as a description that pickles: a model, a class of somebody's, or both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from medagent import plugins
+from medagent.agents.base import Agent, AgentContext
+from medagent.agents.chat import ChatAgent
+from medagent.engine.settings import RunSettings
+from medagent.errors import UserError
+from medagent.models.base import ChatModel
+from medagent.models.limiter import EndpointStats
+from medagent.models.settings import ModelSettings
+from medagent.plugins import Plugin
+
+AGENTS, MODELS = "medagent.agents", "medagent.models"
+"""The entry-point groups of agents and of models."""
+NO_MODEL = (
+    "no model is given. Three ways on: set a key (export OPENAI_API_KEY=…) and pass --model NAME; "
+    "set a base URL (export OPENAI_BASE_URL=http://localhost:8000/v1, or --base-url URL) "
+    "and pass --model NAME; "
+    "or run without a model: --agent "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model: an endpoint's, or a class of somebody's (`plugin`)."""
+
+    settings: ModelSettings
+    plugin: Plugin | None = None
+
+    @classmethod
+    def of(cls, settings: ModelSettings) -> ModelChoice:
+        """The model that settings name. Raises UserError for an import path that leads nowhere."""
+        return cls(settings, plugins.find(settings.name, MODELS))
+
+    @property
+    def label(self) -> str:
+        """What tables and folders call it."""
+        return _label(self.settings.name, self.plugin)
+
+    def open(self, concurrency: int) -> ChatModel:
+        """The model itself, to be closed by `aclose`. Raises UserError where it cannot be used."""
+        if self.plugin is None:
+            from medagent.models import open_model
+
+            return open_model(self.settings, concurrency=concurrency)
+        model: ChatModel = _made(self.plugin, self.settings)
+        return model
+
+    async def check(self, concurrency: int) -> None:
+        """Open it once: a missing key, script or class is found before anything is made. Raises UserError."""
+        await self.open(concurrency).aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """A class of somebody's that answers, or a model, or the first with the second at its hand."""
+
+    model: ModelChoice | None = None
+    agent: Plugin | None = None
+
+    @classmethod
+    def of(cls, settings: RunSettings, own: Sequence[str] = ()) -> AgentChoice:
+        """Who answers by a run's settings; `own` are the names of the benchmark's agents. Raises UserError."""
+        model = ModelChoice.of(settings.chat) if settings.chat is not None else None
+        agent = plugins.find(settings.agent, AGENTS) if settings.agent is not None else None
+        if settings.agent is not None and agent is None:
+            raise UserError(
+                f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
+                "a class of yours: --agent FILE.py:Name or package.module:Name"
+            )
+        if agent is None and model is None:
+            raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
+        return cls(model, agent)
+
+    @property
+    def label(self) -> str:
+        """What tables and folders call who answers: the class, else the model."""
+        if self.agent is not None:
+            return _label(self.agent.path, self.agent)
+        assert self.model is not None
+        return self.model.label
+
+    def digests(self) -> dict[str, str | None]:
+        """The digests of the sources that decide what is answered."""
+        return {
+            "agent-digest": self.agent.digest if self.agent else None,
+            "model-digest": self.model.plugin.digest if self.model and self.model.plugin else None,
+        }
+
+    @asynccontextmanager
+    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
+        """The agent, ready to start policies, and its endpoints. `base` is the FHIR base that it is shown."""
+        model = self.model.open(concurrency) if self.model else None
+        try:
+            yield self._agent(model, base), (model.stats,) if model else ()
+        finally:
+            if model is not None:
+                await model.aclose()
+
+    def _agent(self, model: ChatModel | None, base: str) -> Agent:
+        if self.agent is not None:
+            made: Agent = _made(self.agent, AgentContext(model, base))
+            return made
+        assert model is not None
+        return ChatAgent(model)
+
+
+def _made(plugin: Plugin, argument: Any) -> Any:
+    """An instance of a plug-in's class. Raises UserError where it cannot be made."""
+    try:
+        return plugin.load()(argument)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{plugin.path}: cannot be made: {type(error).__name__}: {error}") from error
+
+
+def _label(name: str, plugin: Plugin | None) -> str:
+    """A model's own name, or the name of a class with the beginning of where it comes from."""
+    if plugin is None:
+        return name
+    return plugin.path.rpartition(":")[2]
+
+
+def text_digest(text: str) -> str:
+    """SHA-256 of a text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,144 @@
+"""The Python API: run a benchmark and get a `Report`, read a run's folder, grade, compare. Nothing is printed.
+
+    report = await medagent.run("medagentbench", agent=MyAgent, limit=10)
+    report = medagent.run_sync("medagentbench", model="gpt-4o-mini")
+
+Options are the fields of the benchmark's settings, as on the command line (`max_tokens=…`); configuration files are
+not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent import plugins
+from medagent.benchmark import DEFAULT, Benchmark, ItemView, find, of_folder
+from medagent.engine.folder import benchmark_of
+from medagent.engine.plan import JOURNAL
+from medagent.engine.report import ItemOutcome, Report
+from medagent.engine.rows import Row
+from medagent.engine.run import Run, execute, graded, report_of
+from medagent.options import Setting, checked
+from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
+
+
+async def run(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
+    """Run a benchmark and return what came of it; the same call again continues.
+
+    `benchmark` is a name, an import path or a class; `agent` and `model` may be classes as well. With `verbose`,
+    progress and notes go to standard error. Raises UserError, StopRunError.
+    """
+    from medagent.reports.tables import say
+
+    found = find(benchmark if isinstance(benchmark, str) else plugins.given(benchmark))
+    for name in ("agent", "model"):
+        if isinstance(options.get(name), type):
+            options[name] = plugins.given(options[name])
+    settings = checked(found.Settings, options)
+    tell = say if verbose else _silent
+    plan = await found.plan(settings, tell)
+    return await execute(plan, found, quiet=not verbose, say=tell)
+
+
+def run_sync(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
+    """`run` for programs without an event loop; inside a running one (a notebook's) it runs in a thread of its own."""
+    work = run(benchmark, verbose=verbose, **options)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    done: list[Report] = []
+    failed: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            done.append(asyncio.run(work))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=inside, name="medagent-run")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]
+
+
+def grade(path: str | Path, **wanted: Any) -> Report:
+    """Grade a run's folder anew, or a results file of MedAgentBench (`tasks`, `dataset`, `fhir`, `ehr`, `key`, `base`,
+    `rules`, `side_by_side` as `medagent grade` has them). Nothing is written. Raises UserError, InputError.
+    """
+    place = Path(path)
+    if is_run(place) and (benchmark_of(place) != DEFAULT or not wanted):
+        return graded(of_folder(place), place)
+    from medagent.benchmarks.medagentbench.regrade import Wanted, regrade
+
+    return regrade(place, Wanted(**wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedRun:
+    """A run's folder, read: its rows, its report, its items."""
+
+    path: Path
+    benchmark: Benchmark
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """What decided its rows, by option."""
+        return Run(self.path).settings
+
+    def rows(self, journal: str = JOURNAL) -> Iterator[Row]:
+        """The last row of every unit of a journal; MedAgentBench's have the transcript."""
+        return Run(self.path).rows(self.benchmark.journals[journal].row, journal)
+
+    @property
+    def report(self) -> Report:
+        """What it came to, also while it is going on."""
+        return report_of(self.benchmark, self.path)
+
+    def item(self, key: str) -> ItemView:
+        """One item for reading: what was said, and what came of it."""
+        return self.benchmark.show(Run(self.path), key)
+
+
+def load_run(path: str | Path) -> LoadedRun:
+    """A run's folder, of this version or an earlier one. Raises UserError where it is none."""
+    return LoadedRun(Path(path), of_folder(Path(path)))
+
+
+def compare(a: str | Path, b: str | Path) -> Comparison | ScoreComparison:
+    """Two runs, or results files of MedAgentBench, paired by item. Raises UserError where they do not fit."""
+    first, second = Path(a), Path(b)
+    if _is_medagentbench(first) and _is_medagentbench(second):
+        from medagent.benchmarks.medagentbench.results.verdicts import check_same_tasks
+
+        check_same_tasks(first, second)
+    return compare_outcomes(_outcomes(first), _outcomes(second))
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is a run's folder."""
+    return (path / "run.json").is_file()
+
+
+def _is_medagentbench(path: Path) -> bool:
+    return not is_run(path) or benchmark_of(path) == DEFAULT
+
+
+def _outcomes(path: Path) -> Sequence[ItemOutcome]:
+    if not _is_medagentbench(path):
+        return report_of(of_folder(path), path).items
+    from medagent.benchmarks.medagentbench.results.verdicts import read_verdicts
+
+    found = read_verdicts(path)
+    return [ItemOutcome(item=item.task_id, correct=item.correct, reason=item.reason) for item in found.items]
+
+
+def _silent(text: str) -> None:
+    pass

@@ -1,0 +1,125 @@
+"""`medagent imapscore`: scores recorded imaps, explains one item, and correlates metrics with human scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from refsol.imapscore.records import Recording
+    from refsol.imapscore.score import ImapScore
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="imapScore on recorded imaps: scores, explanations, correlations.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+_Recorded = Annotated[Path, typer.Argument(help="Recorded imaps, as `medagent run imapscore` writes them.")]
+_Graph = Annotated[
+    Path | None, typer.Option(help="Relate values by this graph first: OBO, MeSH XML or TSV pairs.", show_default=False)
+]
+_PenaltyName = Literal["ratio", "count", "best", "off"]
+_Penalty = Annotated[_PenaltyName, typer.Option(help="How λ counts answers that are more specific than the label.")]
+_NormalizeName = Literal["none", "label", "shared"]
+_Normalize = Annotated[_NormalizeName, typer.Option(help="Divide the sum by twice the label's or the shared terms.")]
+
+
+@app.command("score")
+def score_command(
+    file: _Recorded,
+    graph: _Graph = None,
+    penalty: _Penalty = "ratio",
+    normalize: _Normalize = "none",
+    json: Annotated[bool, typer.Option("--json", help="One JSON line an item.")] = False,
+) -> None:
+    """Score every item of a file of recorded imaps."""
+    from json import dumps
+
+    from medagent.benchmarks.imapscore import view
+
+    recordings, results = _scored(file, graph, penalty, normalize)
+    if json:
+        for recording, result in zip(recordings, results, strict=True):
+            typer.echo(dumps(view.as_json(recording, result), ensure_ascii=False))
+    else:
+        view.print_scores(recordings, results)
+
+
+@app.command("explain")
+def explain_command(
+    file: _Recorded,
+    id: Annotated[str, typer.Argument(help="The item's id.")],
+    graph: _Graph = None,
+    penalty: _Penalty = "ratio",
+    normalize: _Normalize = "none",
+) -> None:
+    """Show one item: both imaps side by side, the links between their values, and the sum."""
+    from medagent.benchmarks.imapscore import view
+    from medagent.errors import UserError
+
+    for recording, result in zip(*_scored(file, graph, penalty, normalize), strict=True):
+        if recording.id == id:
+            view.print_explanation(recording, result)
+            return
+    raise UserError(f"{file}: no item {id}; `medagent imapscore score {file}` lists them")
+
+
+@app.command("correlate")
+def correlate_command(
+    files: Annotated[list[Path], typer.Argument(help="Items with human scores, in the released form.")],
+    imaps: Annotated[list[Path] | None, typer.Option(help="Recorded imaps of these items; repeatable.")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help="Only this metric; repeatable. Default: all.")] = None,
+    pair: Annotated[
+        tuple[str, str] | None, typer.Option(help="Two metrics to compare by a paired bootstrap.", show_default=False)
+    ] = None,
+    graph: _Graph = None,
+    penalty: _Penalty = "ratio",
+    normalize: _Normalize = "none",
+    draws: Annotated[int, typer.Option(min=1, help="Bootstrap draws of an interval.")] = 1000,
+    chinese: Annotated[
+        Literal["characters", "jieba"], typer.Option(help="What ROUGE counts in Chinese: characters, or jieba's words.")
+    ] = "characters",
+) -> None:
+    """Correlate metrics with the human scores, by file and on average, × 100 with 95 % bootstrap intervals."""
+    from medagent.benchmarks.imapscore import view
+    from refsol.imapscore.correlate import coefficients, rows
+    from refsol.imapscore.metrics import Scored, available, join, table
+    from refsol.imapscore.records import read_items
+
+    recorded = [one for path in imaps or () for one in zip(*_scored(path, graph, penalty, normalize), strict=True)]
+    by_file = {str(path): read_items(path) for path in files}
+    scored = {
+        name: join(name, items, recorded) if imaps else [Scored(item) for item in items]
+        for name, items in by_file.items()
+    }
+    metrics = metric or available([one for group in scored.values() for one in group])
+    tables = []
+    for name, group in scored.items():
+        columns, kept = table(name, group, list(dict.fromkeys([*metrics, *(pair or ())])), chinese)
+        tables.append(columns)
+        if imaps:
+            view.print_kept(name, kept)
+    for name, coefficient in coefficients().items():
+        view.print_correlations(name, rows(tables, metrics, pair, coefficient, draws))
+
+
+def _scored(
+    file: Path, graph: Path | None, penalty: _PenaltyName, normalize: _NormalizeName
+) -> tuple[list[Recording], list[ImapScore]]:
+    """The recordings of a file with their scores; the graph's warnings go to stderr."""
+
+    from refsol.imapscore.graph import Linker
+    from refsol.imapscore.ontologies import load_graph
+    from refsol.imapscore.records import read_recordings
+    from refsol.imapscore.score import Normalize, Penalty, score_recordings
+
+    recordings = read_recordings(file)
+    linker = None if graph is None else Linker(load_graph(graph))
+    for warning in linker.graph.warnings if linker else ():
+        typer.echo(f"warning: {warning}", err=True)
+    results = score_recordings(recordings, linker, penalty=Penalty(penalty), normalize=Normalize(normalize))
+    return recordings, results

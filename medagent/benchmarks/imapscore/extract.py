@@ -1,0 +1,115 @@
+"""One item, from its texts to its recording: question imap, label and response imaps, relations, each by votes.
+
+Each stage takes SAMPLES calls, shared with every other item whose prompt is the same. A stage that gives nothing to
+score ends the item with a failure and its reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Literal
+
+from medagent.benchmarks.imapscore.model_relations import ModelRelations
+from medagent.benchmarks.imapscore.prompts import Prompts
+from medagent.benchmarks.imapscore.samples import Sampler, together
+from medagent.benchmarks.imapscore.voting import Ballot, Reading, UnusableError
+from medagent.engine.rows import Spent
+from medagent.models.wording import fill
+from refsol.imapscore.graph import Linker
+from refsol.imapscore.imap import Imap, parse, serialise
+from refsol.imapscore.metrics import ON_IMAPS
+from refsol.imapscore.records import RatedAnswer, Recording
+from refsol.imapscore.relations import Graph, Relations, matching_pairs, open_pairs
+from refsol.imapscore.votes import agreed_imap
+
+G_EVAL = "g-eval"
+_RATING = re.compile(r"(?<![\d.])(?:5|[1-4](?:\.\d+)?)(?![\d.]*\d)")
+
+Component = Literal["query", "inform"]
+
+
+@dataclass(frozen=True, slots=True)
+class Extractor:
+    """Extracts items by a model. A `linker`'s graph is asked for relations first; `g_eval` adds that metric."""
+
+    sampler: Sampler
+    prompts: Prompts
+    min_votes: int = 2
+    linker: Linker | None = None
+    g_eval: bool = False
+
+    async def record(self, item: RatedAnswer, spent: Spent, trial: int = 1) -> Recording:
+        """The recording of `item`; `spent` counts the calls. Raises what `Policy.next` raises."""
+        ballot = Ballot(self.sampler, self.min_votes, spent, trial)
+        recording = Recording(item.id, item.digest, Imap(), Imap(), Imap())
+        try:
+            recording = replace(recording, question=await self._question(ballot, item))
+            label, response = await together(
+                self._answer(ballot, recording.question, item, "label", item.label),
+                self._answer(ballot, recording.question, item, "response", item.response),
+            )
+            recording = replace(recording, label=label, response=response)
+            recording = replace(recording, relations=await self._relations(ballot, item, label, response))
+            if self.g_eval:
+                recording = replace(recording, scores=await self._ratings(ballot, item, recording))
+        except UnusableError as end:
+            recording = replace(recording, failure=end.failure, reason=str(end))
+        return replace(recording, warnings=ballot.warnings)
+
+    async def _question(self, ballot: Ballot, item: RatedAnswer) -> Imap:
+        prompt = fill(self.prompts.question, question=item.question)
+        return await _imap(ballot, "question", prompt, (), "query")
+
+    async def _answer(self, ballot: Ballot, question: Imap, item: RatedAnswer, side: str, answer: str) -> Imap:
+        terms = question.query_terms
+        prompt = fill(self.prompts.answer, question=item.question, terms="\n".join(terms), answer=answer)
+        return await _imap(ballot, side, prompt, terms, "inform")
+
+    async def _relations(self, ballot: Ballot, item: RatedAnswer, label: Imap, response: Imap) -> Relations:
+        """By the graph, and by the model what the graph leaves open."""
+        found = {} if self.linker is None else dict(Graph(self.linker).find(open_pairs(label, response, {})))
+        if pairs := open_pairs(label, response, found):
+            found.update(await ModelRelations(ballot, self.prompts, item.question).find(pairs))
+        return matching_pairs(label, response, found)
+
+    async def _ratings(self, ballot: Ballot, item: RatedAnswer, recording: Recording) -> dict[str, float]:
+        """The mean rating of the texts, and of their serialised imaps; one that cannot be had is warned of."""
+        imaps = (serialise(recording.label), serialise(recording.response))
+        ratings: dict[str, float] = {}
+        for name, (label, response) in {G_EVAL: (item.label, item.response), G_EVAL + ON_IMAPS: imaps}.items():
+            prompt = fill(self.prompts.g_eval, question=item.question, label=label, response=response)
+            try:
+                votes: list[float] = await ballot.votes(name, prompt, _rating)
+                ratings[name] = fmean(votes)
+            except UnusableError as error:
+                ballot.warn(str(error))
+        return ratings
+
+
+async def _imap(ballot: Ballot, stage: str, prompt: str, terms: Sequence[str], component: Component) -> Imap:
+    """The imap that the samples agree on. Raises UnusableError where they agree on nothing."""
+    samples = await ballot.votes(stage, prompt, lambda reply: _read_imap(reply, terms, component))
+    imap = agreed_imap(samples, ballot.min_votes, component)
+    if imap is None:
+        raise UnusableError("no_agreement", f"{stage}: no pair in {ballot.min_votes} of {len(samples)} samples")
+    return imap
+
+
+def _read_imap(reply: str, terms: Sequence[str], component: Component) -> Reading[Imap]:
+    """What belongs to the stage of a reply's imap; nothing to use where the reply has nothing of it."""
+    parsed = parse(reply, terms)
+    if component == "query":
+        imap = Imap(parsed.imap.query, parsed.imap.constraint)
+        readable = bool(imap.query)
+    else:
+        imap = Imap(inform=parsed.imap.inform, explicit_none=parsed.imap.explicit_none)
+        readable = bool(imap.inform) or imap.explicit_none
+    return Reading(imap if readable else None, parsed.warnings)
+
+
+def _rating(reply: str) -> Reading[float]:
+    found = _RATING.search(reply)
+    return Reading(float(found[0]) if found else None)

@@ -1,0 +1,77 @@
+"""An item as a unit of the run engine: its texts go through the extractor, the recording becomes a journal row."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.agents.choice import AgentChoice
+from medagent.benchmarks.imapscore.extract import Extractor
+from medagent.benchmarks.imapscore.prompts import Prompts
+from medagent.benchmarks.imapscore.samples import ReplyCache, Sampler
+from medagent.engine.rows import Row
+from medagent.models.limiter import EndpointStats
+from refsol.imapscore.graph import EntityGraph, Linker
+from refsol.imapscore.records import RatedAnswer, RecordingRow, recording_row
+
+
+@dataclass(frozen=True, slots=True)
+class ItemUnit:
+    """One item in one trial."""
+
+    item: RatedAnswer
+    trial: int = 1
+
+    @property
+    def key(self) -> str:
+        """The item's id, which is unique in its file; `id#2` in the second trial."""
+        return self.item.id if self.trial == 1 else f"{self.item.id}#{self.trial}"
+
+
+class ItemRow(Row):
+    """A row of `episodes.jsonl`; `recording` is None where the model failed before there was one."""
+
+    recording: RecordingRow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionJob:
+    """Everything a process needs to extract items. `identity` is what of the model's settings decides its replies."""
+
+    who: AgentChoice
+    identity: Mapping[str, Any]
+    prompts: Prompts
+    cache: Path
+    min_votes: int
+    graph: EntityGraph | None
+    g_eval: bool
+    concurrency: int
+    row: type[ItemRow] = ItemRow
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[ExtractionWorker]:
+        """See `Job.open`."""
+        linker = None if self.graph is None else Linker(self.graph)
+        cache = ReplyCache(self.cache)
+        try:
+            async with self.who.open(self.concurrency) as (agent, stats):
+                sampler = Sampler(agent, self.identity, cache)
+                yield ExtractionWorker(Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval), stats)
+        finally:
+            cache.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractionWorker:
+    """Extracts items; see `Worker`."""
+
+    extractor: Extractor
+    stats: Sequence[EndpointStats] = ()
+
+    async def run(self, unit: ItemUnit, row: ItemRow) -> None:
+        """One item. A failing endpoint leaves it owed; samples that cannot be used are a result."""
+        recording = await self.extractor.record(unit.item, row.spent, trial=unit.trial)
+        row.recording = recording_row(recording)

@@ -1,0 +1,1 @@
+"""The agents that come with MedAgentBench: tool calling, the reference, the baselines, replay."""

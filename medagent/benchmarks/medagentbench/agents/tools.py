@@ -1,0 +1,133 @@
+"""A chat model that acts by tool calls: one tool a FHIR function, and `finish`.
+
+Each call becomes the action of the text protocol that means the same, so a session, a post history and a grader see no
+difference. Calls made in parallel are carried out in their order, one round each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from medagent.agents.base import Agent, AgentContext, Move
+from medagent.benchmarks.medagentbench.prompts.protocol import FhirFunction, Protocol
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.engine.boundary import blame
+from medagent.engine.rows import Spent
+from medagent.models.base import ChatModel, Message, Tool, ToolCall
+
+FINISH = Tool(
+    "finish",
+    "Ends the work with the answers.",
+    {
+        "type": "object",
+        "properties": {"answers": {"type": "array", "items": {}, "description": "The answers; empty if none."}},
+        "required": ["answers"],
+    },
+)
+
+
+class ToolError(ValueError):
+    """A tool call that cannot be read as an action; the text tells the model why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The tools made from a protocol's function list, and the way back from a call to an action's text."""
+
+    api_base: str
+    functions: dict[str, FhirFunction]
+
+    @classmethod
+    def of(cls, protocol: Protocol, api_base: str) -> Toolbox:
+        """One tool a function, named by method and type; the second of a name ends in `_2`."""
+        functions: dict[str, FhirFunction] = {}
+        for function in protocol.functions:
+            name = base = f"{function.method}_{function.resource_type}".lower()
+            number = 1
+            while name in functions:
+                number += 1
+                name = f"{base}_{number}"
+            functions[name] = function
+        return cls(api_base.rstrip("/"), functions)
+
+    def tools(self) -> list[Tool]:
+        """What is offered to the model."""
+        return [Tool(name, f.description, f.parameters) for name, f in self.functions.items()] + [FINISH]
+
+    def action(self, call: ToolCall) -> str:
+        """The action a call means. Raises ToolError for an unknown tool or arguments that are no JSON object."""
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError) as error:
+            raise ToolError(f"the arguments are not JSON: {error}") from None
+        if not isinstance(arguments, dict):
+            raise ToolError("the arguments must be a JSON object")
+        if call.name == FINISH.name:
+            if not isinstance(arguments.get("answers"), list):
+                raise ToolError("finish takes `answers`, a list")
+            return f"FINISH({json.dumps(arguments['answers'], ensure_ascii=False)})"
+        function = self.functions.get(call.name)
+        if function is None:
+            raise ToolError(f"there is no tool {call.name!r}; there are {', '.join([*self.functions, FINISH.name])}")
+        url = f"{self.api_base}/{function.resource_type}"
+        if function.method == "GET":
+            return f"GET {url}?{urlencode(_parameters(arguments), doseq=True, errors='replace')}"
+        return f"POST {url}\n{json.dumps(arguments, ensure_ascii=False)}"
+
+
+def _parameters(arguments: dict[str, Any]) -> dict[str, str | list[str]]:
+    return {
+        name: [str(v) for v in value] if isinstance(value, list) else str(value)
+        for name, value in arguments.items()
+        if value is not None
+    }
+
+
+class ToolsAgent(Agent):
+    """Offers the toolbox to a chat model."""
+
+    def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
+        super().__init__(AgentContext(model, api_base))
+        self._model = model
+        self._toolbox = Toolbox.of(protocol, api_base)
+
+    def start(self, task: Task, *, key: str, seed: int | None) -> _ToolsPolicy:
+        """See `Agent.start`."""
+        return _ToolsPolicy(self._model, self._toolbox, key, seed)
+
+
+class _ToolsPolicy:
+    def __init__(self, model: ChatModel, toolbox: Toolbox, key: str, seed: int | None) -> None:
+        self._model, self._toolbox, self._key, self._seed = model, toolbox, key, seed
+        self._messages: list[Message] = []
+        self._waiting: deque[ToolCall] = deque()
+        self._open: ToolCall | None = None
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        if self._open is None:
+            self._messages.append(Message("user", observation))
+        else:
+            self._messages.append(Message("tool", observation, tool_call_id=self._open.id))
+        reasoning = None
+        if not self._waiting:
+            with blame("model"):
+                completion = await self._model.complete(
+                    self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
+                )
+            self.spent.add(completion)
+            self._messages.append(Message("assistant", completion.text, completion.tool_calls))
+            if not completion.tool_calls:
+                self._open = None
+                return Move(completion.text, completion.reasoning)
+            self._waiting.extend(completion.tool_calls)
+            reasoning = completion.reasoning
+        self._open = call = self._waiting.popleft()
+        try:
+            return Move(self._toolbox.action(call), reasoning)
+        except ToolError as error:
+            return Move(f"{call.name}({call.arguments})", reasoning, str(error))

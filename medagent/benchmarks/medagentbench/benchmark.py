@@ -1,0 +1,124 @@
+"""MedAgentBench as a benchmark: its plan, the results file and the grades made from the journal, one episode shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from medagent.benchmark import Benchmark, ItemView, Said, failure_lines
+from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.benchmarks.medagentbench.findings import Conduct, findings, write_grade
+from medagent.benchmarks.medagentbench.plan import Basis, make_plan
+from medagent.benchmarks.medagentbench.results import grading
+from medagent.benchmarks.medagentbench.results.paths import grade_path, results_path
+from medagent.benchmarks.medagentbench.results.verdicts import ItemEntry, verdicts_of
+from medagent.benchmarks.medagentbench.results.write import write_results
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.engine.figures import dollars
+from medagent.engine.plan import JOURNAL, Plan
+from medagent.engine.report import ItemOutcome
+from medagent.engine.rows import FAILED
+from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
+from medagent.errors import UserError
+from refsol.medagentbench import grade_file
+
+
+class MedAgentBench(Benchmark):
+    """An LLM agent acts on a hospital's FHIR server in ten types of tasks."""
+
+    name = "medagentbench"
+    example = "medagent run --version v2 --round r2 --model gpt-4o-mini"
+    Settings = MedAgentBenchSettings
+    journals: ClassVar = {JOURNAL: JournalKind(EpisodeRow)}
+    unit_noun = "episodes"
+
+    async def plan(self, settings: Any, say: Say) -> Plan:
+        """See `Benchmark.plan`."""
+        return await make_plan(settings, say)
+
+    def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
+        """Write a results file and a grade file for each trial."""
+        basis: Basis = plan.context
+        conduct = Conduct(strip_thinking=plan.settings.strip_thinking)
+        write_results(run.path, basis.dataset, plan.settings.round, _counted(run, conduct))
+        return _graded(run.path, plan.settings.trials, basis, conduct)
+
+    def grade(self, run: Run) -> Findings:
+        """Grade the results files of a finished folder by what `run.json` says of its data."""
+        first = results_path(run.path, 1)
+        if not first.is_file():
+            raise UserError(f"{first}: is not there; the run's command makes it")
+        dataset = grading.task_set(first, None, None)
+        grading.check_patients(first)
+        basis = Basis(dataset, grading.facts(dataset, fhir=None, ehr=None, key=None), grading.shown_base(first))
+        conduct = Conduct(strip_thinking=run.settings.get("strip-thinking") is True)
+        for _ in _counted(run, conduct):
+            pass
+        trials = 1
+        while results_path(run.path, trials + 1).is_file():
+            trials += 1
+        return _graded(run.path, trials, basis, conduct)
+
+    def ungraded(self, run: Run) -> Sequence[ItemOutcome]:
+        """See `Benchmark.ungraded`."""
+        rows = run.rows(EpisodeRow)
+        types = ((row, row.task_id.partition("_")[0]) for row in rows)
+        return [ItemOutcome(item=row.task_id, trial=row.trial, group=kind, status=row.status) for row, kind in types]
+
+    def show(self, run: Run, item: str) -> ItemView:
+        """One episode; `item` is a task's id, or `task5_7#2` for another trial."""
+        task_id, _, trial = item.partition("#")
+        unit = f"{task_id}#{trial or 1}"
+        row = next((row for row in run.rows(EpisodeRow) if row.unit == unit), None)
+        if row is None:
+            raise UserError(f"{run.path}: holds no episode {item}")
+        verdict = verdicts_of(run.path, row.trial).get(task_id)
+        said = [Said(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+        return ItemView(said, [*_outcome(row, verdict), *failure_lines(row)])
+
+
+def _counted(run: Run, conduct: Conduct) -> Iterator[EpisodeRow]:
+    """The rows of a run; how they went is counted on the way."""
+    for row in run.rows(EpisodeRow):
+        conduct.statuses[row.unit] = row.status
+        conduct.thinking += row.thinking
+        conduct.malformed += row.malformed
+        yield row
+
+
+def _graded(folder: Path, trials: int, basis: Basis, conduct: Conduct) -> Findings:
+    """Grade each trial's results file and write `grade.json` beside it."""
+    reports = []
+    for trial in range(1, trials + 1):
+        results = results_path(folder, trial)
+        if not results.exists():
+            continue  # a limit was reached before this trial began
+        report = grade_file(results, grading.items(basis.dataset), basis.facts, base=basis.api_base)
+        write_grade(grade_path(results), report)
+        reports.append(report)
+    if not reports:
+        return Findings(notes=["No episode has ended, so nothing is graded."], ungraded=0)
+    return findings(reports, conduct, ("results.json", "grade.json", "episodes.jsonl", "run.json", "report.json"))
+
+
+def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:
+    yield f"status: {row.status}" + (f" ({row.error})" if row.error else "")
+    yield f"answer: {row.answer if row.answer is not None else '–'}"
+    for write in row.created:
+        stored = "stored" if write.resource is not None else f"not stored: {write.refused}"
+        yield f"POST {write.url}: {stored}"
+    if row.spent.calls:
+        yield f"spent: {row.spent.calls} calls, {row.spent.usage.total:,} tokens, {dollars(row.spent.cost)}"
+    if verdict is None:
+        yield "verdict: none yet"
+        return
+    failed = "the agent raised an error; " if row.status == FAILED else ""
+    yield (
+        "verdict: "
+        + {True: "right", False: "wrong", None: "not graded"}[verdict.correct]
+        + (f" – {failed}{verdict.reason}")
+    )
+    for check in verdict.checks:
+        mark = "✓" if check.passed else "✗"
+        yield f"  {mark} {check.name}" + ("" if check.passed else f": expected {check.expected}, got {check.actual}")

@@ -1,0 +1,56 @@
+"""What a session needs of an EHR: a GET and a POST below the FHIR base, and who may write where.
+
+`Ehr` is opened once a run, `EhrSession` once an episode. Only the embedded EHR has a private copy for each episode, so
+only there an acknowledged POST is also carried out.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the server answered: status, the body as text, and the reason phrase (HAPI sends none)."""
+
+    status: int
+    text: str
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is below 400 and not a redirect, which is never followed."""
+        return self.status < 300
+
+
+class EhrSession(Protocol):
+    """One episode's view of the EHR. `target` is the path below the FHIR base with its query, such as
+    `/Patient?name=x`; bodies come back with the shown base in place of the server's own.
+
+    Both raise FhirError when the server could not be reached after the retries.
+    """
+
+    private: bool
+    """Whether writes stay with this episode."""
+
+    def reset(self) -> None:
+        """Begin anew with a fresh copy, where writes stay with the episode; else nothing."""
+        ...
+
+    async def get(self, target: str) -> Reply:
+        """The server's answer to a GET."""
+        ...
+
+    async def post(self, target: str, body: str) -> Reply:
+        """The server's answer to a POST of a JSON body."""
+        ...
+
+
+class Ehr(Protocol):
+    """Whatever FHIR data sessions read."""
+
+    def session(self, seed: str) -> AbstractAsyncContextManager[EhrSession]:
+        """An episode's view; everything random in it derives from `seed`."""
+        ...

@@ -1,0 +1,168 @@
+"""The embedded FHIR server in process: no socket, a private overlay an episode, the same bytes every time.
+
+The hospital (or a user's own NDJSON) is imported once into an SQLite file in the cache folder, under the digest of
+what it was made from; a damaged file is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
+from medagent.errors import FhirError, UserError
+from medagent.fhir_data.files import is_sqlite, read_resources
+from medagent.paths import cache_dir
+from refsol.medagentbench.constants import PUBLISHED
+
+if TYPE_CHECKING:
+    from fhir_server import Server
+
+_JSON = (("Content-Type", "application/fhir+json"),)
+
+
+class EmbeddedEhr:
+    """An open embedded server. `base` is the FHIR base that its bodies show, without a slash at the end."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    @classmethod
+    def open(cls, path: Path, base: str) -> EmbeddedEhr:
+        """Open an SQLite file made by `bundled_file` or `imported_file`. Raises UserError where it cannot be used."""
+        from fhir_server import Server
+        from fhir_server.errors import ServerError
+
+        try:
+            return cls(Server.open(path, base=base.rstrip("/")))
+        except ServerError as error:
+            raise UserError(str(error)) from None
+
+    @asynccontextmanager
+    async def session(self, seed: str) -> AsyncIterator[EhrSession]:
+        """A private overlay; it is dropped at the end."""
+        record = _OverlaySession(self.server, seed)
+        try:
+            yield record
+        finally:
+            record.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.server.close()
+
+
+class _OverlaySession:
+    private = True
+
+    def __init__(self, server: Server, seed: str) -> None:
+        self._server, self._seed = server, seed
+        self._overlay = server.overlay(seed=seed, now=PUBLISHED.now)
+
+    def reset(self) -> None:
+        self._overlay.close()
+        self._overlay = self._server.overlay(seed=self._seed, now=PUBLISHED.now)
+
+    def close(self) -> None:
+        self._overlay.close()
+
+    async def get(self, target: str) -> Reply:
+        return self._send("GET", target, b"", ())
+
+    async def post(self, target: str, body: str) -> Reply:
+        return self._send("POST", target, body.encode("utf-8", "surrogatepass"), _JSON)
+
+    def _send(self, method: str, target: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> Reply:
+        from fhir_server import Request
+
+        try:
+            response = self._overlay.handle(Request(method, "/fhir" + target, headers, body))
+        except Exception as error:  # a fault of the server's costs this episode, not the run
+            raise FhirError(f"{method} {target}: the embedded server failed: {error!r}") from error
+        return Reply(response.status, response.body.decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class EhrFile:
+    """An SQLite file of the embedded server, and the digest of what it holds."""
+
+    path: Path
+    digest: str
+
+
+def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
+    """The bundled hospital as an SQLite file in the cache folder, built on first use."""
+    from fhir_server.hospital import DIGEST, generate
+
+    announce = "building the hospital (once; some seconds)"
+    return EhrFile(_built(f"hospital-{DIGEST[:16]}", generate, lambda: report(announce)), DIGEST)
+
+
+def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:
+    """A user's own FHIR data as an SQLite file: the file itself, or the cached import of any other form.
+
+    Raises UserError where the file cannot be read or holds something that is no resource.
+    """
+    try:
+        stored, digest = is_sqlite(path), _digest(path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+
+    def lines() -> Iterable[str]:
+        return (read.line for read in read_resources([path]))
+
+    built = path if stored else _built(f"ehr-{digest[:16]}", lines, lambda: report(f"importing {path}"))
+    return EhrFile(built, digest)
+
+
+def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[], None]) -> Path:
+    from fhir_server import Server
+    from fhir_server.errors import FhirError, ServerError
+    from fhir_server.marks import SeededMarks
+    from medagent import __version__
+
+    folder = cache_dir()
+    target = folder / f"{name}-{__version__}.sqlite"
+    if _sound(target):
+        return target
+    announce()
+    aside = folder / f".{target.name}.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        server = Server.open(aside)
+        try:
+            server.load(lines(), marks=SeededMarks(name, PUBLISHED.now))
+        finally:
+            server.close()
+        _stamp(target).write_text(_digest(aside), encoding="ascii")
+        aside.replace(target)
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    except (ServerError, FhirError) as error:
+        raise UserError(str(error)) from None
+    finally:
+        for left in folder.glob(f".{target.name}.{os.getpid()}*"):
+            left.unlink()
+    return target
+
+
+def _sound(path: Path) -> bool:
+    """Whether a built file is whole: its bytes are those that were written (a tenth of a second for the hospital)."""
+    try:
+        return _stamp(path).read_text(encoding="ascii") == _digest(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_name(path.name + ".sha256")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

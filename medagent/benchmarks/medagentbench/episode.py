@@ -1,0 +1,193 @@
+"""An episode as a unit of the run engine: an agent meets a session, and what happened becomes a journal row."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field
+
+from medagent.agents.base import Agent, AgentContext, Policy
+from medagent.agents.choice import AgentChoice
+from medagent.benchmarks.medagentbench.ehr.base import Ehr
+from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
+from medagent.benchmarks.medagentbench.session import Outcome, Rules, Session, Turn, Write, clean
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.engine.boundary import blame
+from medagent.engine.rows import Row
+from medagent.models.limiter import EndpointStats
+from medagent.models.wording import strip_thinking
+from medagent.wire import Text
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeUnit:
+    """One trial of one task."""
+
+    task: Task
+    trial: int = 1
+
+    @property
+    def key(self) -> str:
+        """`task5_7#1`."""
+        return f"{self.task.id}#{self.trial}"
+
+
+class EpisodeRow(Row):
+    """A row of `episodes.jsonl`. `created` says, POST by POST, what the server stored or why it did not."""
+
+    task_id: str
+    trial: int = 1
+    answer: Text | None = None
+    rounds: int = 0
+    malformed: int = 0
+    """Tool calls that could not be read as an action."""
+    thinking: bool = False
+    """Whether the episode would have needed --strip-thinking: a message opened with a think block and an action."""
+    transcript: list[Turn] = Field(default_factory=list)
+    created: list[Write] = Field(default_factory=list)
+
+    @classmethod
+    def begin(cls, unit: EpisodeUnit) -> Self:
+        """See `Row.begin`."""
+        return cls(unit=unit.key, status="completed", task_id=unit.task.id, trial=unit.trial)
+
+    def take(self, outcome: Outcome) -> None:
+        """Take what an episode left, ended or not."""
+        self.answer = outcome.answer if outcome.status == "completed" else None
+        self.rounds = outcome.rounds
+        self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
+        self.transcript, self.created = outcome.transcript, outcome.writes
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAgent:
+    """One of the agents that come with the benchmark, and what it needs."""
+
+    kind: str
+    answers: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What tables and folders call it."""
+        return self.kind
+
+    @asynccontextmanager
+    async def open(self, concurrency: int, base: str) -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
+        """See `AgentChoice.open`."""
+        from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
+        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
+
+        if self.kind == "replay":
+            yield ReplayAgent(self.messages), ()
+        elif self.kind == "reference":
+            yield ReferenceAgent(AgentContext(base=base)), ()
+        else:
+            yield ConstantAgent(self.answers), ()
+
+
+@dataclass(frozen=True, slots=True)
+class EhrChoice:
+    """The embedded server's file, or an external server's address. `digest` names the file's data in the settings."""
+
+    file: Path | None = None
+    digest: str | None = None
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    ca_file: Path | None = None
+
+    @asynccontextmanager
+    async def open(self, shown: str) -> AsyncIterator[Ehr]:
+        """Open it for a run; `shown` is the FHIR base that agents see."""
+        if self.file is not None:
+            from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
+
+            embedded = EmbeddedEhr.open(self.file, shown)
+            try:
+                yield embedded
+            finally:
+                embedded.close()
+        else:
+            from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+
+            async with HttpEhr(self.url, shown, headers=dict(self.headers), ca_file=self.ca_file) as http:
+                yield http
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeJob:
+    """Everything a process needs to run episodes."""
+
+    agent: AgentChoice | OwnAgent
+    ehr: EhrChoice
+    protocol: Protocol
+    rules: Rules
+    concurrency: int
+    row: type[EpisodeRow] = EpisodeRow
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[EpisodeWorker]:
+        """See `Job.open`."""
+        async with AsyncExitStack() as stack:
+            ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
+            agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
+            yield EpisodeWorker(self._by_tools(agent), ehr, self.protocol, self.rules, stats)
+
+    def _by_tools(self, agent: Agent) -> Agent:
+        """A model that acts by tool calls where the protocol says so; every other agent as it is."""
+        from medagent.agents.chat import ChatAgent
+        from medagent.benchmarks.medagentbench.agents.tools import ToolsAgent
+
+        if self.protocol.kind == "tools" and isinstance(agent, ChatAgent) and agent.context.model is not None:
+            return ToolsAgent(agent.context.model, self.protocol, self.rules.api_base)
+        return agent
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeWorker:
+    """Runs episodes; see `Worker`."""
+
+    agent: Agent
+    ehr: Ehr
+    protocol: Protocol
+    rules: Rules
+    stats: Sequence[EndpointStats] = ()
+
+    async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
+        """One episode from reset to outcome; the row has the transcript as far as it came."""
+        with blame("agent"):
+            policy = self.agent.start(unit.task, key=unit.key, seed=None if unit.trial == 1 else unit.trial)
+            row.spent = policy.spent
+        async with self.ehr.session(unit.key) as fhir:
+            session = Session(unit.task, fhir, self.protocol, self.rules)
+            observation = session.reset()
+            try:
+                row.malformed = await _play(session, policy, observation)
+            finally:
+                row.take(session.outcome())
+        row.status = session.outcome().status or "round_limit"
+
+
+async def _play(session: Session, policy: Policy, observation: str) -> int:
+    """Let the policy act until the session is done; the number of malformed moves."""
+    malformed = 0
+    while not session.done:
+        with blame("agent"):
+            move = await policy.next(observation)
+        if move.problem is not None:
+            malformed += 1
+            observation = session.refuse(move.text, move.problem)
+        else:
+            observation = await session.act(move.text, move.reasoning)
+    return malformed
+
+
+def _needs_stripping(turn: Turn) -> bool:
+    if turn.role != "agent" or "<think>" not in turn.content:
+        return False
+    action = clean(strip_thinking(turn.content))
+    return clean(turn.content) != action and action.startswith(("GET", "POST", "FINISH("))

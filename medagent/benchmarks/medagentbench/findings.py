@@ -1,0 +1,218 @@
+"""What grading found: for a person as a report's table, for a program as `grade.json`."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medagent.engine.files import write_whole
+from medagent.engine.report import ItemOutcome, TableLine, TableSection, by_trial
+from medagent.engine.run import Findings
+from medagent.reports.tables import percent
+from medagent.reports.trials import trial_section
+from refsol.medagentbench import GradeReport, Rate, Verdict
+from refsol.medagentbench.recorded import RESULTS_FILE
+from refsol.trials import Rates, by_type, clustered, rates
+
+_LISTED = 20
+_BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
+
+
+@dataclass(slots=True)
+class Conduct:
+    """How the episodes of a run went, counted beside the verdicts. `statuses` has each unit's ending."""
+
+    statuses: dict[str, str] = field(default_factory=dict)
+    thinking: int = 0
+    malformed: int = 0
+    strip_thinking: bool = False
+
+    def notes(self) -> list[str]:
+        """What a person should know of it."""
+        notes = []
+        endings = Counter(self.statuses.values())
+        if endings["agent_error"]:
+            notes.append(
+                f"{endings['agent_error']} episodes ended because the agent raised an error: counted as failed; "
+                "--retry agent_error does them again."
+            )
+        if self.thinking and not self.strip_thinking:
+            notes.append(
+                f"{self.thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."
+            )
+        if self.malformed:
+            notes.append(f"{self.malformed} tool calls were malformed.")
+        return notes
+
+
+def findings(reports: Sequence[GradeReport], conduct: Conduct, files: Sequence[str] = ()) -> Findings:
+    """The findings of one results file a trial, the first trial's figures in the table."""
+    first = reports[0]
+    items = outcomes(reports, conduct)
+    graded = by_trial(tuple(items))
+    interval = clustered(graded) if len(by_type(graded)) > 1 else None
+    notes = _notes(first)
+    if interval is not None:
+        notes.append(f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}")
+    notes += conduct.notes()
+    sections = _sections(first)
+    if len(reports) > 1 and graded:
+        sections.append(trial_section(graded))
+    return Findings(
+        table=sections,
+        overall=_line("overall", first.overall, ungraded=False),
+        items=items,
+        notes=notes,
+        files=files,
+        ungraded=sum(report.overall.ungraded + len(report.duplicates) for report in reports),
+        count="of",
+        details={
+            "grades": [grade_document(report) for report in reports],
+            "trials": _trials(graded) if len(reports) > 1 and graded else {},
+            "cluster_bootstrap": _bounds(graded),
+        },
+    )
+
+
+def outcomes(reports: Sequence[GradeReport], conduct: Conduct) -> list[ItemOutcome]:
+    """Every item of every trial."""
+    return [
+        ItemOutcome(
+            item=item.task_id,
+            trial=trial,
+            group=item.type,
+            status=conduct.statuses.get(f"{item.task_id}#{trial}", "completed"),
+            correct=item.verdict.correct,
+            reason=item.verdict.reason,
+        )
+        for trial, report in enumerate(reports, 1)
+        for item in report.items
+    ]
+
+
+def grade_document(report: GradeReport) -> dict[str, Any]:
+    """The whole report: rates, then every item with its checks."""
+    return {
+        "rules": report.rules,
+        "overall": _rate(report.overall),
+        "by_type": {kind: _rate(rate) for kind, rate in report.by_type.items()},
+        "groups": {name: _rate(rate) for name, rate in report.groups.items()},
+        "branches": {name: _rate(rate) for name, rate in report.branches.items()},
+        "baselines": {name: _rate(rate) for name, rate in report.baselines.items()},
+        "others": {name: _rate(rate) for name, rate in report.others.items()},
+        "differing": {name: [item.task_id for item in report.differing(name)] for name in report.others},
+        "duplicates": list(report.duplicates),
+        "items": [
+            {
+                "task_id": item.task_id,
+                **_verdict(item.verdict),
+                "others": {name: _verdict(verdict) for name, verdict in item.others.items()},
+            }
+            for item in report.items
+        ],
+    }
+
+
+def write_grade(path: Path, report: GradeReport) -> None:
+    """Write the document whole; a file that holds it already is left alone. Raises UserError where it cannot be."""
+    text = json.dumps(grade_document(report), indent=1) + "\n"
+    if not path.exists() or path.read_bytes() != text.encode():
+        write_whole(path, text)
+
+
+def _sections(report: GradeReport) -> list[TableSection]:
+    """Rates by task type, group and branch, the baselines, overall; the other rule sets in a table of their own."""
+    ungraded = report.overall.ungraded > 0
+    parts = (
+        report.by_type,
+        {f"{name} tasks": rate for name, rate in report.groups.items()},
+        {_BRANCHES[name]: rate for name, rate in report.branches.items()},
+        {f"baseline {name}": rate for name, rate in report.baselines.items()},
+        {"overall": report.overall},
+    )
+    title = "MedAgentBench" if report.rules == "official" else f"MedAgentBench under the rules {report.rules!r}"
+    sections = [
+        TableSection(
+            title=title if number == 0 else "",
+            lines=tuple(_line(name, rate, ungraded) for name, rate in part.items()),
+        )
+        for number, part in enumerate(parts)
+    ]
+    if report.others:
+        totals = {report.rules: report.overall, **report.others}
+        lines = tuple(_line(name, rate, ungraded=True) for name, rate in totals.items())
+        sections.append(TableSection(title="The same items under each rule set", lines=lines))
+    return sections
+
+
+def _line(name: str, rate: Rate, ungraded: bool) -> TableLine:
+    return TableLine(
+        name=name,
+        n=rate.graded,
+        value=rate.share,
+        interval=(rate.interval.low, rate.interval.high) if rate.graded else None,
+        counts={"right": rate.right},
+        more={"not graded": rate.ungraded, "rate of all": rate.share_of_all} if ungraded else {},
+    )
+
+
+def _notes(report: GradeReport) -> list[str]:
+    notes = [] if report.form == RESULTS_FILE else [f"Read as {report.form}."]
+    notes += [f"Warning: {warning}" for warning in report.warnings]
+    for name in report.others:
+        if differing := [item.task_id for item in report.differing(name)]:
+            notes.append(f"Judged otherwise by {name}: {_named(differing)}")
+        if unable := [item.others[name].reason for item in report.items if item.others[name].correct is None]:
+            notes.append(f"Not graded by {name}: {len(unable)}, first because: {unable[0]}")
+    if report.duplicates:
+        notes.append(f"More than once in the file, only the first was graded: {_named(report.duplicates)}")
+    if report.absent:
+        notes.append(f"{report.absent} tasks of the task set are not in the file.")
+    ungraded = [item for item in report.items if item.verdict.correct is None]
+    notes += [f"Not graded: {item.task_id!a}: {item.verdict.reason}" for item in ungraded[:_LISTED]]
+    if len(ungraded) > _LISTED:
+        notes.append(f"Not graded: {len(ungraded) - _LISTED} more")
+    return notes
+
+
+def _trials(graded: dict[str, list[bool]]) -> dict[str, Any]:
+    types = {kind: _figures(rates(group)) for kind, group in by_type(graded).items()}
+    return {**_figures(rates(graded)), "by_type": types}
+
+
+def _figures(found: Rates) -> dict[str, Any]:
+    return {"pass@k": found.at, "pass^k": found.hat, "standard_error": found.error}
+
+
+def _bounds(graded: dict[str, list[bool]]) -> list[float] | None:
+    if not graded:
+        return None
+    interval = clustered(graded)
+    return [interval.low, interval.high]
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(ascii(name)[1:-1] for name in names[:_LISTED]) + more
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "correct": verdict.correct,
+        "branch": verdict.branch,
+        "reason": verdict.reason,
+        "checks": [asdict(check) for check in verdict.checks],
+    }
+
+
+def _rate(rate: Rate) -> dict[str, Any]:
+    return {
+        **asdict(rate),
+        "rate": rate.share,
+        "rate_of_all": rate.share_of_all,
+        "interval_95": [rate.interval.low, rate.interval.high],
+    }

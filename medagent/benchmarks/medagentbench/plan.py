@@ -1,0 +1,137 @@
+"""Works a run out before the first model call: the tasks, the agent, the EHR, and the facts to grade by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from medagent.agents.choice import NO_MODEL, AgentChoice
+from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
+from medagent.benchmarks.medagentbench.ehr.facts import embedded_facts, http_facts
+from medagent.benchmarks.medagentbench.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, OwnAgent
+from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
+from medagent.benchmarks.medagentbench.results import grading
+from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.session import Rules
+from medagent.benchmarks.medagentbench.settings import AGENTS, MedAgentBenchSettings
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset, load_tasks_file, select
+from medagent.engine.plan import Plan, Stage
+from medagent.engine.report import DataRef
+from medagent.engine.rows import Row
+from medagent.engine.settings import file_digest
+from medagent.errors import UserError
+from refsol.medagentbench import Facts, constant_answers, grade_item
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What verdicts rest on: the tasks, the facts, and the FHIR base that agents were shown."""
+
+    dataset: Dataset
+    facts: Facts
+    api_base: str
+
+
+async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None]) -> Plan:
+    """Work it out; `say` is told of work that takes a while. Raises UserError for whatever cannot be used."""
+    who = _who(settings)
+    dataset = _dataset(settings)
+    tasks = select(dataset, settings.types, settings.ids, settings.limit)
+    units = [EpisodeUnit(task, trial) for trial in range(1, settings.trials + 1) for task in tasks]
+    if isinstance(who, AgentChoice) and who.model is not None:
+        await who.model.check(settings.concurrency)
+    messages = recorded_messages(settings.replay) if settings.replay else {}
+    ehr = await _ehr(settings, say)
+    facts = _facts(settings, dataset, ehr)
+    if isinstance(who, OwnAgent):
+        answers = constant_answers(grading.items(dataset), facts) if who.kind == "constant" else {}
+        who = OwnAgent(who.kind, answers, messages)
+    rules = Rules(settings.api_base, settings.max_rounds, settings.writes, settings.strip_thinking)
+    job = EpisodeJob(who, ehr, _protocol(settings, dataset), rules, settings.concurrency)
+    return Plan(
+        settings=settings,
+        folder=settings.run_folder(dataset.version, who.label),
+        data=DataRef(name=dataset.name, version=dataset.version, digest=dataset.digest),
+        stages=(Stage(job, lambda: units, grade=_first_look(dataset, facts, settings.api_base), group=_task_type),),
+        decides={
+            **settings.decides(),
+            "tasks-digest": dataset.digest,
+            "ehr-digest": ehr.digest,
+            "prompts-digest": job.protocol.digest,
+            "replay-digest": file_digest(settings.replay) if settings.replay else None,
+            **(who.digests() if isinstance(who, AgentChoice) else {}),
+        },
+        context=Basis(dataset, facts, settings.api_base),
+    )
+
+
+def _who(settings: MedAgentBenchSettings) -> AgentChoice | OwnAgent:
+    """The agent in effect. Raises UserError, with the ways on, where nothing says who acts."""
+    if settings.agent in AGENTS and settings.agent != "text":
+        return OwnAgent(settings.agent)
+    if settings.agent == "text":
+        if settings.model is None:
+            raise UserError(NO_MODEL + "reference")
+        settings = settings.model_copy(update={"agent": None})
+    return AgentChoice.of(settings, AGENTS)
+
+
+def _dataset(settings: MedAgentBenchSettings) -> Dataset:
+    if settings.tasks_file:
+        return load_tasks_file(settings.tasks_file)
+    return load_dataset(settings.dataset, settings.version)
+
+
+def _protocol(settings: MedAgentBenchSettings, dataset: Dataset) -> Protocol:
+    """The data set's own protocol file and function list where it has them; the project's words elsewhere."""
+    file = dataset.beside("protocol.toml") if settings.protocol == "text" else None
+    return load_protocol(settings.protocol, file=file, functions=dataset.beside("functions.json"))
+
+
+async def _ehr(settings: MedAgentBenchSettings, say: Callable[[str], None]) -> EhrChoice:
+    if settings.fhir:
+        choice = EhrChoice(url=settings.fhir, headers=tuple(settings.fhir_headers.items()), ca_file=settings.ca_file)
+        from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+
+        async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
+            await ehr.check()
+        return choice
+    if settings.ehr is None and not settings.tasks_file and settings.dataset != "synthetic":
+        raise UserError(
+            f"data set {settings.dataset!r} is about patients of its own: name their FHIR server with --fhir, "
+            "or their data (NDJSON) with --ehr"
+        )
+    from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file, imported_file
+
+    file = imported_file(settings.ehr, say) if settings.ehr else bundled_file(say)
+    return EhrChoice(file=file.path, digest=file.digest)
+
+
+def _facts(settings: MedAgentBenchSettings, dataset: Dataset, ehr: EhrChoice) -> Facts:
+    """The data set's key, where it has one and its own patients are used; else the EHR that the agent reads."""
+    if dataset.key is not None and settings.ehr is None:
+        return grading.facts(dataset, fhir=None, ehr=None, key=dataset.key)
+    if ehr.file is not None:
+        return embedded_facts(ehr.file)
+    return http_facts(ehr.url, dict(ehr.headers), ehr.ca_file)
+
+
+def _first_look(dataset: Dataset, facts: Facts, base: str) -> Any:
+    """Whether an episode is right, as soon as it ends; the grades are made from the results file."""
+    tasks = {task.id: task for task in dataset.tasks}
+
+    async def grade(row: EpisodeRow) -> bool | None:
+        task = tasks[row.task_id]
+        item = result_item(row, task)
+        verdict = await asyncio.to_thread(
+            grade_item, task.model_dump(), item["answer"], item["post_history"], facts, base=base
+        )
+        return verdict.correct
+
+    return grade
+
+
+def _task_type(row: Row) -> str:
+    return row.unit.partition("_")[0]

@@ -1,0 +1,97 @@
+"""Reads a protocol file: the prompt, the replies and the few facts of wire behaviour that differ between wordings.
+
+The texts are templates with named fields, filled in one pass, so that a body which happens to contain a field's name
+is left alone. `text.toml` and `tools.toml` lie beside this module; an imported data set may bring its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from medagent.errors import UserError
+from medagent.models.wording import fill
+
+_HERE = Path(__file__).parent
+
+
+class FhirFunction(BaseModel):
+    """One FHIR function shown to the agent; `name` is `GET {api_base}/Type` or `POST {api_base}/Type`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+    @property
+    def method(self) -> str:
+        """`GET` or `POST`."""
+        return self.name.partition(" ")[0]
+
+    @property
+    def resource_type(self) -> str:
+        """The FHIR resource type the function reads or creates."""
+        return self.name.rpartition("/")[2]
+
+
+class Protocol(BaseModel):
+    """A protocol file. Fields in braces are what the template may hold."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["text", "tools"]
+    """How an action is read: from the message's text, or from tool calls."""
+    format_parameter: Literal["parameter", "append"] = "parameter"
+    """How `_format=json` gets into a GET's URL: as a parameter, or appended as `&_format=json` whatever is there."""
+    prompt: str
+    """The first message: {api_base}, {functions}, {context}, {question}."""
+    get_reply: str
+    """After a GET that worked: {body}."""
+    get_error: str
+    """After a GET that did not: {error}."""
+    http_error: str
+    """The {error} of an HTTP status: {status}, {kind} (Client or Server), {reason}, {url}, {diagnostics}."""
+    post_accepted: str
+    """After a POST that was accepted: {id}."""
+    post_invalid: str
+    """After a POST that was not: {reason}."""
+    tool_error: str = "{error}"
+    """Tools only, after a call that cannot be carried out: {error}."""
+    functions: tuple[FhirFunction, ...] = ()
+    functions_text: str = ""
+    """The function list as the prompt shows it; by default `json.dumps` of the list."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over everything the agent can read of it."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+
+    def first_message(self, api_base: str, context: str, question: str) -> str:
+        """The prompt of one task."""
+        return fill(self.prompt, api_base=api_base, functions=self.functions_text, context=context, question=question)
+
+
+def load_protocol(name: str, *, file: Path | None = None, functions: Path | None = None) -> Protocol:
+    """The protocol `text` or `tools`, or the one in `file`, with its function list.
+
+    Raises UserError naming file and place of what is wrong.
+    """
+    path = file or _HERE / f"{name}.toml"
+    source = functions or _HERE / "functions.json"
+    try:
+        fields: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        listed = json.loads(source.read_text(encoding="utf-8"))
+        return Protocol.model_validate({**fields, "functions": listed, "functions_text": json.dumps(listed)})
+    except OSError as error:
+        raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except ValueError as error:
+        raise UserError(f"{path} or {source}: {error}") from None

@@ -1,0 +1,91 @@
+"""What `medagent grade` works out before it grades: the task set a results file belongs to, and the facts for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fhir_server import hospital
+from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, Dataset, load_dataset, load_tasks_file
+from medagent.errors import UserError
+from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, stated_version
+
+
+def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
+    """The task file that is named; else the data set that is named or that `run.json` names (`synthetic` where
+    neither does), in the results file's version. Raises UserError, InputError.
+    """
+    settings = _settings(results.with_name("run.json"))
+    if tasks_file is not None:
+        found = load_tasks_file(tasks_file)
+    else:
+        version = stated_version(results)
+        if version not in VERSIONS:
+            said = "does not say which version it is of" if version is None else f"version {version!a} is no data set's"
+            raise UserError(f"{results}: {said}; name its task file with --tasks")
+        found = load_dataset(dataset or settings.get("dataset") or "synthetic", version)
+    if settings.get("tasks-digest") not in (None, found.digest):
+        raise UserError(
+            f"{results}: run.json beside it says that the run had another task set than {found.path}; "
+            "name its task file with --tasks and its patient data with --ehr"
+        )
+    return found
+
+
+def check_patients(results: Path) -> None:
+    """For a run whose facts nobody names: raises UserError where `run.json` says that it had patients of its own. A
+    FHIR server is taken to hold the data set's.
+    """
+    patients = _settings(results.with_name("run.json")).get("ehr-digest")
+    if patients not in (None, hospital.DIGEST):
+        raise UserError(
+            f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"
+        )
+
+
+def shown_base(results: Path) -> str:
+    """The FHIR base that agents were shown: `run.json` has it, else it is the benchmark's. Raises UserError."""
+    base = _settings(results.with_name("run.json")).get("api-base")
+    return base if isinstance(base, str) else PUBLISHED.base
+
+
+def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Facts:
+    """The facts from the one place that is named, or from the data set's key. Raises UserError, InputError."""
+    named = {"--fhir": fhir, "--ehr": ehr, "--key": key}
+    if sum(value is not None for value in named.values()) > 1:
+        raise UserError(f"only one of {', '.join(named)} can say where the facts come from")
+    if fhir is not None:
+        from medagent.benchmarks.medagentbench.ehr.facts import http_facts
+        from medagent.benchmarks.medagentbench.settings import fhir_token
+
+        token = fhir_token()
+        return http_facts(fhir, {"Authorization": f"Bearer {token}"} if token else {}, None)
+    if ehr is not None:
+        if not ehr.is_file():
+            raise UserError(f"{ehr}: is no file")
+        return NdjsonEhr(ehr)
+    path = key or dataset.key
+    if path is None:
+        raise UserError(f"{dataset.path}: no answer key comes with this task set; name --key, --ehr or --fhir")
+    found = KeyEhr(path)
+    found.check(items(dataset))
+    return found
+
+
+def items(dataset: Dataset) -> list[dict[str, Any]]:
+    """The tasks as a grader reads them."""
+    return [task.model_dump() for task in dataset.tasks]
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    """The settings in `run.json`; nothing where there is none. Raises UserError for a damaged one."""
+    if not path.exists():
+        return {}
+    try:
+        settings = json.loads(path.read_bytes())["settings"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise UserError(f"{path}: is damaged; move it away to grade without it")
+    return settings

@@ -1,0 +1,76 @@
+"""The verdicts on a run: from the `grade.json` that the run left, or graded now where there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from medagent.benchmarks.medagentbench.results import grading
+from medagent.benchmarks.medagentbench.results.paths import grade_path, results_file, results_path
+from medagent.errors import UserError
+from medagent.wire import Text
+from refsol.files import read_json
+from refsol.medagentbench import grade_file, read_results
+from refsol.schema import validator
+
+
+class CheckEntry(BaseModel):
+    """One check of a verdict."""
+
+    name: str
+    passed: bool
+    expected: Text
+    actual: Text
+
+
+class ItemEntry(BaseModel):
+    """One item's verdict; `correct` is None where it could not be graded."""
+
+    task_id: Text
+    correct: bool | None
+    reason: Text
+    checks: list[CheckEntry]
+
+
+class GradeFile(BaseModel):
+    """What is read of a `grade.json`."""
+
+    rules: str
+    items: list[ItemEntry]
+
+
+def check_same_tasks(a: Path, b: Path) -> None:
+    """Raises UserError where two runs are over different task sets: these share their ids, but not their patients."""
+    patients = [{item.task_id: item.eval_MRN for item in read_results(results_file(path)).results} for path in (a, b)]
+    shared = [task for task in patients[0] if task in patients[1]]
+    if differing := [task for task in shared if patients[0][task] != patients[1][task]]:
+        raise UserError(
+            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} tasks have another patient, "
+            f"first {differing[0]!a}"
+        )
+
+
+def read_verdicts(path: Path) -> GradeFile:
+    """The official verdicts on a run's folder or a results file.
+
+    Raises UserError, InputError or FactsError where they can be neither read nor made.
+    """
+    from medagent.benchmarks.medagentbench.findings import grade_document
+
+    results = results_file(path)
+    grade = grade_path(results)
+    if grade.exists():
+        way_on = "remove this file to have the results graded again"
+        return read_json(grade, validator(GradeFile), expected=way_on, error=UserError)
+    dataset = grading.task_set(results, None, None)
+    grading.check_patients(results)
+    facts = grading.facts(dataset, fhir=None, ehr=None, key=None)
+    report = grade_file(results, grading.items(dataset), facts, base=grading.shown_base(results))
+    return GradeFile.model_validate(grade_document(report))
+
+
+def verdicts_of(folder: Path, trial: int) -> dict[str, ItemEntry]:
+    """The verdicts on one trial of a run by task id; none where it has no results file yet."""
+    results = results_path(folder, trial)
+    return {item.task_id: item for item in read_verdicts(results).items} if results.is_file() else {}

@@ -1,0 +1,113 @@
+"""What a run of MedAgentBench is asked to do, beside what every run is asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from medagent.benchmarks.medagentbench.session import MAX_ROUNDS, Writes
+from medagent.engine.settings import WHICH, WHO, RunSettings
+from medagent.errors import UserError
+from medagent.options import Names, Option, Setting
+from medagent.plugins import is_import_path
+from medagent.wire import without_password
+from refsol.medagentbench.constants import PUBLISHED
+
+AGENTS = ("text", "reference", "nop", "constant", "replay")
+RECORD = "The record"
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise UserError(f"--fhir-header {text!r}: write it as 'Name: value'")
+    return name.strip(), value.strip()
+
+
+class MedAgentBenchSettings(RunSettings):
+    """The options of `medagent run`."""
+
+    version: Annotated[str, Option(WHICH)] = "v2"
+    """v1 (100 tasks) or v2 (300 tasks)."""
+    dataset: Annotated[str, Option(WHICH)] = "synthetic"
+    """synthetic, or official once it is imported."""
+    tasks_file: Annotated[Path | None, Option(WHICH, "place")] = None
+    """Your own task file instead of a data set."""
+    types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE")] = ()
+    """Only these types, e.g. task1,task5."""
+    agent: Annotated[str | None, Option(WHO)] = None
+    """text (a model; the default with --model), reference, nop, constant, replay FILE; or a class of yours, e.g.
+    my_agent.py:MyAgent.
+    """
+    replay: Annotated[Path | None, Option(WHO, "place", hidden=True)] = None
+    """What the replay agent repeats."""
+    protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
+    """With --model: text (as published) or tools (tool calling)."""
+    max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
+    """Messages an agent has."""
+    ehr: Annotated[Path | None, Option(RECORD, "place")] = None
+    """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file of medagent ehr import."""
+    fhir: Annotated[str | None, Option(RECORD)] = None
+    """A FHIR server's base URL instead of the embedded one."""
+    fhir_header: Annotated[list[str], Option(RECORD, "effort"), Field(default_factory=list)]
+    """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
+    ca_file: Annotated[Path | None, Option(RECORD, "place")] = None
+    """Certificates to trust for that server."""
+    writes: Annotated[Writes, Option(RECORD)] = "ack"
+    """What happens to a POST: ack (as published) or execute."""
+    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = PUBLISHED.base
+    """The FHIR base that the agent is shown."""
+
+    @model_validator(mode="after")
+    def _idle_options(self) -> MedAgentBenchSettings:
+        """An option that would do nothing beside another one is refused: the user meant something by it."""
+        model_idle = self.model and self.agent not in (None, "text") and not is_import_path(self.agent)
+        idle = {
+            "--model has no use with --agent other than text": model_idle and self.agent in AGENTS,
+            "--protocol tools needs --model": self.protocol == "tools" and self.model is None,
+            "--ehr and --fhir cannot both say where the patients are": self.ehr and self.fhir,
+            "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
+            "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
+            "--fhir-header and --ca-file need --fhir": (self.fhir_header or self.ca_file) and not self.fhir,
+            "--agent replay needs a file to repeat: --agent replay results.json": self.agent == "replay"
+            and self.replay is None,
+        }
+        for problem, applies in idle.items():
+            if applies:
+                raise UserError(problem)
+        return self
+
+    @property
+    def fhir_headers(self) -> dict[str, str]:
+        """The headers for the external server, the token of the environment among them. Raises UserError."""
+        return server_headers(self.fhir_header)
+
+    def decides(self) -> dict[str, Setting]:
+        """See `RunSettings.decides`; of a FHIR server's patients nothing is known but its address."""
+        found = super().decides()
+        own = self.tasks_file is not None
+        if self.model is not None and self.agent in (None, "text"):
+            found["agent"] = None
+        else:
+            found["protocol"] = None
+        first = {"version": None if own else self.version, "round": self.round}
+        found.update(
+            dataset=None if own or self.dataset == "synthetic" else self.dataset,
+            fhir=without_password(self.fhir) if self.fhir else None,
+        )
+        return {**first, **{name: value for name, value in found.items() if name not in first}}
+
+
+def fhir_token() -> str | None:
+    """The bearer token for an external FHIR server, from `MEDAGENT_FHIR_TOKEN`."""
+    return os.environ.get("MEDAGENT_FHIR_TOKEN") or None
+
+
+def server_headers(texts: list[str]) -> dict[str, str]:
+    """The headers for a FHIR server as given, and the token of the environment. Raises UserError."""
+    token = fhir_token()
+    given = dict(_header(text) for text in texts)
+    return {**given, **({"Authorization": f"Bearer {token}"} if token else {})}

@@ -1,0 +1,13 @@
+"""Tasks and data sets of MedAgentBench: the bundled synthetic one, the imported official one, a user's own file."""
+
+from medagent.benchmarks.medagentbench.tasks.dataset import (
+    DATASETS,
+    TASK_TYPES,
+    Dataset,
+    Task,
+    load_dataset,
+    load_tasks_file,
+    select,
+)
+
+__all__ = ["DATASETS", "TASK_TYPES", "Dataset", "Task", "load_dataset", "load_tasks_file", "select"]

@@ -1,0 +1,171 @@
+"""Imports the published data set from a user's checkout of the official repository, as data set `official`.
+
+The task files and the function list are taken where their SHA-256 is the published one. The prompt and the replies
+are read from the runner's source with `ast`, never executed, and found by their shape rather than by name: the prompt
+is the module-level text with the four fields; the replies are the `content` of dictionaries with the role `user` that
+are passed to a call.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder
+from medagent.engine.files import write_whole
+from medagent.errors import UserError
+from refsol.medagentbench.constants import PUBLISHED
+
+FILES = {
+    "test_data_v1.json": "b539a3dece8cf2fe0518bbfe76e47dec53e3676755c9bb6d87ff261b2aad856a",
+    "test_data_v2.json": "b6e89b2ef82f1bef27c5778a644a8a66c7b25738bbd6a48d03ab3e5182df6ca8",
+    "funcs_v1.json": "c977266db5eca75182c0d12cac1962b33ae6b5a54b9029ceb104e1a93b4c38c1",
+}
+"""The published files under `data/medagentbench/`, and their SHA-256."""
+
+SOURCE = "src/server/tasks/medagentbench/__init__.py"
+_FIELDS = ("{api_base}", "{functions}", "{context}", "{question}")
+# `requests` words an HTTP error so (raise_for_status); the published runner passes it on.
+_HTTP_ERROR = "{status} {kind} Error: {reason} for url: {url}"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The runner's words, as templates of a protocol file."""
+
+    prompt: str
+    get_reply: str
+    get_error: str
+    post_accepted: str
+    post_invalid: str
+
+
+def import_official(checkout: Path) -> Path:
+    """Import into the user's data folder; returns the data set's folder. Nothing is written unless all is well.
+
+    Raises UserError naming a file that is missing or changed, or the texts that could not be found.
+    """
+    files = {name: _published(checkout / "data" / "medagentbench" / name, digest) for name, digest in FILES.items()}
+    files["functions.json"] = files.pop("funcs_v1.json")
+    source = checkout / SOURCE
+    texts = read_texts(_text(_read(source), source), source)
+    files["protocol.toml"] = _protocol_file(texts)
+    folder = dataset_folder("official")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+    for name, text in files.items():
+        write_whole(folder / name, text)
+    load_protocol("text", file=folder / "protocol.toml", functions=folder / "functions.json")
+    return folder
+
+
+def read_texts(source: str, path: Path) -> Texts:
+    """The texts in the runner's source. Raises UserError saying what could not be found."""
+    try:
+        module = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UserError(f"{path}: is no Python source: {error}") from None
+    contents = list(_user_contents(module))
+    frames = list(_frames(contents))
+    plain = [node.value for node in contents if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    found = {
+        "prompt": next(_prompts(module), None),
+        "get_reply": next((frame.around("{body}") for frame in frames if not frame.is_error), None),
+        "get_error": next((frame.around("{error}") for frame in frames if frame.is_error), None),
+        "post_accepted": next((text for text in plain if PUBLISHED.acknowledgement in text), None),
+        "post_invalid": next((text for text in plain if PUBLISHED.acknowledgement not in text), None),
+    }
+    if missing := [name for name, text in found.items() if text is None]:
+        raise UserError(f"{path}: no text of the expected shape for {', '.join(missing)}; is it another version?")
+    return Texts(**{name: text for name, text in found.items() if text is not None})
+
+
+def _published(path: Path, digest: str) -> str:
+    raw = _read(path)
+    if hashlib.sha256(raw).hexdigest() != digest:
+        raise UserError(f"{path}: is not the published file (its SHA-256 differs); check out the official version")
+    return _text(raw, path)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read: {error.strerror}; is the folder a checkout of the official repository?"
+        ) from None
+
+
+def _text(raw: bytes, path: Path) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: is not UTF-8 at byte {error.start}") from None
+
+
+def _prompts(module: ast.Module) -> Iterator[str]:
+    """Module-level texts with all four fields, their doubled braces undone as `str.format` would."""
+    for statement in module.body:
+        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
+        text = value.value if isinstance(value, ast.Constant) else None
+        if isinstance(text, str) and all(field in text for field in _FIELDS):
+            yield text.replace("{{", "{").replace("}}", "}")
+
+
+def _user_contents(module: ast.Module) -> Iterator[ast.expr]:
+    """In the order of the source: X of every call with `{"role": "user", "content": X}`."""
+    calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
+    for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
+        for argument in call.args:
+            if isinstance(argument, ast.Dict):
+                entries = {
+                    key.value: value
+                    for key, value in zip(argument.keys, argument.values, strict=True)
+                    if isinstance(key, ast.Constant)
+                }
+                role = entries.get("role")
+                if isinstance(role, ast.Constant) and role.value == "user" and "content" in entries:
+                    yield entries["content"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """The fixed text around the one value of an f-string, and that value's source."""
+
+    before: str
+    value: str
+    after: str
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it frames an error and not what a GET brought."""
+        return "error" in f"{self.before} {self.value} {self.after}".lower()
+
+    def around(self, field: str) -> str:
+        """The template with the field in the value's place."""
+        return self.before + field + self.after
+
+
+def _frames(contents: list[ast.expr]) -> Iterator[_Frame]:
+    for node in contents:
+        parts = node.values if isinstance(node, ast.JoinedStr) else []
+        places = [place for place, part in enumerate(parts) if isinstance(part, ast.FormattedValue)]
+        if len(places) == 1:
+            before, after = (
+                "".join(str(part.value) for part in side if isinstance(part, ast.Constant))
+                for side in (parts[: places[0]], parts[places[0] + 1 :])
+            )
+            yield _Frame(before, ast.unparse(parts[places[0]]), after)
+
+
+def _protocol_file(texts: Texts) -> str:
+    """The protocol in TOML; JSON's escapes are those of TOML's basic strings."""
+    fields = {"kind": "text", "format_parameter": "append", "http_error": _HTTP_ERROR, **asdict(texts)}
+    return "".join(f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in fields.items())

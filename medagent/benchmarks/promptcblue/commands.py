@@ -1,0 +1,75 @@
+"""`medagent promptcblue`: parses predictions, scores structured answers, packs a submission."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from refsol.promptcblue import Problem
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="PromptCBLUE (16 Chinese tasks): parse, score, package.",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+_Predictions = Annotated[Path, typer.Argument(help="JSON lines with the model's text in `target`.")]
+
+
+@app.command("parse")
+def parse_command(
+    predictions: _Predictions,
+    results: Annotated[Path, typer.Argument(help="Where the structured answers go.")],
+) -> None:
+    """Turn model texts into structured answers by task, as the official parser does."""
+    from refsol.promptcblue import parse_file
+
+    _warn(parse_file(predictions, results))
+
+
+@app.command("score")
+def score_command(
+    results: Annotated[Path, typer.Argument(help="Structured answers by task.")],
+    gold: Annotated[Path, typer.Option(help="The right answers, in the same form.")],
+    json: Annotated[bool, typer.Option("--json", help="The official shape, × 100 and not rounded.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="That JSON with all figures of each task.")] = False,
+    tasks: Annotated[str | None, typer.Option(help="Score a part: CMeEE-V2,CMeIE,…")] = None,
+    metrics: Annotated[
+        Literal["official", "plain"],
+        typer.Option(help="plain: true micro-F1 for STS, IR, QQR and QTR; CDEE lists as sets."),
+    ] = "official",
+) -> None:
+    """Score structured answers by task and overall; `*` marks the main figure of a task."""
+    from json import dumps
+
+    from refsol.promptcblue import score_files, select_tasks
+
+    scores = score_files(results, gold, select_tasks(tasks), plain=metrics == "plain")
+    _warn(scores.warnings)
+    if json or details:
+        typer.echo(dumps(scores.to_json(details=details), ensure_ascii=False, indent=2))
+    else:
+        typer.echo(scores.table())
+
+
+@app.command("package")
+def package_command(
+    predictions: _Predictions,
+    out: Annotated[Path, typer.Option(help="The zip to write.")] = Path("test_predictions.zip"),
+) -> None:
+    """Pack predictions and the script that parses them into the zip that the platform takes."""
+    from refsol.promptcblue import package_file
+
+    _warn(package_file(predictions, out))
+    typer.echo(f"wrote {out}")
+
+
+def _warn(problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        typer.echo(problem, err=True)

@@ -1,0 +1,226 @@
+"""SimpleQA as a benchmark: a stage that asks, a stage that has every answer judged, then refsol's figures.
+
+The same command again asks and judges what is owed; a finished run costs nothing. Judges, gold and rules are no
+settings of a run: they may change, and only what they change is judged anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from medagent.agents.calls import Call, CallJob
+from medagent.agents.choice import AgentChoice, ModelChoice
+from medagent.benchmark import Benchmark, ItemView, Said, failure_lines, selected
+from medagent.benchmarks.simpleqa.findings import scored
+from medagent.benchmarks.simpleqa.folder import RunFiles, shared_ids
+from medagent.benchmarks.simpleqa.judging import Judging, Question, owed_calls
+from medagent.benchmarks.simpleqa.rows import ExchangeRow
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
+from medagent.engine.plan import JOURNAL, Plan, Stage
+from medagent.engine.report import DataRef
+from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
+from medagent.engine.settings import RunSettings
+from medagent.errors import UserError
+from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
+from refsol.simpleqa.prompts import judge_prompt, model_prompt
+from refsol.simpleqa.score import label_of, self_judged
+from refsol.simpleqa.verdict import CORRECT
+
+UNPARSED = "unparsed"
+JUDGEMENTS = "judgements.jsonl"
+
+
+class Simpleqa(Benchmark):
+    """Short facts, answered by a model and judged by a panel."""
+
+    name = "simpleqa"
+    example = "medagent run simpleqa --lang en,hu --model gpt-4o-mini --judge gpt-4o --round r1"
+    Settings = SimpleqaSettings
+    journals: ClassVar[Mapping[str, JournalKind]] = {
+        JOURNAL: JournalKind(ExchangeRow),
+        JUDGEMENTS: JournalKind(ExchangeRow, "judge"),
+    }
+    unit_noun = "calls"
+
+    async def plan(self, settings: Any, say: Say) -> Plan:
+        """See `Benchmark.plan`. Raises InputError for bad data or prompts."""
+        items = read_items(settings.data, settings.variant)
+        prompt = model_prompt(settings.variant, settings.model_prompt)
+        judging = Judging(judges=settings.judges, prompt=judge_prompt(settings.judge_prompt))
+        languages = settings.languages_of(prompt)
+        names = _names(items)
+        chosen = selected(names, settings)
+        who = AgentChoice.of(settings)
+        await _check([who.model, *map(ModelChoice.of, settings.judges)], settings)
+        folder = settings.run_folder(f"simpleqa-{settings.variant}", who.label)
+        files = RunFiles(folder)
+        units = {
+            _unit(name, language, trial)
+            for name in chosen
+            for language in languages
+            for trial in range(1, settings.trials + 1)
+        }
+        asked = [one for one in _questions(items, names, prompt.templates, settings.trials) if one.unit in units]
+        calls = [Call(one.unit, prompt.fill(one.language, one.question), who.label, one.trial, one) for one in asked]
+
+        def prepare() -> None:
+            before = {question.unit: question for question in files.questions()}
+            trials = max([settings.trials, *(question.trial for question in before.values())])
+            whole = _questions(items, names, prompt.templates, trials)
+            files.keep_questions([one for one in whole if one.unit in units or one.unit in before])
+            files.add_judging(judging)
+
+        decides = {**settings.decided(prompt, items), **who.digests()}
+        return Plan(
+            settings=settings,
+            folder=folder,
+            data=DataRef(name=f"SimpleQA {settings.variant}", digest=str(decides["questions-digest"])),
+            stages=(
+                Stage(
+                    CallJob({who.label: who}, settings.concurrency, ExchangeRow),
+                    lambda: calls,
+                    title=f"Calling {who.label}",
+                ),
+                judge_stage(files, judging, settings.concurrency),
+            ),
+            decides=decides,
+            command="medagent run simpleqa",
+            prepare=prepare,
+            warnings=[*shared_ids(asked), *self_judged(who.label, settings.judge)],
+        )
+
+    def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
+        """Score what is judged, and write `results.json`."""
+        if standing.stopped:
+            return Findings(notes=["Nothing is scored before every answer is judged."])
+        return scored(RunFiles(run.path), write=True)
+
+    def grade(self, run: Run) -> Findings:
+        """Score a folder as it was judged last."""
+        return scored(RunFiles(run.path), write=False)
+
+    def show(self, run: Run, item: str) -> ItemView:
+        """One question in one language: what was asked and answered, and each judge's words."""
+        files = RunFiles(run.path)
+        asked = [one for one in files.questions() if item in (one.unit, one.name, one.id)]
+        if not asked:
+            raise UserError(f"{run.path}: holds no episode {item}")
+        question = asked[0]
+        row = next((row for row in run.rows(ExchangeRow) if row.unit == question.unit), None)
+        said = [Said("question", question.question), Said("gold", question.gold)]
+        lines = [f"status: {row.status}" + (f" ({row.error})" if row.error else "") if row else "status: not asked yet"]
+        if row is not None and row.reply is not None:
+            said.append(Said("answer", row.reply, row.reasoning))
+        judged = files.judged_set()
+        for one in judged.rows:
+            if (one.id, one.language) == (question.name, question.language):
+                for judge, reply in one.judged.items():
+                    said.append(Said(f"judge {judge}", reply or "(the call failed)"))
+                    label = None if reply is None else label_of(reply, "robust")
+                    lines.append(f"judge {judge}: {label or 'no label'}")
+        others = [one.unit for one in asked[1:]]
+        lines += [f"also: {', '.join(others)}"] if others else []
+        return ItemView(said, [*lines, *(failure_lines(row) if row else [])])
+
+
+async def _check(models: Sequence[ModelChoice | None], settings: RunSettings) -> None:
+    """Open every model once, so that a missing key or class is found before the first call. Raises UserError."""
+    for model in models:
+        if model is not None:
+            await model.check(settings.concurrency)
+
+
+def judge_stage(files: RunFiles, judging: Judging, concurrency: int) -> Stage[Call, ExchangeRow]:
+    """Have every answer of the run judged that the judging covers; only what is owed is asked."""
+    judges = {judge.name: AgentChoice(ModelChoice.of(judge)) for judge in judging.judges}
+
+    def units() -> Sequence[Call]:
+        return list(owed_calls(files.questions(), files.answers(), judging, files.verdicts()))
+
+    async def correct(row: ExchangeRow) -> bool | None:
+        return None if row.reply is None else label_of(row.reply, "robust") == CORRECT
+
+    return Stage(
+        CallJob(judges, concurrency, ExchangeRow),
+        units,
+        journal=JUDGEMENTS,
+        grade=correct,
+        title=f"Calling {', '.join(judges)}",
+    )
+
+
+async def judge_again(path: Path, judging: Judging, settings: RunSettings, only: Sequence[str] = ()) -> Plan:
+    """The plan that judges the answers of a run once more, all or `only` some, without asking the model again.
+
+    `only` holds ids (of the data, or line numbers) or `unparsed`: where a judge's label is missing. Raises UserError.
+    """
+    files = RunFiles(path)
+    if not files.exist():
+        raise UserError(f"{path}: not a run of `medagent run simpleqa`")
+    if only:
+        judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
+    await _check([ModelChoice.of(judge) for judge in judging.judges], settings)
+    decides = files.settings()
+    model = str(decides.get("model"))
+    return Plan(
+        settings=settings,
+        folder=path,
+        data=DataRef(name=f"SimpleQA {decides.get('variant')}", digest=str(decides.get("questions-digest", ""))),
+        stages=(judge_stage(files, judging, settings.concurrency),),
+        decides=decides,
+        command="medagent simpleqa judge",
+        repeat="the same command",
+        prepare=lambda: files.add_judging(judging) if judging.only != [] else None,
+        warnings=self_judged(model, [judge.name for judge in judging.judges]),
+    )
+
+
+def _unit(name: str, language: str, trial: int) -> str:
+    return f"{name}/{language}" if trial == 1 else f"{name}/{language}#{trial}"
+
+
+def _names(items: Sequence[GoldQuestion]) -> list[str]:
+    """A name for each item: its id, with the line where several rows share the id."""
+    shared = duplicate_ids(items)
+    return [f"{item.id}#{item.line}" if item.id in shared else item.id for item in items]
+
+
+def _questions(
+    items: Sequence[GoldQuestion], names: Sequence[str], languages: Iterable[str], trials: int
+) -> Iterator[Question]:
+    listed = list(languages)
+    for trial in range(1, trials + 1):
+        for item, name in zip(items, names, strict=True):
+            for language in listed:
+                yield Question(
+                    unit=_unit(name, language, trial),
+                    id=item.id,
+                    language=language,
+                    line=item.line,
+                    question=item.question,
+                    gold=item.answer,
+                    group=item.group,
+                )
+
+
+def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
+    """The units that `only` names."""
+    wanted = set(only) - {UNPARSED}
+    questions = files.questions()
+    if unknown := sorted(wanted - {question.id for question in questions}):
+        raise UserError(f"--only {unknown[0]}: no question of {files.path} has this id")
+    unparsed = set()
+    if UNPARSED in only:
+        unparsed = {
+            (row.id, row.language)
+            for row in files.judged_set().rows
+            if not row.judged
+            or any(reply is None or label_of(reply, "robust") is None for reply in row.judged.values())
+        }
+    return (
+        question.unit
+        for question in questions
+        if question.id in wanted or (question.name, question.language) in unparsed
+    )

@@ -1,0 +1,132 @@
+"""The figures of a judged run as the parts of a report, and `results.json`."""
+
+from __future__ import annotations
+
+import json
+
+from medagent.benchmarks.simpleqa.folder import RunFiles
+from medagent.engine.files import write_whole
+from medagent.engine.report import ItemOutcome, TableLine, TableSection
+from medagent.engine.run import Findings
+from refsol.simpleqa.export import NAMELESS, TREATMENTS, as_json, rows_as_json
+from refsol.simpleqa.metrics import Calibration, Tally, share
+from refsol.simpleqa.score import VOTES, JudgedSet, outcome_of, score, votes_of, warnings_of
+from refsol.simpleqa.score import Section as Figures
+from refsol.stats import wilson
+
+FILES = ("results.json", "episodes.jsonl", "judgements.jsonl", "judgings.jsonl", "questions.jsonl", "run.json")
+ASIDE = ("unscored", "left_out", "judge_errors", "unanswered", "not_judged")
+
+
+def scored(files: RunFiles, *, write: bool) -> Findings:
+    """Score a run as it was judged last; with `write`, keep the figures and every row in `results.json`."""
+    judged = files.judged_set()
+    sections = score(judged.rows)
+    warnings = warnings_of(judged, "robust")
+    document = as_json(judged, sections, "robust", warnings)
+    if write:
+        results = {**document, "rows": rows_as_json(judged, "robust")}
+        text = json.dumps(results, ensure_ascii=False, indent=2) + "\n"
+        path = files.path / "results.json"
+        if not path.exists() or path.read_bytes() != text.encode("utf-8", "surrogatepass"):
+            write_whole(path, text)
+    whole = sections[-1]
+    outcomes = _outcomes(files, judged)
+    return Findings(
+        table=[*(_section(judged, section) for section in sections), *_votes(judged), *_denominators(whole.total)],
+        overall=_line("all", whole.total, ()),
+        items=outcomes,
+        notes=[*(f"warning: {warning}" for warning in judged.warnings), *map(_calibration, sections)],
+        files=(*FILES, "report.json"),
+        ungraded=whole.total.not_judged,
+        measure="score",
+        figure="correct",
+        count="N",
+        details=document,
+    )
+
+
+def _section(judged: JudgedSet, section: Figures) -> TableSection:
+    outside = tuple(name for name in ASIDE if getattr(section.total, name))
+    lines = [_line("total", section.total, outside)]
+    lines += [_line(name or NAMELESS, tally, outside) for name, tally in section.groups.items()]
+    return TableSection(
+        lines=tuple(lines),
+        title=f"{judged.model} on {judged.dataset}: {section.name}, judged by {', '.join(judged.judges)}",
+    )
+
+
+def _line(name: str, tally: Tally, outside: tuple[str, ...]) -> TableLine:
+    bounds = wilson(tally.correct, tally.count)
+    more: dict[str, int | float | None] = {
+        "incorrect": share(tally.incorrect, tally.count),
+        "not attempted": share(tally.not_attempted, tally.count),
+        "correct given attempted": share(tally.correct, tally.attempted),
+        "F": tally.f_score,
+    }
+    more |= {one.replace("_", " "): int(getattr(tally, one)) for one in outside}
+    return TableLine(
+        name=name, n=tally.count, value=share(tally.correct, tally.count), interval=(bounds.low, bounds.high), more=more
+    )
+
+
+def _votes(judged: JudgedSet) -> list[TableSection]:
+    """What each judge of a panel said."""
+    if len(judged.judges) < 2:
+        return []
+    votes = votes_of(judged, "robust")
+    lines = tuple(
+        TableLine(
+            name=judge,
+            n=sum(votes[judge].values()),
+            counts={vote.replace("_", " "): votes[judge][vote] for vote in VOTES},
+        )
+        for judge in judged.judges
+    )
+    return [TableSection(lines=lines, title="Each judge", name="votes of")]
+
+
+def _denominators(tally: Tally) -> list[TableSection]:
+    """Rows that no label was read from, counted in three ways; nothing where there is none."""
+    if not tally.unscored:
+        return []
+    lines = []
+    for treatment in TREATMENTS:
+        treated = tally.treated(treatment)
+        figures: dict[str, int | float | None] = {
+            "correct given attempted": treated.correct_given_attempted,
+            "F": treated.f_score,
+        }
+        value = share(treated.correct, treated.count)
+        lines.append(TableLine(name=treatment, n=treated.count, value=value, more=figures))
+    title = f"{tally.unscored} unscored rows, counted in three ways"
+    return [TableSection(lines=tuple(lines), title=title, name="unscored")]
+
+
+def _calibration(section: Figures) -> str:
+    found: Calibration = section.calibration
+    if found.brier is None or found.ece is None:
+        return f"{section.name}: no calibration: {found.left_out} attempted rows, none of them with a confidence"
+    return (
+        f"{section.name}: calibration: Brier {found.brier:.4f}, expected calibration error {found.ece:.4f}"
+        f" ({found.left_out} attempted rows without a confidence left out)"
+    )
+
+
+def _outcomes(files: RunFiles, judged: JudgedSet) -> list[ItemOutcome]:
+    """Every question in every language; `correct` is None where the judges decided nothing."""
+    outcomes = []
+    for question, row in zip(files.questions(), judged.rows, strict=True):
+        outcome = outcome_of(row, "robust")
+        decided = outcome in ("correct", "incorrect", "not_attempted")
+        outcomes.append(
+            ItemOutcome(
+                item=question.unit.removesuffix(f"#{question.trial}") if question.trial > 1 else question.unit,
+                trial=question.trial,
+                group=question.group,
+                status="completed" if row.prediction is not None else "unanswered",
+                correct=outcome == "correct" if decided else None,
+                reason=outcome.replace("_", " "),
+            )
+        )
+    return outcomes

@@ -1,0 +1,132 @@
+"""The files of a run: the questions it asked, the answers, the judgings, the judgements; read without writing.
+
+`questions.jsonl` is a copy of the data in the run's order, so that a run can be judged and scored by itself; its gold
+is that of the last `medagent run simpleqa`. Answers and judgements are journals of the run engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from medagent.benchmarks.simpleqa.judging import Judging, Question, Verdicts, judged_rows
+from medagent.engine.files import write_whole
+from medagent.errors import UserError
+from refsol.simpleqa.score import JudgedSet
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reply:
+    """What of a journal's row counts here; a later row of the same unit replaces an earlier one."""
+
+    unit: str
+    reply: str | None = None
+    status: str = ""
+
+
+# Not models: of these a large run reads hundreds of thousands.
+_REPLY, _QUESTION, _JUDGING = TypeAdapter(_Reply), TypeAdapter(Question), TypeAdapter(Judging)
+
+
+class RunFiles:
+    """The files in the folder of a run. What is missing is empty. Raises UserError naming a line that is damaged."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answers_path = path / "episodes.jsonl"
+        self.judgements_path = path / "judgements.jsonl"
+
+    def exist(self) -> bool:
+        """Whether the folder is a run of `medagent run simpleqa`."""
+        return (self.path / "questions.jsonl").is_file() and (self.path / "run.json").is_file()
+
+    def settings(self) -> dict[str, Any]:
+        """What the run was made with. Raises UserError where `run.json` is damaged."""
+        try:
+            settings: dict[str, Any] = json.loads((self.path / "run.json").read_text(encoding="utf-8"))["settings"]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise UserError(f"{self.path / 'run.json'}: is damaged; choose another --round, or --overwrite") from None
+        return settings
+
+    def questions(self) -> list[Question]:
+        """The questions of the run."""
+        return list(_lines(self.path / "questions.jsonl", _QUESTION))
+
+    def keep_questions(self, questions: Iterable[Question]) -> None:
+        """Write the questions of the run."""
+        _write(self.path / "questions.jsonl", questions, _QUESTION)
+
+    def judgings(self) -> list[Judging]:
+        """The rounds of judging, the latest last."""
+        return list(_lines(self.path / "judgings.jsonl", _JUDGING))
+
+    def add_judging(self, judging: Judging) -> None:
+        """Add a round of judging, unless it is the latest one already; without its judges' addresses."""
+        judges = [judge.model_copy(update={"base_urls": []}) for judge in judging.judges]
+        judging = judging.model_copy(update={"judges": judges})
+        judgings = self.judgings()
+        if judgings[-1:] != [judging]:
+            _write(self.path / "judgings.jsonl", [*judgings, judging], _JUDGING)
+
+    def answers(self) -> dict[str, str]:
+        """The model's replies by unit."""
+        return {unit: reply for unit, reply in _replies(self.answers_path) if reply is not None}
+
+    def verdicts(self) -> Verdicts:
+        """The judges' replies."""
+        return Verdicts(_replies(self.judgements_path))
+
+    def judges(self) -> list[str]:
+        """The names of all judges that the run has had."""
+        return sorted({judge.name for judging in self.judgings() for judge in judging.judges})
+
+    def judged_set(self, judge: str | None = None) -> JudgedSet:
+        """The run's rows to score: as judged last, or as judged by one judge."""
+        settings, judgings = self.settings(), self.judgings()
+        if judge is not None and judge not in self.judges():
+            raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(self.judges())}")
+        questions = self.questions()
+        decided = list(judged_rows(questions, self.answers(), judgings, self.verdicts(), judge))
+        return JudgedSet(
+            model=str(settings.get("model")),
+            dataset=str(settings.get("variant")),
+            rows=tuple(row for row, _ in decided),
+            json_labels=any(panel.json_labels for panel in {panel for _, panel in decided} if panel is not None),
+            warnings=tuple(shared_ids(questions)),
+        )
+
+
+def shared_ids(questions: Iterable[Question]) -> list[str]:
+    """A warning where several questions share an id."""
+    shared = sorted({question.id for question in questions if question.name != question.id})
+    return [f"ids that several questions share, told apart by their line: {', '.join(shared)}"] if shared else []
+
+
+def _replies(journal: Path) -> Iterator[tuple[str, str | None]]:
+    """Every call that was made; one that was cancelled was not."""
+    return ((row.unit, row.reply) for row in _lines(journal, _REPLY) if row.status != "cancelled")
+
+
+def _lines(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
+    """The lines of a file; a last one without its newline was torn off by a crash, or is being written."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield kind.validate_json(line)
+            except ValidationError:
+                raise UserError(f"{path}: line {number} is damaged; mend or remove that line") from None
+
+
+def _write(path: Path, rows: Iterable[T], kind: TypeAdapter[T]) -> None:
+    write_whole(path, "".join(kind.dump_json(row).decode() + "\n" for row in rows))

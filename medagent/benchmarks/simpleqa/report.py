@@ -1,0 +1,117 @@
+"""The figures and the agreement as tables for a person."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from medagent.reports.tables import print_table
+from refsol.simpleqa.agree import UNREAD, Agreement, Key
+from refsol.simpleqa.export import NAMELESS, TREATMENTS
+from refsol.simpleqa.metrics import Calibration, Tally, share
+from refsol.simpleqa.score import VOTES, JudgedSet, Section, votes_of
+from refsol.simpleqa.verdict import LABELS, Rule
+from refsol.stats import wilson
+
+_LISTED = 20
+
+
+def print_json(value: Any) -> None:
+    """Print JSON, indented."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_scores(judged: JudgedSet, sections: Sequence[Section], rule: Rule) -> None:
+    """Print a judged set: figures by group, the three denominators, the calibration, each judge's votes in a panel."""
+    for section in sections:
+        print(f"{judged.model} on {judged.dataset}: {section.name}, judged by {', '.join(judged.judges)}, rules {rule}")
+        _print_figures(section)
+        if rule == "robust":
+            _print_denominators(section.total)
+        _print_calibration(section.calibration)
+    if len(judged.judges) > 1:
+        votes = votes_of(judged, rule)
+        rows = [[judge, *(str(votes[judge][vote]) for vote in VOTES)] for judge in judged.judges]
+        print_table("", ["votes of", *(vote.replace("_", " ") for vote in VOTES)], rows)
+
+
+def _print_figures(section: Section) -> None:
+    aside = ("unscored", "left_out", "judge_errors", "unanswered", "not_judged")
+    outside = [name for name in aside if getattr(section.total, name)]
+    columns = ["group", "correct", "incorrect", "not attempted", "correct given attempted", "F", "N"]
+
+    def cells(name: str, tally: Tally) -> list[str]:
+        shares = [_share(part, tally.count) for part in (tally.correct, tally.incorrect, tally.not_attempted)]
+        figures = [_share(tally.correct, tally.attempted), f"{tally.f_score:.4f}", str(tally.count)]
+        return [name, *shares, *figures, *(str(getattr(tally, field)) for field in outside)]
+
+    groups = [cells(name or NAMELESS, tally) for name, tally in section.groups.items() if tally != Tally()]
+    print_table("", [*columns, *(name.replace("_", " ") for name in outside)], [cells("total", section.total), *groups])
+
+
+def _share(part: int, whole: int) -> str:
+    interval = wilson(part, whole)
+    return f"{share(part, whole):.4f} ({interval.low:.3f}–{interval.high:.3f})"
+
+
+def _print_denominators(tally: Tally) -> None:
+    if not tally.unscored:
+        print("0 unscored rows: left out, as not attempted or as wrong, the figures are the same")
+        return
+    print(f"{tally.unscored} unscored rows, counted in three ways:")
+    rows = []
+    for treatment in TREATMENTS:
+        treated = tally.treated(treatment)
+        figures = (share(treated.correct, treated.count), treated.correct_given_attempted, treated.f_score)
+        rows.append([treatment, *(f"{figure:.4f}" for figure in figures), str(treated.count)])
+    print_table("", ["unscored", "correct", "correct given attempted", "F", "N"], rows)
+
+
+def _print_calibration(calibration: Calibration) -> None:
+    if calibration.brier is None or calibration.ece is None:
+        print(f"no calibration: {calibration.left_out} attempted rows, none of them with a confidence")
+        return
+    print(
+        f"calibration: Brier {calibration.brier:.4f}, expected calibration error {calibration.ece:.4f}"
+        f" ({calibration.left_out} attempted rows without a confidence left out)"
+    )
+    rows = [
+        [f"{row.low * 100:.0f}–{row.high * 100:.0f}", str(row.count), f"{row.confidence:.4f}", f"{row.accuracy:.4f}"]
+        for row in calibration.bins
+    ]
+    print_table("", ["confidence", "rows", "mean confidence", "correct"], rows)
+
+
+def print_agreement(first: str, second: str, found: Agreement) -> None:
+    """Print the confusion table, the agreement with kappa, and every row where the two differ."""
+    names = (*LABELS, UNREAD)
+    print(f"rows: {first}; columns: {second}")
+    print_table(
+        "", ["", *names], ([name, *(str(found.table.get((name, other), 0)) for other in names)] for name in names)
+    )
+    agreed = share(found.agreed, found.labelled)
+    print(f"agreement {agreed:.4f} ({found.agreed} of the {found.labelled} rows that both labelled)")
+    if found.interval is not None:
+        low, high = _number(found.interval.low), _number(found.interval.high)
+        undefined = "; not defined: both gave one label throughout" if math.isnan(found.kappa) else ""
+        print(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high}){undefined}")
+    for name, keys in ((first, found.only_first), (second, found.only_second)):
+        if keys:
+            print(f"only in {name}: {_names(keys)}")
+    for key, one, other in found.differ:
+        print(f"{_name(key)}: {one} / {other}")
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4f}"
+
+
+def _name(key: Key) -> str:
+    return " ".join(part for part in key if part)
+
+
+def _names(keys: Sequence[Key]) -> str:
+    named = ", ".join(map(_name, keys[:_LISTED]))
+    return f"{len(keys)} rows ({named}{', …' if len(keys) > _LISTED else ''})"

@@ -1,0 +1,84 @@
+"""Command groups that load a command when it is asked for, and help that shows whole sentences.
+
+A command is one line in a table: its import path and a sentence. `medagent --help` prints the sentences and imports no
+command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """A command: where it is (`module:name` of a function or a Typer), what it does, whether help leaves it out."""
+
+    path: str
+    help: str
+    hidden: bool = False
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands stand in `table`."""
+
+    table: Mapping[str, Lazy] = {}
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the table's order."""
+        return list(self.table)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name, None where there is none."""
+        lazy = self.table.get(cmd_name)
+        return None if lazy is None else loaded(cmd_name, lazy.path)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The table with whole sentences."""
+        rows = [(name, lazy.help) for name, lazy in self.table.items() if not lazy.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose options stand under the headings of their groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Arguments first, then the groups in the order of their first option."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                argument = param.param_type_name == "argument"
+                title = "Arguments" if argument else getattr(param, "rich_help_panel", None) or "Options"
+                groups.setdefault(title, []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def loaded(name: str, path: str) -> Any:
+    """The command at an import path."""
+    module, _, attribute = path.partition(":")
+    found = getattr(import_module(module), attribute)
+    if isinstance(found, typer.Typer):
+        group: Any = (
+            typer.main.get_group(found)
+            if found.registered_groups or found.registered_callback or len(found.registered_commands) > 1
+            else typer.main.get_command(found)
+        )
+        group.name = name
+        return group
+    return command(name, found)
+
+
+def command(name: str, function: Any, epilog: str | None = None) -> Any:
+    """A function with typer's annotations as a command of its own."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name, cls=GroupedCommand, epilog=epilog)(function)
+    return typer.main.get_command(app)

@@ -1,0 +1,50 @@
+"""`medagent tasks`: what task sets there are, and the published one imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    help="Task sets. Without a subcommand: list what there is.\n\nExample: medagent tasks",
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def list_tasks(context: typer.Context) -> None:
+    """List the task sets, and whether the bundled hospital is built (without a subcommand).
+
+    Example: medagent tasks
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.reports.tables import print_table
+
+    found = present_datasets()
+    print_table(
+        "Task sets",
+        ["name", "version", "tasks", "digest"],
+        [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found],
+    )
+    for folder in dict.fromkeys(one.path.parent for one in found):
+        print(f"{folder.name}: {folder}")
+    print(f"hospital: {built_hospital() or 'not built yet; the first run builds it, or `medagent ehr build`'}")
+
+
+@app.command("import")
+def import_(
+    checkout: Annotated[Path, typer.Argument(metavar="DIR", help="A checkout of the official repository.")],
+) -> None:
+    """Import the published tasks, function list and wording as data set `official`.
+
+    Example: medagent tasks import ~/src/MedAgentBench
+    """
+    from medagent.benchmarks.medagentbench.tasks.official import import_official
+
+    folder = import_official(checkout)
+    print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")

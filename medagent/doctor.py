@@ -1,0 +1,155 @@
+"""Whether everything a run needs is there: a check a line, ok or with what to do. No text ever holds a key."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from fhir_server.jsontext import JsonTextError, decode
+from medagent.benchmarks.medagentbench.ehr.base import EhrSession
+from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
+from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+from medagent.benchmarks.medagentbench.session import diagnostics
+from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
+from medagent.errors import MedagentError, UserError
+from medagent.models import open_model
+from medagent.models.base import Message
+from medagent.models.settings import ModelSettings
+from medagent.paths import cache_dir, config_dir, data_dir
+
+PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")
+SEARCH = "/Observation?code=GLU&_count=1"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: `text` says what it is like where it is ok, and what to do where it is not."""
+
+    name: str
+    ok: bool
+    text: str
+
+
+def examine(server: HttpEhr | None, model: ModelSettings | None, results_dir: Path) -> Iterator[Check]:
+    """Look at everything; the FHIR server and the model only where they are given."""
+    yield Check("Python", True, ".".join(map(str, sys.version_info[:3])))
+    yield _checked("packages", _packages)
+    yield _checked("data sets", _datasets)
+    yield _checked("hospital", lambda: asyncio.run(_hospital()))
+    if server is not None:
+        yield _checked(f"FHIR server {server.url}", lambda: asyncio.run(_server(server)))
+    if model is not None:
+        yield _checked(f"model {model.name}", lambda: asyncio.run(_model(model)))
+    folders = {"results": results_dir, "data": data_dir(), "cache": cache_dir(), "settings": config_dir()}
+    for name, folder in folders.items():
+        yield _checked(f"{name} folder", partial(_folder, folder))
+
+
+def _checked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except MedagentError as error:
+        return Check(name, False, str(error))
+
+
+def _packages() -> str:
+    found, missing = [], []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        raise UserError(f"{', '.join(missing)} not installed; run `make install`")
+    return ", ".join(found)
+
+
+def _datasets() -> str:
+    present = present_datasets()
+    texts = [f"{one.name} {one.version}: {len(one.tasks)} tasks, digest {one.digest[:16]}" for one in present]
+    absent = [name for name in DATASETS if name not in {one.name for one in present}]
+    texts += [f"{name}: not imported (`medagent data import DIR` does it)" for name in absent]
+    return "; ".join(texts)
+
+
+async def _hospital() -> str:
+    path = built_hospital()
+    if path is None:
+        return "not built yet; the first run builds it, or `medagent data build`"
+    ehr = EmbeddedEhr.open(path, "http://localhost:8080/fhir")
+    try:
+        async with ehr.session("doctor") as session:
+            return f"{path}: {await _look(session)}"
+    finally:
+        ehr.close()
+
+
+async def _server(server: HttpEhr) -> str:
+    async with server:
+        await server.check()
+        async with server.session("doctor") as session:
+            return await _look(session)
+
+
+async def _look(session: EhrSession) -> str:
+    """Software, resource counts and one search, of any EHR. Raises UserError for what it cannot answer."""
+    software = (await _get(session, "/metadata")).get("software")
+    name = f"{software.get('name')} {software.get('version')}" if isinstance(software, dict) else "unnamed software"
+    counts = [f"{await _count(session, kind)} {kind}" for kind in ("Patient", "Observation")]
+    found = await _get(session, SEARCH)
+    if found.get("resourceType") != "Bundle":
+        raise UserError(f"{SEARCH} brings no Bundle; is this a FHIR base?")
+    return f"{name}, {', '.join(counts)}, searches are answered"
+
+
+async def _count(session: EhrSession, kind: str) -> int:
+    target = f"/{kind}?_summary=count"
+    total = (await _get(session, target)).get("total")
+    if not isinstance(total, int):
+        raise UserError(f"{target} gives no total; is this a FHIR base?")
+    return total
+
+
+async def _get(session: EhrSession, target: str) -> dict[str, Any]:
+    reply = await session.get(target)
+    if not reply.ok:
+        raise UserError(f"answers {reply.status} to {target}: {diagnostics(reply)}; is this a FHIR base?")
+    try:
+        value = decode(reply.text)
+    except JsonTextError:
+        value = None
+    if not isinstance(value, dict):
+        raise UserError(f"answers {target} with something else than FHIR JSON; is this a FHIR base?")
+    return value
+
+
+async def _model(settings: ModelSettings) -> str:
+    """One call for as little as the endpoint allows, with little patience."""
+    model = open_model(settings.model_copy(update={"max_retries": 1, "retry_time_s": 30.0}))
+    try:
+        done = await model.complete([Message("user", "Say ok.")])
+    finally:
+        await model.aclose()
+    return f"answers in {done.latency:.1f} s, {done.usage.total} tokens"
+
+
+def _folder(folder: Path) -> str:
+    """Whether files can be written there: tried in the folder, or in what exists above it."""
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"{above}: cannot be written: {error.strerror}; mend its rights, or name another folder "
+            "(--results-dir, MEDAGENT_HOME)"
+        ) from None
+    return str(folder)

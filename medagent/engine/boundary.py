@@ -1,0 +1,77 @@
+"""The one place where a unit's failure is caught: whose it was, what was said, where it came from.
+
+Whatever an agent, a model plug-in, a grader or a benchmark raises becomes the status of that unit's row. `blame` names
+the owner where foreign code is called; `perform` catches. What must end the run (StopRunError, UserError) and what the
+person does (Ctrl-C) passes through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeVar
+
+from medagent.clock import wall_clock
+from medagent.engine.job import Unit, Worker
+from medagent.engine.rows import Row
+from medagent.errors import EpisodeError, MedagentError, StopRunError, UserError
+
+Owner = Literal["agent", "model", "fhir", "grader", "benchmark"]
+U = TypeVar("U", bound=Unit)
+R = TypeVar("R", bound=Row)
+
+
+class PluginError(MedagentError):
+    """`cause`, which is none of medagent's errors, was raised; `owner` is whose code it was."""
+
+    def __init__(self, owner: Owner, cause: Exception) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
+        self.owner = owner
+        self.cause = cause
+
+
+@contextmanager
+def blame(owner: Owner) -> Iterator[None]:
+    """Name the owner of whatever foreign error is raised inside; the innermost name holds."""
+    try:
+        yield
+    except MedagentError:
+        raise
+    except Exception as error:
+        raise PluginError(owner, error) from error
+
+
+async def perform(worker: Worker[U, R], unit: U, row: R) -> StopRunError | None:
+    """Carry a unit out; its row says how it went, whatever happened. Returns the error that must stop the run.
+
+    Raises UserError: then nothing more can be done, and the unit has no row.
+    """
+    row.started, clock = wall_clock(), time.monotonic()
+    stop: StopRunError | None = None
+    try:
+        with blame("benchmark"):
+            await worker.run(unit, row)
+    except EpisodeError as failure:
+        row.status, row.error = failure.status, str(failure)
+        row.spent.add_failure(failure)
+    except PluginError as failure:
+        fail(row, failure)
+    except StopRunError as error:
+        row.status, row.error, stop = "cancelled", str(error), error
+    except asyncio.CancelledError:
+        row.status = "cancelled"
+    except UserError:
+        raise
+    except MedagentError as error:
+        fail(row, PluginError("benchmark", error))
+    row.timestamp, row.seconds = wall_clock(), round(time.monotonic() - clock, 3)
+    return stop
+
+
+def fail(row: Row, failure: PluginError) -> None:
+    """Put a foreign error into a row: the owner's status, the words, the traceback."""
+    row.status, row.error = f"{failure.owner}_error", str(failure)
+    row.traceback = "".join(traceback.format_exception(failure.cause))

@@ -1,0 +1,16 @@
+"""Amounts as a person reads them."""
+
+from __future__ import annotations
+
+
+def dollars(cost: float | None) -> str:
+    """An amount of US dollars; `–` where it is unknown."""
+    return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them: `42 s`, `3 min`, `2 h 05`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02}"

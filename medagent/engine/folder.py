@@ -1,0 +1,206 @@
+"""A run's folder: its lock, its settings, its journal.
+
+`run.json` holds the settings that decide what the episodes are. The same command again continues the run; other
+settings are refused. The lock is the operating system's, so a process that died holds none; its id in the file tells a
+person who has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from medagent.engine.files import write_whole
+from medagent.errors import UserError
+from medagent.options import Setting
+
+_ADDRESSES = ("base-url", "judge-base-url")
+"""Places that no file names: where an endpoint is, is private."""
+_MADE = ("run.json", "report.json", "*.jsonl", "results*.json", "grade*.json", "test_predictions*.json", "scores.json")
+"""What runs write, and starting anew removes."""
+
+
+class RunFolder:
+    """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`);
+    `places` are options that may change between two tries (paths, addresses) but belong in a command to copy.
+
+    Use as a context manager. Raises UserError when the folder cannot be used: not writable, locked by another run, or
+    made under other settings.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        command: str,
+        settings: Mapping[str, Setting],
+        *,
+        benchmark: str = "",
+        data: Mapping[str, str] | None = None,
+        places: Mapping[str, Setting] | None = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.path = path
+        self._command = command
+        self._benchmark = benchmark
+        self._data = dict(data or {})
+        self._settings = dict(settings)
+        self._places = dict(places or {})
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _lock(path / ".lock")
+        except OSError as error:
+            raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+        try:
+            if overwrite:
+                self._clear()
+            self._check()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
+
+    @property
+    def command(self) -> str:
+        """The command that continues the run."""
+        return command_line(self._command, {**self._settings, **self._places})
+
+    @property
+    def journal_path(self) -> Path:
+        """Where the journal lies."""
+        return self.path / "episodes.jsonl"
+
+    def _clear(self) -> None:
+        for pattern in _MADE:
+            for file in self.path.glob(pattern):
+                file.unlink()
+
+    def _check(self) -> None:
+        path = self.path / "run.json"
+        if not path.exists():
+            if (self.path / "results.json").exists() or self.journal_path.exists():
+                raise UserError(
+                    f"{self.path}: holds results but no run.json, so it cannot be continued; "
+                    "choose another --round, or --overwrite"
+                )
+            write_whole(
+                path,
+                json.dumps(
+                    {
+                        "command": self._command,
+                        "benchmark": self._benchmark,
+                        "data": self._data,
+                        "settings": self._settings,
+                        "places": {key: value for key, value in self._places.items() if key not in _ADDRESSES},
+                        "versions": versions(),
+                    },
+                    indent=2,
+                )
+                + "\n",
+            )
+            return
+        try:
+            run = json.loads(path.read_text(encoding="utf-8"))
+            before, addresses = run["settings"], {key: self._places.get(key) for key in _ADDRESSES}
+            command = command_line(self._command, {**before, **run.get("places", self._places), **addresses})
+            names = {*before, *self._settings}
+            differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None
+        if differing:
+            changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
+            raise UserError(
+                f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
+                f"{command}; or choose another --round; or start anew with --overwrite"
+            )
+
+
+def command_line(command: str, settings: Mapping[str, Setting]) -> str:
+    """The command that has these settings; facts that are no option (digests) are left out."""
+    words = command.split()
+    for key, value in settings.items():
+        if value is None or value is False or key.endswith("digest"):
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
+    return shlex.join(words)
+
+
+def versions() -> dict[str, str]:
+    """What ran it: medagent and Python."""
+    from medagent import __version__
+
+    return {"medagent": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+
+
+def _show(value: Setting) -> str:
+    text = "(none)" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+    return text if len(text) <= 20 else text[:12] + "…"
+
+
+def _lock(path: Path) -> int:
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise UserError(
+            f"{path.parent}: process {holder or 'unknown'} is running into this folder; "
+            "wait for it, or choose another --round"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())
+    return descriptor
+
+
+def _meaning(value: Setting) -> Setting:
+    """A value as it counts: a switch that is off is as one that did not exist yet."""
+    return None if value is False else value
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """A folder's `run.json`. Raises UserError where it is missing or damaged."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise UserError(f"{folder}: is no run's folder (it has no run.json)")
+    try:
+        run = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        run = None
+    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
+        raise UserError(f"{path}: is damaged; choose another --round, or --overwrite")
+    return run
+
+
+def read_settings(folder: Path) -> dict[str, Setting]:
+    """What decided the rows of a run. Raises UserError where `run.json` is missing or damaged."""
+    settings: dict[str, Setting] = read_run(folder)["settings"]
+    return settings
+
+
+def benchmark_of(folder: Path) -> str:
+    """The name of the benchmark that made a run's folder; earlier versions named it in the command only.
+
+    Raises UserError where `run.json` is missing or damaged.
+    """
+    run = read_run(folder)
+    named = run.get("benchmark")
+    if named:
+        return str(named)
+    last = str(run.get("command", "")).rpartition(" ")[2]
+    return "medagentbench" if last in ("run", "") else last

@@ -1,0 +1,63 @@
+"""Runs units in this process: one event loop, at most `concurrency` units at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+from medagent.engine.boundary import perform
+from medagent.engine.job import Job, Unit, Worker
+from medagent.engine.progress import Progress
+from medagent.engine.rows import Row
+
+U = TypeVar("U", bound=Unit)
+R = TypeVar("R", bound=Row)
+
+
+class LocalExecutor:
+    """The default executor."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+
+    async def run(
+        self, job: Job[U, R], units: Iterator[U], done: Callable[[R], Awaitable[None]], progress: Progress
+    ) -> None:
+        """See `Executor.run`. Each of `concurrency` lanes saves a row while its next unit is under way: at most one row
+        a lane waits for the disk.
+        """
+
+        async def lane(worker: Worker[U, R]) -> None:
+            saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
+            try:
+                for unit in units:
+                    row = job.row.begin(unit)
+                    stop = await perform(worker, unit, row)
+                    saved, saving = saving, asyncio.ensure_future(done(row))
+                    await _kept(saved)
+                    if stop is not None:
+                        raise stop
+                    if row.status == "cancelled":
+                        return
+            finally:
+                await _kept(saving)
+
+        async with job.open() as worker:
+            progress.watch(worker.stats)
+            lanes = [asyncio.create_task(lane(worker)) for _ in range(self._concurrency)]
+            try:
+                await asyncio.gather(*lanes)
+            finally:
+                for task in lanes:
+                    task.cancel()
+                await asyncio.gather(*lanes, return_exceptions=True)
+
+
+async def _kept(saving: asyncio.Future[None]) -> None:
+    """Wait for a row to be saved, also when the run is being cancelled around it."""
+    try:
+        await asyncio.shield(saving)
+    except asyncio.CancelledError:
+        await saving
+        raise

@@ -1,0 +1,235 @@
+"""What a person sees while a run goes on: a live panel in a terminal, a line now and then elsewhere.
+
+It goes to standard error, so that standard output holds results alone. `Progress` counts; the two displays draw.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from medagent.engine.figures import dollars, duration
+from medagent.engine.rows import Row, Spent
+from medagent.models.limiter import EndpointStats
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.live import Live
+
+LINE_EVERY_S = 5.0
+SEPARATOR = " · "
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of one group of units."""
+
+    done: int = 0
+    graded: int = 0
+    right: int = 0
+
+
+@dataclass(slots=True)
+class State:
+    """Everything a display shows."""
+
+    total: int = 0
+    kept: int = 0
+    done: int = 0
+    failed: int = 0
+    groups: dict[str, Tally] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
+    slowest: tuple[float, str] = (0.0, "")
+    started: float = field(default_factory=time.monotonic)
+    endpoints: Sequence[EndpointStats] = ()
+
+    @property
+    def rate(self) -> float:
+        """Units a second in this process."""
+        return self.done / max(time.monotonic() - self.started, 1e-6)
+
+    def figures(self) -> list[str]:
+        """Done, right so far, tokens, cost, rate, time left, retries and waits, the slowest unit."""
+        graded = sum(t.graded for t in self.groups.values())
+        right = sum(t.right for t in self.groups.values())
+        parts = [f"{self.kept + self.done}/{self.total}"]
+        if graded:
+            parts.append(f"right {right / graded:.0%}")
+        if self.failed:
+            parts.append(f"failed {self.failed}")
+        if self.spent.calls:
+            parts += [f"{self.spent.usage.total:,} tokens", dollars(self.spent.cost)]
+        parts.append(f"{self.rate:.1f}/s")
+        if self.done:
+            parts.append(f"{duration((self.total - self.kept - self.done) / self.rate)} left")
+        retries = sum(e.retries for e in self.endpoints)
+        if retries:
+            parts.append(f"{retries} retries, {duration(sum(e.waited_s for e in self.endpoints))} waited")
+        if self.slowest[0] >= 1:
+            parts.append(f"slowest {self.slowest[1]} {self.slowest[0]:.1f} s")
+        return parts
+
+    def rates(self) -> list[str]:
+        """Each group's share of right ones so far, `task2` before `task10`."""
+        return [
+            f"{name} {tally.right / tally.graded:.0%} of {tally.graded}"
+            for name, tally in sorted(self.groups.items(), key=lambda group: _natural(group[0]))
+            if tally.graded
+        ]
+
+
+class Display(Protocol):
+    """Draws a state."""
+
+    def start(self, state: State) -> None:
+        """The run begins."""
+        ...
+
+    def update(self, state: State) -> None:
+        """Something changed."""
+        ...
+
+    def stop(self, state: State) -> None:
+        """The run ends."""
+        ...
+
+
+class Progress:
+    """Counts rows and draws them. `group` names a row's group (its task type)."""
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        group: Callable[[Row], str] = lambda _: "",
+    ) -> None:
+        self._group = group
+        self._state = State()
+        self._display: Display = _Nothing() if quiet else _Panel() if sys.stderr.isatty() else _Lines()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was learnt about the endpoints and changed in the requests, a line each."""
+        return list(dict.fromkeys(note for endpoint in self._state.endpoints for note in endpoint.notes))
+
+    def begin(self, total: int, kept: int) -> None:
+        """There are `total` units, `kept` of them done in an earlier run."""
+        self._state.total, self._state.kept = total, kept
+        self._display.start(self._state)
+
+    def watch(self, endpoints: Sequence[EndpointStats]) -> None:
+        """Show what goes on at these endpoints."""
+        self._state.endpoints = endpoints
+
+    def add(self, row: Row, spent: Spent, right: bool | None = None) -> None:
+        """A unit is done; `spent` is the whole run's sum. `right` is a first look, None where nothing was graded; the
+        verdicts are made afterwards.
+        """
+        state = self._state
+        tally = state.groups.setdefault(self._group(row), Tally())
+        tally.done += 1
+        tally.graded += right is not None
+        tally.right += right is True
+        state.done += 1
+        state.failed += row.owed
+        state.spent = spent
+        state.slowest = max(state.slowest, (row.seconds, row.unit))
+        self._display.update(state)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._display.stop(self._state)
+
+
+class _Nothing:
+    def start(self, state: State) -> None: ...
+
+    def update(self, state: State) -> None: ...
+
+    def stop(self, state: State) -> None: ...
+
+
+class _Lines:
+    """A plain line every few seconds and one at the end."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def start(self, state: State) -> None:
+        self._last = time.monotonic()
+        kept = f", {state.kept} of them done before" if state.kept else ""
+        print(f"{state.total} units{kept}", file=sys.stderr, flush=True)
+
+    def update(self, state: State) -> None:
+        if time.monotonic() - self._last >= LINE_EVERY_S:
+            self._last = time.monotonic()
+            self._print(state)
+
+    def stop(self, state: State) -> None:
+        if state.done:
+            self._print(state)
+
+    def _print(self, state: State) -> None:
+        print(SEPARATOR.join(state.figures()), file=sys.stderr, flush=True)
+
+
+class _Panel:
+    """A bar with the figures below it and the success rate of each group."""
+
+    def __init__(self) -> None:
+        self._live: Live | None = None
+
+    def start(self, state: State) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(stderr=True)
+        self._live = Live(console=console, refresh_per_second=8, get_renderable=partial(_draw, state, console))
+        self._live.start()
+
+    def update(self, state: State) -> None:
+        pass  # Live draws the state by itself, eight times a second.
+
+    def stop(self, state: State) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+
+def _draw(state: State, console: Console) -> RenderableType:
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    bar = ProgressBar(total=max(state.total, 1), completed=state.kept + state.done, width=60)
+    return Group(
+        Padding(bar, 0),  # a bar alone does not end its line
+        Text(fold(state.figures(), SEPARATOR, console.width)),
+        Text(fold(state.rates(), "  ", console.width), style="dim"),
+    )
+
+
+def fold(parts: Sequence[str], separator: str, width: int) -> str:
+    """The parts in lines of at most `width` characters, broken between parts only."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + len(separator) + len(part) <= width:
+            lines[-1] += separator + part
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def _natural(name: str) -> list[tuple[str, int]]:
+    """A sorting key by which numbers in names count as numbers."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]

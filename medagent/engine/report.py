@@ -1,0 +1,134 @@
+"""A `Report` is what a run came to, in one form for all benchmarks; tables, JSON and comparisons are views of it.
+
+It is written as `report.json`. A benchmark may add fields of its own (MedAgentBench its grades, SimpleQA its sections):
+they stand beside the common ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from medagent.engine.rows import Spent
+from medagent.options import Setting
+from medagent.wire import Text
+
+Measure = Literal["percent", "points", "score"]
+"""How values are written: 0.917 as `91.7 %`, `91.70`, or `0.9170`."""
+
+
+class DataRef(BaseModel):
+    """The data that a score was measured on; `digest` is its SHA-256."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    version: str = ""
+    digest: str = ""
+
+
+class TableLine(BaseModel):
+    """A line of the table: a group of items. `counts` are whole numbers with their names, `value` the figure (None: no
+    item), `interval` its 95 % interval, `more` further figures.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    n: int
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    counts: dict[str, int] = {}
+    more: dict[str, int | float | None] = {}
+
+
+class TableSection(BaseModel):
+    """Lines that stand together. A title begins a table of its own, whose columns for names, figures and numbers of
+    items may have names of their own.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    lines: tuple[TableLine, ...]
+    title: str = ""
+    name: str = ""
+    figure: str = ""
+    count: str = ""
+
+
+class ItemOutcome(BaseModel):
+    """How one item of one trial ended: `correct` where it is right or wrong, `score` where it is a number (0 to 1);
+    both None where it was not graded.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    item: str
+    trial: int = 1
+    group: str = ""
+    status: str = "completed"
+    correct: bool | None = None
+    score: float | None = None
+    reason: Text = ""
+
+    @property
+    def value(self) -> float | None:
+        """The score, 0 or 1 where it is right or wrong."""
+        return self.score if self.correct is None else float(self.correct)
+
+
+class Report(BaseModel):
+    """What a run came to. `figure` names the value, `count` the number of items it rests on, in tables."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    benchmark: str
+    folder: str
+    data: DataRef = DataRef(name="")
+    settings: dict[str, Setting] = {}
+    versions: dict[str, str] = {}
+    measure: Measure = "percent"
+    figure: str = "rate"
+    count: str = "n"
+    table: tuple[TableSection, ...] = ()
+    overall: TableLine | None = None
+    items: tuple[ItemOutcome, ...] = ()
+    notes: tuple[Text, ...] = ()
+    spent: Spent = Spent()
+    spending: dict[str, Spent] = {}
+    """The same by who was called: `model gpt-4o`, `judge j`."""
+    endings: dict[str, int] = {}
+    failed: tuple[Text, ...] = ()
+    """Every unit that failed instead of ending with an answer: its key, status and error."""
+    owed: tuple[str, ...] = ()
+    """Units of the last command's selection that have no row yet, or failed."""
+    ungraded: int = 0
+    """Items that have an answer but could not be graded."""
+    stopped: str | None = None
+    """The limit that ended the last command early."""
+    command: str = ""
+    files: tuple[str, ...] = ()
+    slowest: float = 0.0
+    """Seconds of the unit that took longest."""
+    journals: dict[str, int] = {}
+    """The journals it rests on, and how many bytes of each."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked is done and graded."""
+        return not self.owed and not self.ungraded and not self.stopped
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The benchmark's own fields."""
+        return self.model_extra or {}
+
+
+def by_trial(items: tuple[ItemOutcome, ...]) -> dict[str, list[bool]]:
+    """Each item's graded trials, whether right; items without one are left out."""
+    found: dict[str, list[bool]] = {}
+    for item in items:
+        if item.correct is not None:
+            found.setdefault(item.item, []).append(item.correct)
+    return found

@@ -1,0 +1,120 @@
+"""A journal row, and what it cost. Benchmarks add their own fields to `Row`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, Field
+
+from medagent.errors import EpisodeError
+from medagent.models.base import Completion, Usage
+from medagent.wire import Text
+
+OWED = frozenset({"model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"})
+"""Statuses of a unit that failed for a reason not the agent's: it is owed again."""
+FAILED = "agent_error"
+"""The status of a unit whose agent raised: final, and counted as failed."""
+
+
+class CallSpent(BaseModel):
+    """What one model call spent: tokens, US dollars (None where unknown), attempts that failed before the good one, the
+    seconds waited between them, the seconds of the good one.
+    """
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    cost: float | None = None
+    retries: int = 0
+    waited: float = 0.0
+    latency: float = 0.0
+
+
+class Spent(CallSpent):
+    """What one unit, or a sum of units, spent at the model endpoint; a unit's has `each` call too, in order.
+
+    Attempts of a call that failed for good count among `retries` and `waited`, and are no call.
+    """
+
+    calls: int = 0
+    each: list[CallSpent] = Field(default_factory=list)
+
+    def add(self, completion: Completion) -> None:
+        """Count one completion."""
+        usage = completion.usage
+        call = CallSpent(
+            prompt=usage.prompt,
+            completion=usage.completion,
+            cached=usage.cached,
+            reasoning=usage.reasoning,
+            cost=completion.cost,
+            retries=completion.retries,
+            waited=round(completion.waited, 3),
+            latency=round(completion.latency, 3),
+        )
+        self._sum(call, 1)
+        self.each.append(call)
+
+    def add_failure(self, failure: EpisodeError) -> None:
+        """Count the attempts of a call that failed for good."""
+        self.retries += failure.retries
+        self.waited = round(self.waited + failure.waited, 3)
+
+    def take(self, other: Spent) -> None:
+        """Add another sum with its single calls."""
+        self.merge(other)
+        self.each.extend(other.each)
+
+    def merge(self, other: Spent) -> None:
+        """Add another sum; its single calls are left behind. A cost of calls whose price is unknown makes the whole
+        unknown.
+        """
+        self._sum(other, other.calls)
+
+    def _sum(self, other: CallSpent, calls: int) -> None:
+        if calls:
+            known = other.cost is not None and (self.calls == 0 or self.cost is not None)
+            self.cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
+        self.calls += calls
+        self.prompt += other.prompt
+        self.completion += other.completion
+        self.cached += other.cached
+        self.reasoning += other.reasoning
+        self.retries += other.retries
+        self.waited = round(self.waited + other.waited, 3)
+        self.latency = round(self.latency + other.latency, 3)
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens."""
+        return Usage(self.prompt, self.completion, self.cached, self.reasoning)
+
+
+class Row(BaseModel):
+    """One finished unit in the journal. `unit` is its key; a later row of the same unit replaces an earlier one."""
+
+    unit: str
+    status: str
+    error: Text | None = None
+    spent: Spent = Spent()
+    started: str = ""
+    timestamp: str = ""
+    seconds: float = 0.0
+    traceback: Text | None = None
+    """Where an agent, model, grader or benchmark raised something of its own."""
+
+    @classmethod
+    def begin(cls, unit: Any) -> Self:
+        """The row of a unit that is about to be carried out."""
+        return cls(unit=unit.key, status="completed")
+
+    @property
+    def payee(self) -> str:
+        """The model that was called, where rows of one journal differ in it."""
+        return ""
+
+    @property
+    def owed(self) -> bool:
+        """Whether the unit must be run again."""
+        return self.status in OWED

@@ -1,0 +1,166 @@
+"""What every run is asked, whatever the benchmark: who answers, which items, where it lands, how much it may take.
+
+A benchmark's settings are a subclass with fields of its own. What decides the rows of a run (`decides`) is kept in its
+folder and cannot change; the rest may change between two tries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from medagent.errors import UserError
+from medagent.models.settings import ModelSettings
+from medagent.options import Names, Option, Setting, values
+from medagent.wire import without_password
+
+_LABEL = re.compile(r"[\w.-]+")
+
+WHO = "Who answers"
+WHICH = "Which items"
+RUN = "The run"
+LIMITS = "Limits and speed"
+
+
+def _fields(value: object) -> object:
+    """`name=value` texts as fields of a request: the value as JSON where it is JSON, else as text."""
+    if not isinstance(value, list | tuple):
+        return value
+    fields: dict[str, object] = {}
+    for text in value:
+        name, equals, raw = str(text).partition("=")
+        if not equals or not name:
+            raise UserError(f"--extra {text!r}: write it as name=value")
+        try:
+            fields[name] = json.loads(raw)
+        except ValueError:
+            fields[name] = raw
+    return fields
+
+
+Temperature = Annotated[
+    float, Option(WHO), Field(description="Sampling temperature; below 0: the model's own.", validate_default=True)
+]
+
+
+class RunSettings(BaseModel):
+    """The options of every run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    round: Annotated[str, Option(RUN)] = "r1"
+    """A label for the run, part of its folder's name."""
+    agent: Annotated[str | None, Option(WHO)] = None
+    """Who answers: a class by its import path (my_agent.py:MyAgent), a name that a package registers, or the
+    benchmark's own; by default the model of --model.
+    """
+    model: Annotated[str | None, Option(WHO)] = None
+    """The model's name as its endpoint knows it, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
+    base_url: Annotated[list[str], Option(WHO, "address")] = []
+    """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one."""
+    api: Annotated[Literal["chat", "responses"], Option(WHO)] = "chat"
+    """chat (chat completions) or responses (the responses API)."""
+    temperature: Temperature = 0.0
+    max_tokens: Annotated[int, Option(WHO), Field(ge=1)] = 2048
+    """The longest reply, in tokens."""
+    timeout: Annotated[float, Option(LIMITS, "effort"), Field(ge=1)] = 300.0
+    """Seconds one model call may take."""
+    extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE")] = {}
+    """A further field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
+    strip_thinking: Annotated[bool, Option(WHO)] = False
+    """Cut a leading <think> block before a message is read."""
+
+    ids: Annotated[Names, Option(WHICH, "place", metavar="ID,ID")] = ()
+    """Only these items, by their ids."""
+    limit: Annotated[int | None, Option(WHICH, "place"), Field(ge=1)] = None
+    """Only the first so many."""
+    trials: Annotated[int, Option(WHICH, "place"), Field(ge=1)] = 1
+    """How often each item is done."""
+
+    concurrency: Annotated[int, Option(LIMITS, "effort"), Field(ge=1)] = 16
+    """How many run at once."""
+    max_cost: Annotated[float | None, Option(LIMITS, "effort"), Field(gt=0)] = None
+    """US dollars after which nothing new starts; the run can go on later."""
+    max_tokens_total: Annotated[int | None, Option(LIMITS, "effort"), Field(ge=1)] = None
+    """Tokens after which nothing new starts."""
+    retry: Annotated[list[str], Option(LIMITS, "effort", metavar="STATUS")] = []
+    """Do items again that ended like this, e.g. agent_error; repeatable."""
+    cluster: Annotated[str | None, Option(LIMITS, "place")] = None
+    """A Dask scheduler to run on, e.g. tcp://head:8786."""
+    workers: Annotated[int | None, Option(LIMITS, "place"), Field(ge=1)] = None
+    """Worker processes of a local cluster."""
+
+    results_dir: Annotated[Path, Option(RUN, "place")] = Path("results")
+    """Where runs land."""
+    overwrite: Annotated[bool, Option(RUN, "effort")] = False
+    """Start anew in a folder that holds a run."""
+
+    @field_validator("round")
+    @classmethod
+    def _fits_a_folder_name(cls, value: str) -> str:
+        if not _LABEL.fullmatch(value):
+            raise ValueError("a label holds letters, digits, '.', '_' and '-' only")
+        return value
+
+    @property
+    def chat(self) -> ModelSettings | None:
+        """The model in effect; None where none is named."""
+        if self.model is None:
+            return None
+        return ModelSettings(
+            name=self.model,
+            base_urls=self.base_url,
+            api=self.api,
+            temperature=None if self.temperature < 0 else self.temperature,
+            max_tokens=self.max_tokens,
+            timeout_s=self.timeout,
+            extra=self.extra,
+        )
+
+    def run_folder(self, benchmark: str, who: str) -> Path:
+        """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`."""
+        return self.results_dir / f"{benchmark}_{self.round}_{who.replace('/', '--')}"
+
+    def decides(self) -> dict[str, Setting]:
+        """What decides the rows of a run, by option: what cannot change between two tries."""
+        found = values(self, "setting")
+        found["extra"] = [f"{name}={_as_text(value)}" for name, value in sorted(self.extra.items())] or None
+        if self.model is None:
+            found.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
+        elif self.temperature < 0:
+            found["temperature"] = -1
+        return found
+
+    def places(self) -> dict[str, Setting]:
+        """What may change between two tries but belongs in a command that is to be copied."""
+        found = values(self, "place", "address")
+        if self.trials == 1:
+            found["trials"] = None
+        for name, value in found.items():
+            if isinstance(value, list) and name.endswith("base-url"):
+                found[name] = [without_password(url) for url in value]
+        return found
+
+
+def _as_text(value: object) -> str:
+    """A field's value as `--extra` takes it: a text that is no JSON as it is, all else as JSON."""
+    if isinstance(value, str):
+        try:
+            json.loads(value)
+        except ValueError:
+            return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file. Raises UserError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None

@@ -1,0 +1,164 @@
+"""Runs the units that are owed, keeps a row of each, and stops when told to.
+
+The queue is never stored: it is what the journal does not hold. An executor carries units out; this process alone
+writes the journal.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from medagent.engine.boundary import PluginError, blame, fail
+from medagent.engine.job import Executor, Job, Unit
+from medagent.engine.journal import Journal
+from medagent.engine.progress import Progress
+from medagent.engine.rows import OWED, Row, Spent
+from medagent.errors import StopRunError
+
+U = TypeVar("U", bound=Unit)
+R = TypeVar("R", bound=Row)
+
+HOPELESS = 10
+"""So many failures of one kind in a row, with nothing before them, stop a run: the next ones would fail as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to take no new units. `cost` in US dollars, `tokens` prompt and completion; None is no limit. `before` is
+    what the run's other journals have spent.
+    """
+
+    cost: float | None = None
+    tokens: int | None = None
+    before: Spent | None = None
+
+    def reached(self, spent: Spent) -> str | None:
+        """Which limit the whole run has reached, in words, or None."""
+        if self.before is not None and (self.cost is not None or self.tokens is not None):
+            whole = self.before.model_copy()
+            whole.merge(spent)
+            spent = whole
+        if self.cost is not None and spent.calls and spent.cost is None:
+            return (
+                "--max-cost cannot be kept: a model has no price (your own price table can name it, see docs/models.md)"
+            )
+        if self.cost is not None and spent.cost is not None and spent.cost >= self.cost:
+            return f"--max-cost {self.cost:g} is reached (${spent.cost:.4f} spent)"
+        if self.tokens is not None and spent.usage.total >= self.tokens:
+            return f"--max-tokens-total {self.tokens} is reached ({spent.usage.total} spent)"
+        return None
+
+
+@dataclass(slots=True)
+class Summary:
+    """How a run's units stand afterwards. `stopped` says which limit ended it early."""
+
+    total: int
+    done: int
+    owed: list[str]
+    stopped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Generic[R]):
+    """What happens to a finished row besides the journal: `grade` says at once whether it is right (None: not graded);
+    what it raises is the grader's failure.
+    """
+
+    progress: Progress
+    grade: Callable[[R], Awaitable[bool | None]] | None = None
+
+
+async def run_units(
+    job: Job[U, R],
+    units: Sequence[U],
+    journal: Journal[R],
+    executor: Executor,
+    watch: Watch[R],
+    limits: Limits = Limits(),
+    retry: Collection[str] = (),
+) -> Summary:
+    """Run every unit that the journal does not hold as done; statuses in `retry` are run again too.
+
+    Raises StopRunError when the run as a whole is refused or hopeless, UserError when the journal cannot be written.
+    What is finished stays finished in every case.
+    """
+    owed = [unit for unit in units if _owed(journal, unit, retry)]
+    stopped: str | None = None
+    progress, beginning = watch.progress, _Beginning()
+
+    def wanted() -> Iterator[U]:
+        nonlocal stopped
+        for unit in owed:
+            stopped = limits.reached(journal.spent)
+            if stopped:
+                return
+            yield unit
+
+    async def durable(appended: Awaitable[None], row: R) -> None:
+        await appended
+        right: bool | None = None
+        if watch.grade is not None and not row.owed:
+            try:
+                with blame("grader"):
+                    right = await watch.grade(row)
+            except PluginError as failure:
+                row = row.model_copy(update={"spent": Spent()})  # the first row has what was paid
+                fail(row, failure)
+                await journal.append(row)
+        progress.add(row, journal.spent, right)
+        beginning.look(row)
+
+    def done(row: R) -> Awaitable[None]:
+        return durable(journal.append(row), row)
+
+    with few_collections(), progress:
+        progress.begin(len(units), len(units) - len(owed))
+        if owed:
+            await executor.run(job, wanted(), done, progress)
+    left = [unit.key for unit in units if _owed(journal, unit)]
+    return Summary(len(units), len(units) - len(left), left, stopped)
+
+
+@dataclass(slots=True)
+class _Beginning:
+    """Watches the first rows of a run for foreign code that always fails. Raises StopRunError."""
+
+    failures: int = 0
+    kind: str = ""
+    over: bool = False
+
+    def look(self, row: Row) -> None:
+        if self.over or row.status == "cancelled":
+            return
+        kind = f"{row.status}: {(row.error or '').partition(':')[0]}" if row.traceback else ""
+        if not kind or self.kind not in ("", kind):
+            self.over = True
+            return
+        self.kind = kind
+        self.failures += 1
+        if self.failures >= HOPELESS:
+            self.over = True
+            raise StopRunError(f"the first {HOPELESS} units failed alike: {row.status}: {row.error}")
+
+
+@contextmanager
+def few_collections() -> Iterator[None]:
+    """Cycles are sought less often: episodes make few, and seeking them takes a quarter of a run's CPU."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+def _owed(journal: Journal[R], unit: Unit, retry: Collection[str] = ()) -> bool:
+    status = journal.status(unit.key)
+    return status is None or status in OWED or status in retry

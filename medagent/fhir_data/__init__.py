@@ -1,0 +1,1 @@
+"""FHIR data in files and servers: read, import, export, copy, push."""

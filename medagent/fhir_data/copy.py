@@ -1,0 +1,206 @@
+"""Copies every resource of a live FHIR server into one NDJSON file, type by type, page by page.
+
+Resources stay as the server sends them. What has come lies in a folder beside the file, for each type its lines and a
+mark that says which page comes next; a stopped copy goes on from there. A page that the server has forgotten by then
+(HAPI keeps searches for an hour) starts its type anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from fhir_server.jsontext import JsonTextError, decode, render
+from medagent.benchmarks.medagentbench.ehr.base import Reply
+from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
+from medagent.benchmarks.medagentbench.session import diagnostics
+from medagent.engine.files import write_whole
+from medagent.errors import FhirError, UserError
+
+PAGE_SIZES = (200, 20, 1)
+"""Resources asked for at once; fewer where a page would be larger than what is read."""
+
+FORGOTTEN = (404, 410)
+"""How a server answers for a page that it no longer has."""
+
+
+class Mark(BaseModel):
+    """How far the copy of a type is: the next page (None: it is whole), and what the lines' file holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    next: str | None
+    size: int = 0
+    count: int = 0
+
+
+class _Part:
+    """The copied lines of one type, and their mark."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.kind = kind
+        self.path = folder / f"{kind}.ndjson"
+        self._mark_path = folder / f"{kind}.mark"
+        try:
+            self.mark = Mark.model_validate_json(self._mark_path.read_bytes())
+        except (OSError, ValidationError):
+            self.mark = self.first(PAGE_SIZES[0])
+
+    def first(self, page_size: int) -> Mark:
+        """The mark of a type of which nothing is there."""
+        return Mark(next=f"/{self.kind}?_count={page_size}")
+
+    def add(self, lines: Sequence[str], next_page: str | None) -> None:
+        """Keep a page. What a killed copy wrote after its mark is cut off."""
+        with self.path.open("ab") as file:
+            file.truncate(self.mark.size)
+            file.write("".join(f"{line}\n" for line in lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+            size = file.tell()
+        self.mark = Mark(next=next_page, size=size, count=self.mark.count + len(lines))
+        write_whole(self._mark_path, self.mark.model_dump_json())
+
+
+def copy(server: HttpEhr, file: Path, report: Callable[[int, int], None]) -> str:
+    """Copy all resources of the server into `file`; returns what came of it. `report` is told what is done of how many.
+
+    Raises UserError where the file is there already, or the server or the folder fails; the same call continues then.
+    """
+    if file.exists():
+        raise UserError(f"{file}: is there already; name a new file")
+    folder = file.with_name(f"{file.name}.parts")
+    try:
+        totals, parts = asyncio.run(_fetch(server, folder, report))
+        _join(parts, folder, file)
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+    except FhirError as error:
+        raise UserError(f"{error}; the same command continues") from None
+    changed = [f"{p.kind} ({p.mark.count}, counted {totals[p.kind]})" for p in parts if p.mark.count != totals[p.kind]]
+    note = f"; the server changed meanwhile: {', '.join(changed)}" if changed else ""
+    return f"{file}: {sum(part.mark.count for part in parts)} resources of {len(parts)} types{note}"
+
+
+async def _fetch(
+    server: HttpEhr, folder: Path, report: Callable[[int, int], None]
+) -> tuple[dict[str, int], list[_Part]]:
+    async with server:
+        await server.check()
+        _claim(folder, server.url)
+        totals = await _totals(server)
+        parts = [_Part(folder, kind) for kind, total in totals.items() if total]
+        for part in parts:
+            await _copy_type(server, part, lambda: report(sum(p.mark.count for p in parts), sum(totals.values())))
+        return totals, parts
+
+
+def _claim(folder: Path, url: str) -> None:
+    """Make the folder of the parts, or go on in it where it is of the same server."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "source"
+    if not source.exists():
+        write_whole(source, url)
+    elif (other := source.read_text(encoding="utf-8")) != url:
+        raise UserError(f"{folder}: holds a part of a copy of {other}; remove it, or name another file")
+
+
+async def _totals(server: HttpEhr) -> dict[str, int]:
+    """How many resources there are of each type that can be searched."""
+    statement = _object(server, "/metadata", await server.send("GET", "/metadata", None))
+    try:
+        kinds = _searchable(statement)
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{server.url}/metadata: is no CapabilityStatement") from None
+    totals = {}
+    for kind in kinds:
+        page = f"/{kind}?_summary=count"
+        total = _object(server, page, await server.send("GET", page, None)).get("total")
+        if not isinstance(total, int):
+            raise UserError(f"{server.url}{page}: gives no total")
+        totals[kind] = total
+    return totals
+
+
+def _searchable(statement: Mapping[str, Any]) -> list[str]:
+    """The types a CapabilityStatement lists with a search; their names become file names, so they are looked at."""
+    return [
+        resource["type"]
+        for rest in statement.get("rest", [])
+        for resource in rest.get("resource", [])
+        if resource["type"].isalpha() and any(one["code"] == "search-type" for one in resource.get("interaction", []))
+    ]
+
+
+async def _copy_type(server: HttpEhr, part: _Part, report: Callable[[], None]) -> None:
+    sizes = iter(PAGE_SIZES[1:])
+    resumed = part.mark.count > 0
+    while (page := part.mark.next) is not None:
+        try:
+            reply = await server.send("GET", page, None)
+        except TooLargeError:
+            size = next(sizes, None)
+            if size is None:
+                raise UserError(f"{server.url}{page}: is too large to read") from None
+            part.mark = part.first(size)
+            continue
+        if resumed and reply.status in FORGOTTEN:
+            part.mark = part.first(PAGE_SIZES[0])
+        else:
+            bundle = _object(server, page, reply)
+            part.add(*_page(server, page, bundle))
+            report()
+        resumed = False
+
+
+def _object(server: HttpEhr, page: str, reply: Reply) -> dict[str, Any]:
+    if not reply.ok:
+        raise UserError(f"{server.url}{page}: answers {reply.status}: {diagnostics(reply)}")
+    try:
+        value = decode(reply.text)
+    except JsonTextError as error:
+        raise UserError(f"{server.url}{page}: does not answer in JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{server.url}{page}: answers with JSON that is no resource")
+    return value
+
+
+def _page(server: HttpEhr, page: str, bundle: Mapping[str, Any]) -> tuple[list[str], str | None]:
+    """The matches on a page, a line each (what a server adds of its own is left out), and the page after it."""
+    try:
+        entries = [one for one in bundle.get("entry", []) if one.get("search", {}).get("mode", "match") == "match"]
+        following = [link["url"] for link in bundle.get("link", []) if link["relation"] == "next"]
+        lines = [render(entry["resource"], pretty=False) for entry in entries]
+        return lines, _below_base(server, page, following[0]) if following else None
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"{server.url}{page}: answers with something else than a searchset Bundle") from None
+
+
+def _below_base(server: HttpEhr, page: str, url: str) -> str:
+    """The next page below the base. Only the link's path and query count: a server behind a mapped port names itself
+    by another host and port than it is reached by.
+    """
+    link, base = urlsplit(url), urlsplit(server.url).path
+    target = link.path.removeprefix(base) + (f"?{link.query}" if link.query else "")
+    if not link.path.startswith(base) or target == page:
+        raise UserError(f"{server.url}{page}: its next page leads elsewhere: {url}")
+    return target
+
+
+def _join(parts: Sequence[_Part], folder: Path, file: Path) -> None:
+    whole = folder / "whole"
+    with whole.open("wb") as joined:
+        for part in parts:
+            with part.path.open("rb") as lines:
+                shutil.copyfileobj(lines, joined)
+        joined.flush()
+        os.fsync(joined.fileno())
+    whole.replace(file)
+    shutil.rmtree(folder)

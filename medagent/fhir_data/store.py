@@ -1,0 +1,164 @@
+"""FHIR data in the embedded server's SQLite files: import, export, counts, and a file to serve.
+
+An import is one transaction: everything is in the file afterwards, or nothing. Where the file's references must lead
+somewhere, they are looked up when all is in, so the order of files and lines is free.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import NoReturn
+
+from fhir_server import Server
+from fhir_server.errors import ServerError
+from fhir_server.references import target
+from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file, imported_file
+from medagent.errors import UserError
+from medagent.fhir_data.files import is_sqlite, read_resources
+
+NAMED = 5
+"""How many missing references an error names."""
+
+
+def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = True) -> int:
+    """Import the files into an SQLite file, made where it is absent; returns how many resources were taken.
+
+    A resource that is there already becomes its next version. Raises UserError naming file and place of what cannot be
+    imported, and the references that lead nowhere; the SQLite file is then as it was.
+    """
+    fresh = not data.exists()
+    try:
+        with _opened(data) as server, server.store.transaction():
+            return _load(server, paths, reference_check)
+    except (UserError, sqlite3.Error, KeyboardInterrupt) as error:
+        if fresh:
+            for suffix in ("", "-wal", "-shm"):
+                data.with_name(data.name + suffix).unlink(missing_ok=True)
+        if isinstance(error, sqlite3.Error):
+            raise UserError(f"{data}: cannot be written: {error}; nothing was imported") from None
+        raise
+
+
+def _load(server: Server, paths: Sequence[Path], reference_check: bool) -> int:
+    places: dict[str, str] = {}
+
+    def lines() -> Iterator[str]:
+        for read in read_resources(paths):
+            for reference in read.references:
+                places.setdefault(reference, read.place)
+            yield read.line
+
+    def refused(number: int, reason: str) -> NoReturn:
+        place = next(islice(read_resources(paths), number - 1, None)).place
+        raise UserError(f"{place}: {' '.join(reason.split())}")
+
+    try:
+        count = server.load(lines(), refused=refused)
+        if not count:
+            raise UserError(f"{', '.join(map(str, paths))}: no resource")
+        if reference_check:
+            _check_references(server, places)
+    except UserError as error:
+        raise UserError(f"{error}; nothing was imported") from None
+    return count
+
+
+def _check_references(server: Server, places: Mapping[str, str]) -> None:
+    missing = [reference for reference in places if not _leads_somewhere(server, reference)]
+    if missing:
+        named = ", ".join(f"{reference} ({places[reference]})" for reference in missing[:NAMED])
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        raise UserError(
+            f"{len(missing)} references lead nowhere: {named}{more}; "
+            "name the files that hold them too, or pass --no-reference-check"
+        )
+
+
+def _leads_somewhere(server: Server, reference: str) -> bool:
+    if reference.startswith("#"):
+        return True
+    found = target(reference)
+    if "://" in reference or not found.type:
+        return False
+    row = server.store.find(found.type, found.id)
+    return row is not None and row.text is not None
+
+
+def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
+    """Write an NDJSON file for each type into a new or empty folder; gives each file, when it is whole, and its count.
+
+    Raises UserError where the data cannot be read, or the folder is not empty or cannot be written.
+    """
+    with _present(data) as server:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if any(folder.iterdir()):
+                raise UserError(f"{folder}: is not empty; name a new folder")
+            for resource_type, count in server.stats().items():
+                path = folder / f"{resource_type}.ndjson"
+                part = path.with_suffix(".part")
+                with part.open("w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(f"{line}\n" for line in server.export(resource_type))
+                part.replace(path)
+                yield path, count
+        except OSError as error:
+            raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+
+
+def stored_lines(data: Path) -> Iterator[str]:
+    """All resources of an SQLite file as lines of JSON, a type after the other. Raises UserError."""
+    with _present(data) as server:
+        for resource_type in server.stats():
+            yield from server.export(resource_type)
+
+
+def count_types(data: Path) -> dict[str, int]:
+    """How many resources of each type an SQLite file holds. Raises UserError."""
+    with _present(data) as server:
+        return server.stats()
+
+
+@contextmanager
+def file_to_serve(data: Path | None, report: Callable[[str], None]) -> Iterator[Path]:
+    """An SQLite file itself, also a new one where `data` ends in .sqlite and is absent; of NDJSON and of the bundled
+    hospital (None) a copy, so that what clients write does not change what later runs read. Raises UserError.
+    """
+    if data is not None and data.suffix == ".sqlite" and not data.exists():
+        report(f"{data}: is new and empty")
+        yield data
+        return
+    if data is not None and is_sqlite(data):
+        yield data
+        return
+    source = imported_file(data, report) if data else bundled_file(report)
+    with tempfile.TemporaryDirectory(prefix="medagent-serve-") as folder:
+        copy = Path(folder) / f"{data.stem if data else 'hospital'}.sqlite"
+        try:
+            shutil.copyfile(source.path, copy)
+        except OSError as error:
+            raise UserError(f"{copy}: cannot be written: {error.strerror}") from None
+        yield copy
+
+
+@contextmanager
+def _present(data: Path) -> Iterator[Server]:
+    if not data.is_file():
+        raise UserError(f"{data}: is not there; `medagent ehr import FILES… --data {data}` makes it")
+    with _opened(data) as server:
+        yield server
+
+
+@contextmanager
+def _opened(data: Path) -> Iterator[Server]:
+    try:
+        server = Server.open(data)
+    except ServerError as error:
+        raise UserError(str(error)) from None
+    with server:
+        yield server

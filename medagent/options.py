@@ -1,0 +1,129 @@
+"""What an option is: a field of a settings model, marked with what its type cannot say.
+
+A field states type, default and help once. The command line, `run.json`, `--help`, a configuration file and the tables
+of the documentation are made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator
+from pydantic.fields import FieldInfo
+
+from medagent.errors import UserError
+
+M = TypeVar("M", bound=BaseModel)
+Kept = Literal["setting", "place", "address", "effort"]
+"""What becomes of an option's value: a setting decides the rows of a run and cannot change; a place (a path, the
+selection) may change but stands in the command to copy; an address likewise, but no file holds it; effort (limits,
+concurrency) is asked anew each time.
+"""
+Setting = str | int | float | bool | list[str] | None
+"""An option's value as `run.json` holds it; a list is an option that is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """Marks a field as an option: its group in `--help`, what becomes of its value, and its name where that is not the
+    field's.
+    """
+
+    group: str
+    kept: Kept = "setting"
+    flag: str = ""
+    metavar: str | None = None
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An option of a settings model."""
+
+    name: str
+    flag: str
+    """Without its dashes: `max-tokens`."""
+    info: FieldInfo
+    option: Option
+
+    @property
+    def help(self) -> str:
+        """The help text, on one line."""
+        return " ".join((self.info.description or "").split())
+
+
+def options(model: type[BaseModel]) -> Iterator[Field]:
+    """The options of a settings model, in the order of its fields."""
+    for name, info in model.model_fields.items():
+        mark = next((mark for mark in info.metadata if isinstance(mark, Option)), None)
+        if mark is not None:
+            yield Field(name, mark.flag or name.replace("_", "-"), info, mark)
+
+
+def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
+    """The values of a model's options of these kinds, by flag, as `run.json` holds them; None where one is the default
+    of a place or an address.
+    """
+    found: dict[str, Setting] = {}
+    for field in options(type(settings)):
+        if field.option.kept in kinds:
+            value = getattr(settings, field.name)
+            default = field.option.kept != "setting" and value == field.info.get_default(call_default_factory=True)
+            found[field.flag] = None if default else as_setting(value)
+    return found
+
+
+def as_setting(value: Any) -> Setting:
+    """A value in the form in which `run.json` holds it and a command line takes it."""
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or None
+    if isinstance(value, list):
+        return [str(one) for one in value] or None
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    return str(value)
+
+
+def _split(value: object) -> object:
+    """`a,b` as a command line has it; any other form is left to pydantic."""
+    if not isinstance(value, str):
+        return value
+    parts = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not parts:
+        raise ValueError("is empty: it selects nothing; leave it out for all")
+    return parts
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Several names in one option, with commas between them."""
+
+
+def checked(model: type[M], values: Mapping[str, object], place: str = "") -> M:
+    """A settings model of outside values, keyed by field. Raises UserError naming the option that is off."""
+    from pydantic import ValidationError
+
+    try:
+        return model(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0]) if first["loc"] else ""
+        flag = next((one.flag for one in options(model) if one.name == field), field.replace("_", "-"))
+        text = first["msg"].removeprefix("Value error, ")
+        if text.startswith("is empty"):
+            raise UserError(f"{place}--{flag} {text}") from None
+        raise UserError(f"{place}--{flag}: {text} (given: {first['input']!r})") from None
+
+
+def plain_type(annotation: Any) -> Any:
+    """The annotation without its marks and without `None`: what a command line parses."""
+    if get_origin(annotation) is Annotated:
+        return plain_type(get_args(annotation)[0])
+    arguments = [one for one in get_args(annotation) if one is not type(None)]
+    if type(None) in get_args(annotation) and len(arguments) == 1:
+        return plain_type(arguments[0])
+    return annotation

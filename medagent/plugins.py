@@ -1,0 +1,151 @@
+"""Classes of other people's, by import path or entry point: agents, models, benchmarks.
+
+An import path is `FILE.py:Name`, or dotted identifiers, a colon and an identifier that begins with a capital
+(`package.module:Class`). Everything else is a plain name: `qwen3:8b` and `scripted:FILE` are models. A local file's
+source travels with the plug-in, so that worker processes elsewhere run the same code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import linecache
+import re
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from medagent.errors import UserError
+
+_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
+_MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Z]\w*)")
+_given: dict[str, type] = {}
+"""Classes that a program handed over itself, by their path."""
+_executed_here: dict[str, Plugin] = {}
+"""Plug-ins of local files that were loaded, by their digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A class to load. `digest` is the SHA-256 of its source file, `source` a local file's text; it pickles."""
+
+    path: str
+    digest: str
+    source: str | None = None
+
+    def load(self) -> Any:
+        """The class. Raises UserError where importing it fails or it is not there."""
+        if self.path in _given:
+            return _given[self.path]
+        name = self.path.rpartition(":")[2]
+        module = _imported(self.path) if self.source is None else _executed(self.path, self.digest, self.source)
+        try:
+            return getattr(module, name)
+        except AttributeError:
+            found = ", ".join(sorted(key for key, value in vars(module).items() if isinstance(value, type))) or "none"
+            raise UserError(f"{self.path}: has no {name}; classes there: {found}") from None
+
+
+def is_import_path(text: str) -> bool:
+    """Whether a name given for an agent or a model is an import path."""
+    if text.startswith("scripted:"):
+        return False
+    return bool(_FILE.fullmatch(text) or _MODULE.fullmatch(text))
+
+
+def find(text: str, group: str) -> Plugin | None:
+    """The plug-in that an import path, or a name in an entry-point group, stands for; None where it is neither.
+
+    Raises UserError where the file or module is not there.
+    """
+    if text in _given:
+        return Plugin(text, _class_digest(_given[text]))
+    if not is_import_path(text):
+        from importlib.metadata import entry_points
+
+        found = entry_points(group=group, name=text)
+        if not found:
+            return None
+        text = next(iter(found)).value
+    file = _FILE.fullmatch(text)
+    if file is not None:
+        try:
+            source = Path(file["file"]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{text}: the file cannot be read: {error}") from None
+        return Plugin(text, hashlib.sha256(source.encode()).hexdigest(), source)
+    return Plugin(text, _module_digest(text.partition(":")[0], text))
+
+
+def local_files() -> list[Plugin]:
+    """The plug-ins of local files that this process has loaded: what is pickled by their names needs them elsewhere."""
+    return list(_executed_here.values())
+
+
+def given(cls: type) -> str:
+    """An import path for a class that a program hands over; `find` knows it in this process."""
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    _given[path] = cls
+    return path
+
+
+def _class_digest(cls: type) -> str:
+    module = sys.modules.get(cls.__module__)
+    return _file_digest(getattr(module, "__file__", None))
+
+
+def _module_digest(module: str, path: str) -> str:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"{path}: {error}") from None
+    if spec is None:
+        raise UserError(f"{path}: there is no module {module}; is its package installed?")
+    return _file_digest(spec.origin)
+
+
+def _file_digest(file: str | None) -> str:
+    """SHA-256 of a source file; of nothing where there is none (a notebook's cell)."""
+    try:
+        return hashlib.sha256(Path(file).read_bytes() if file else b"").hexdigest()
+    except OSError:
+        return hashlib.sha256(b"").hexdigest()
+
+
+def _imported(path: str) -> ModuleType:
+    try:
+        return importlib.import_module(path.partition(":")[0])
+    except Exception as error:
+        raise UserError(f"{path}: cannot be imported: {_reason(error)}") from None
+
+
+def _executed(path: str, digest: str, source: str) -> ModuleType:
+    """The module of a local file, made from its text once a process; the file's folder is on the import path."""
+    file = Path(path.rpartition(":")[0])
+    name = f"medagent_plugin_{digest[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if file.is_file() and str(file.resolve().parent) not in sys.path:
+        sys.path.insert(0, str(file.resolve().parent))
+    module = ModuleType(name)
+    module.__file__ = str(file)
+    linecache.cache[str(file)] = (len(source), None, source.splitlines(keepends=True), str(file))
+    sys.modules[name] = module
+    _executed_here[digest] = Plugin(path, digest, source)
+    try:
+        exec(compile(source, str(file), "exec"), vars(module))
+    except Exception as error:
+        del sys.modules[name], _executed_here[digest]
+        raise UserError(f"{path}: cannot be imported: {_reason(error)}") from None
+    return module
+
+
+def _reason(error: Exception) -> str:
+    """An exception in one line, with the place it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,69 @@
+"""The end of a run: the table, what needs a look, what it cost, where the files are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from medagent.engine.figures import dollars, duration
+from medagent.engine.report import Report
+from medagent.engine.rows import FAILED, OWED, Spent
+from medagent.reports.show import visible
+from medagent.reports.tables import print_report
+
+_NAMED = 5
+
+
+def print_findings(report: Report) -> None:
+    """Print the tables, and what needs a look."""
+    print_report(report)
+    for note in report.notes:
+        print(visible(note))
+
+
+def print_end(report: Report) -> None:
+    """Print what a person sees at the end of a run."""
+    print_findings(report)
+    print()
+    for line in _closing(report):
+        print(visible(line))
+
+
+def _closing(report: Report) -> Iterator[str]:
+    ended = {status: n for status, n in report.endings.items() if status not in OWED and status != "completed"}
+    if ended:
+        yield "Not completed: " + ", ".join(f"{count} {status}" for status, count in ended.items())
+    failures: Counter[tuple[str, str]] = Counter()
+    first: dict[tuple[str, str], str] = {}
+    for line in report.failed:
+        unit, status, error = line.split(": ", 2)
+        if status != FAILED:
+            failures[status, error] += 1
+            first.setdefault((status, error), unit)
+    if failures:
+        yield f"Failed, owed and not graded: {failures.total()}"
+        for (status, error), count in failures.most_common(_NAMED):
+            yield f"  {count} × {status}: {error} (first: {first[status, error]})"
+        if len(failures) > _NAMED:
+            yield f"  and {len(failures) - _NAMED} more kinds, see {report.folder}/report.json"
+    if report.owed and not report.stopped:
+        yield f"Continue: {report.command}"
+    yield from _spending(report)
+    yield f"Files: {report.folder}/ ({', '.join(report.files)})"
+
+
+def _spending(report: Report) -> Iterator[str]:
+    """What the calls cost; a line for each model where there are several."""
+    called = {who: spent for who, spent in report.spending.items() if spent.calls or spent.retries}
+    if len(called) > 1:
+        for who, spent in called.items():
+            yield f"{who}: {_cost(spent)}"
+    elif called:
+        yield _cost(report.spent).replace(" calls", " model calls", 1)
+
+
+def _cost(spent: Spent) -> str:
+    return (
+        f"{spent.calls:,} calls, {spent.prompt:,} + {spent.completion:,} tokens, {dollars(spent.cost)}, "
+        f"{spent.retries} retries, {duration(spent.waited)} waited"
+    )

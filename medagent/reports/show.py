@@ -1,0 +1,133 @@
+"""A run, or one of its items, for reading: colours and folded bodies in a terminal, plain and whole in a pipe."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from medagent.benchmark import ItemView
+from medagent.engine.figures import dollars, duration
+from medagent.engine.report import Report
+from medagent.reports.tables import percent, print_table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SHOWN_LINES = 24
+_DECODER = json.JSONDecoder()
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+# What an agent said must not reach a terminal as commands: control characters and half surrogates are shown as escapes.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def show_run(report: Report) -> None:
+    """Print how a run's items ended, how many were right, and what it cost."""
+    groups: dict[str, Counter[str]] = {}
+    scores: dict[str, list[float]] = {}
+    for item in report.items:
+        groups.setdefault(item.group, Counter())[str(item.correct)] += 1
+        if item.score is not None:
+            scores.setdefault(item.group, []).append(item.score)
+    whole: Counter[str] = sum(groups.values(), Counter())
+    if any(item.correct is not None for item in report.items) or not scores:
+        columns = ["group" if report.benchmark != "medagentbench" else "task", "right", "graded", "rate", "not graded"]
+        lines = [[name or "(none)", *_figures(tally)] for name, tally in groups.items()]
+        last = ["all", *_figures(whole)]
+    else:
+        columns = ["group", "items", "mean score"]
+        every = [score for group in scores.values() for score in group]
+        lines = [
+            [name or "(none)", str(len(group)), f"{sum(group) / len(group):.4f}"] for name, group in scores.items()
+        ]
+        last = ["all", str(len(every)), f"{sum(every) / len(every):.4f}"]
+    print_table(report.folder, columns, [*lines, [], last])
+    print("Ended: " + ", ".join(f"{count} {status}" for status, count in report.endings.items()))
+    if report.spent.calls:
+        spent = report.spent
+        print(f"Spent: {spent.calls:,} calls, {spent.usage.total:,} tokens, {dollars(spent.cost)}")
+    example = report.items[0].item if report.items else "ITEM"
+    noun = "episode" if report.benchmark == "medagentbench" else "item"
+    print(f"Slowest {noun}: {duration(report.slowest)}. One {noun}: medagent show {report.folder} {example}")
+
+
+def _figures(tally: Counter[str]) -> list[str]:
+    right, graded = tally["True"], tally["True"] + tally["False"]
+    return [str(right), str(graded), percent(right / graded if graded else None), str(tally["None"])]
+
+
+def show_item(view: ItemView) -> None:
+    """Print one item: what was said, then what came of it."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    for said in view.messages:
+        console.rule(said.role, align="left", style="cyan" if said.role == "agent" else "dim", characters="─")
+        if said.reasoning:
+            _print(console, said.reasoning, style="dim italic")
+        _print(console, said.text, style="bold" if said.role == "agent" else "")
+    if view.messages:
+        console.rule("outcome", align="left", characters="─")
+    for line in view.lines:
+        console.print(visible(line), markup=False)
+
+
+def visible(text: str) -> str:
+    """A text with its control characters and half surrogates as escapes."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def _print(console: Console, text: str, style: str) -> None:
+    """A message: plain and whole in a pipe; in a terminal JSON is laid out and coloured, and what is long is folded."""
+    from rich.highlighter import JSONHighlighter
+    from rich.text import Text
+
+    if not console.is_terminal:
+        console.print(visible(text), style=style or None, markup=False)
+        return
+    for part, is_json in _parts(text):
+        lines = visible(part).split("\n")
+        shown = Text("\n".join(lines[:_SHOWN_LINES]), style)
+        if is_json:
+            JSONHighlighter().highlight(shown)
+        console.print(shown)
+        if len(lines) > _SHOWN_LINES:
+            console.print(f"… {len(lines) - _SHOWN_LINES} more lines (a pipe shows all: … | less)", style="dim")
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """A message's JSON values that fill whole lines, laid out, and the lines between them; whether each is JSON."""
+    start = position = 0
+    while position < len(text):
+        if text[position] in "[{":
+            try:
+                _, end = _DECODER.raw_decode(text, position)
+            except (ValueError, RecursionError):
+                end = -1
+            if end == len(text) or text[end : end + 1] == "\n":
+                if start < position:
+                    yield text[start : position - 1], False
+                yield _laid_out(text[position:end]), True
+                start = position = end + 1
+                continue
+        newline = text.find("\n", position)
+        position = len(text) if newline < 0 else newline + 1
+    if start < len(text):
+        yield text[start:], False
+
+
+def _laid_out(value: str) -> str:
+    """JSON in lines of its own, every token as it was said."""
+    lines, line, depth, before = [], "", 0, ""
+    for token in _TOKEN.findall(value):
+        depth -= token in "]}"
+        closes, opened = token in "]}", before in ("[", "{")
+        if (closes and not opened) or (not closes and (opened or before == ",")):
+            lines.append(line)
+            line = "  " * depth
+        line += ": " if token == ":" else token
+        depth += token in "[{"
+        before = token
+    return "\n".join([*lines, line])

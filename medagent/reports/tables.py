@@ -1,0 +1,107 @@
+"""One way to print a table: rich's in a terminal, the same without colours in a file or a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+from medagent.engine.report import Measure, Report, TableLine, TableSection
+
+WIDTH = 160
+"""Characters of a line in a file or a pipe, where no terminal says how wide it is."""
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table to standard output. The first column is text, the others are figures; the last row set off by
+    an empty one stands below a line.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH, no_color=True)
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=number == 0)
+    for row in rows:
+        if row:
+            table.add_row(*row)
+        else:
+            table.add_section()
+    console.print(table)
+
+
+def print_report(report: Report) -> None:
+    """Print the tables of a report: a first one, and one for each further titled section."""
+    for title, sections in _tables(report.table):
+        print_table(title, *_cells(report, sections))
+
+
+def _tables(sections: Sequence[TableSection]) -> list[tuple[str, list[TableSection]]]:
+    tables: list[tuple[str, list[TableSection]]] = []
+    for section in sections:
+        if section.title or not tables:
+            tables.append((section.title, []))
+        tables[-1][1].append(section)
+    return tables
+
+
+def _cells(report: Report, sections: Sequence[TableSection]) -> tuple[list[str], list[list[str]]]:
+    """The columns that the lines need, and their rows, an empty row between sections."""
+    lines = [line for section in sections for line in section.lines]
+    counts = list(dict.fromkeys(name for line in lines for name in line.counts))
+    more = list(dict.fromkeys(name for line in lines for name in line.more))
+    intervals = any(line.interval for line in lines)
+    valued = any(line.value is not None for line in lines)
+    head = sections[0]
+    columns = [
+        head.name or "group",
+        *counts,
+        head.count or report.count,
+        *([head.figure or report.figure] if valued else []),
+        *(["95 %"] if intervals else []),
+        *more,
+    ]
+    rows: list[list[str]] = []
+    for section in sections:
+        rows += [_row(line, report.measure, counts, more, intervals, valued) for line in section.lines]
+        rows.append([])
+    return columns, rows[:-1]
+
+
+def _row(
+    line: TableLine, measure: Measure, counts: Sequence[str], more: Sequence[str], intervals: bool, valued: bool
+) -> list[str]:
+    interval = "–"
+    if line.interval is not None:
+        interval = f"{figure(line.interval[0], measure)} to {figure(line.interval[1], measure)}"
+    cells = [line.name, *(str(line.counts.get(name, "")) for name in counts), str(line.n)]
+    cells += [figure(line.value, measure)] if valued else []
+    cells += [interval] if intervals else []
+    return cells + [_further(line, name, measure) for name in more]
+
+
+def _further(line: TableLine, name: str, measure: Measure) -> str:
+    if name not in line.more:
+        return ""
+    value = line.more[name]
+    return str(value) if isinstance(value, int) else figure(value, measure)
+
+
+def figure(value: float | None, measure: Measure) -> str:
+    """A value as it is written; `–` where there is none."""
+    if value is None:
+        return "–"
+    return {"percent": percent(value), "points": f"{100 * value:.2f}", "score": f"{value:.4f}"}[measure]
+
+
+def percent(share: float | None) -> str:
+    """A share as `91.7 %`; `–` where there is none."""
+    return "–" if share is None else f"{share:.1%}".replace("%", " %")
+
+
+def say(text: str) -> None:
+    """Tell a person something, on standard error."""
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,206 @@
+"""A FHIR server over HTTP behind a session: what it says, when it is asked again, and what it is never asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from fhir_server import Server
+from fhir_server.app import create_app
+from fhir_server.hospital import generate
+from medagent.benchmarks.medagentbench.ehr import http as http_ehr
+from medagent.benchmarks.medagentbench.ehr.base import Reply
+from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
+from medagent.errors import FhirError, UserError
+from tests.command import medagent
+from tests.serving import serving
+
+SERVER = "http://fhir.example:9000/base"
+SHOWN = "http://localhost:8080/fhir/"
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_ehr, "FIRST_WAIT", 0.001)
+
+
+def get(target: str = "/Patient", **options: Any) -> Reply:
+    async def run() -> Reply:
+        async with HttpEhr(SERVER, SHOWN, **options) as ehr, ehr.session("s") as session:
+            return await session.get(target)
+
+    return asyncio.run(run())
+
+
+@respx.mock
+def test_only_the_servers_own_base_is_replaced() -> None:
+    template = f'"{{0}}/Patient?x=1" "{{0}}?_getpages=1" "{SERVER}x/Patient" "{{0}}"'
+    respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, text=template.format(SERVER)))
+    assert get().text == template.format(SHOWN.rstrip("/"))
+
+
+@respx.mock
+@pytest.mark.parametrize("code", [400, 404, 410, 422, 500, 501])
+def test_what_a_server_says_is_its_answer(code: int) -> None:
+    route = respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(code, text="no"))
+    assert get().status == code
+    assert route.call_count == 1
+
+
+@respx.mock
+@pytest.mark.parametrize("trouble", [429, 502, 503, 504, httpx.ConnectError("refused"), httpx.ReadTimeout("slow")])
+def test_a_server_that_is_busy_or_away_is_asked_again_then_given_up(trouble: Any) -> None:
+    answer = httpx.Response(trouble) if isinstance(trouble, int) else trouble
+    route = respx.get(f"{SERVER}/Patient").mock(side_effect=[answer, answer, httpx.Response(200, text="{}")])
+    assert get().text == "{}"
+    assert route.call_count == 3
+    route = respx.get(f"{SERVER}/Patient").mock(side_effect=[answer] * 10)
+    with pytest.raises(FhirError, match="4 attempts"):
+        get()
+
+
+def post(target: str = "/Observation", url: str = SERVER) -> Reply:
+    async def run() -> Reply:
+        async with HttpEhr(url, SHOWN) as ehr, ehr.session("s") as session:
+            return await session.post(target, "{}")
+
+    return asyncio.run(run())
+
+
+@respx.mock
+@pytest.mark.parametrize("trouble", [502, 504, httpx.ReadTimeout("slow"), httpx.ReadError("cut")])
+def test_a_post_that_may_have_been_carried_out_is_not_sent_again(trouble: Any) -> None:
+    answer = httpx.Response(trouble) if isinstance(trouble, int) else trouble
+    route = respx.post(f"{SERVER}/Observation").mock(side_effect=[answer] * 10)
+    with pytest.raises(FhirError, match="it may or may not have been carried out"):
+        post()
+    assert route.call_count == 1
+
+
+@respx.mock
+@pytest.mark.parametrize("trouble", [429, 503, httpx.ConnectError("refused"), httpx.PoolTimeout("busy")])
+def test_a_post_that_was_not_carried_out_is_sent_again(trouble: Any) -> None:
+    answer = httpx.Response(trouble) if isinstance(trouble, int) else trouble
+    respx.post(f"{SERVER}/Observation").mock(side_effect=[answer, answer, httpx.Response(201, text="{}")])
+    assert post().status == 201
+
+
+@respx.mock
+def test_redirects_are_not_followed() -> None:
+    respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(302, headers={"Location": "http://evil.example/"}))
+    assert not get().ok
+
+
+@respx.mock
+def test_a_body_over_20_mb_is_not_read() -> None:
+    respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, content=b"x" * 20_000_001))
+    with pytest.raises(TooLargeError):
+        get()
+
+
+@respx.mock
+def test_headers_are_sent() -> None:
+    route = respx.get(f"{SERVER}/Patient").mock(return_value=httpx.Response(200, text="{}"))
+    get(headers={"Authorization": "Bearer t"})
+    assert route.calls[0].request.headers["Authorization"] == "Bearer t"
+
+
+def test_a_ca_file_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with pytest.raises(UserError, match=r"ca\.pem"):
+        HttpEhr(SERVER, SHOWN, ca_file=tmp_path / "ca.pem")
+
+
+@pytest.fixture(scope="module")
+def hospital() -> Iterator[Server]:
+    server = Server.open(None)
+    server.load(generate())
+    yield server
+    server.close()
+
+
+def run(folder: Path, *args: object) -> Any:
+    return medagent("run", "--results-dir", folder, "--quiet", "--version", "v1", *args)
+
+
+def documents(*folders: Path) -> list[dict[str, Any]]:
+    """The results without what may differ between two servers: timestamps, and the ids in replies to POSTs."""
+    found = []
+    for folder in folders:
+        document = json.loads(next(folder.glob("*/results.json")).read_text())
+        document["timestamp"] = ""
+        for item in document["results"]:
+            item["timestamp"] = ""
+            for message in item["post_history"]:
+                if message["role"] == "user":
+                    message["content"] = message["content"].partition("with id:")[0]
+        found.append(document)
+    return found
+
+
+def test_the_same_results_over_http_and_nothing_is_written_there(tmp_path: Path, hospital: Server) -> None:
+    before = hospital.stats()
+    with serving(create_app(hospital)) as url:
+        ran = run(tmp_path / "http", "--agent", "reference", "--fhir", f"{url}/fhir/")
+        assert ran.code == 0, ran.err
+    assert run(tmp_path / "embedded", "--agent", "reference").code == 0
+    a, b = documents(tmp_path / "http", tmp_path / "embedded")
+    assert a == b
+    assert hospital.stats() == before
+
+
+def test_another_server_is_another_run_and_passwords_stay_out_of_files(tmp_path: Path, hospital: Server) -> None:
+    with serving(create_app(hospital)) as one, serving(create_app(hospital)) as other:
+        args = ("--agent", "reference", "--ids", "task7_1")
+        ran = run(tmp_path, *args, "--fhir", one.replace("//", "//user:p@secretpw@") + "/fhir")
+        assert ran.code == 0, ran.err
+        assert ran.out.split("overall")[1].split()[2:4] == ["100.0", "%"]
+        refused = run(tmp_path, *args, "--fhir", f"{other}/fhir")
+        assert (refused.code, "fhir http://***@" in refused.err) == (1, True)
+    with pytest.raises(FhirError) as away:
+        post(url=one.replace("//", "//user:secretpw@"))
+    for text in (*(file.read_text() for file in (tmp_path / "v1_r1_reference").iterdir()), str(away.value)):
+        assert "secretpw" not in text
+
+
+def test_executed_writes_arrive(tmp_path: Path, hospital: Server) -> None:
+    before = hospital.stats()["Observation"]
+    with serving(create_app(hospital)) as url:
+        ran = run(tmp_path, "--agent", "reference", "--fhir", f"{url}/fhir", "--tasks", "task3", "--writes", "execute")
+    assert ran.code == 0, ran.err
+    assert hospital.stats()["Observation"] == before + 10
+
+
+def test_a_server_that_goes_away_in_mid_run_costs_those_episodes_only(tmp_path: Path, hospital: Server) -> None:
+    app = create_app(hospital)
+    count = 0
+
+    async def failing(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal count
+        count += 1
+        if 20 < count <= 60:
+            await receive()
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        await app(scope, receive, send)
+
+    with serving(failing) as url:
+        args = ("--agent", "reference", "--fhir", f"{url}/fhir", "--concurrency", 2)
+        ran = run(tmp_path, *args)
+        assert ran.code == 2
+        assert "fhir_error" in ran.out
+        rows = [json.loads(line) for line in next(tmp_path.glob("*/episodes.jsonl")).read_text().splitlines()]
+        failed = {row["status"] for row in rows}
+        assert failed == {"completed", "fhir_error"}
+        grade = json.loads(next(tmp_path.glob("*/grade.json")).read_text())["overall"]
+        assert grade["wrong"] == 0
+        assert grade["ungraded"] == sum(row["status"] == "fhir_error" for row in rows)
+        assert run(tmp_path, *args).code == 0

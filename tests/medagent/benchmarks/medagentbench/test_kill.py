@@ -1,0 +1,109 @@
+"""A run that is killed, interrupted, or started twice: nothing finished is lost, and nothing finished is paid twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.engine.journal import last_rows
+from tests.loopback import ModelServer, stall
+from tests.medagent.benchmarks.medagentbench.oracle import asked, text_reply
+from tests.medagent.benchmarks.medagentbench.runs import episodes, results, rows, run, run_in_child, settled
+
+KILLS = 20
+CONCURRENCY = 8
+
+
+def words(folder: Path, server: ModelServer, *args: object) -> list[str]:
+    """What follows `medagent run`."""
+    endpoint = ["--model", "m", "--base-url", server.url, "--concurrency", CONCURRENCY]
+    return ["--quiet", "--results-dir", str(folder), *map(str, endpoint), *map(str, args)]
+
+
+def wait_until(true: Callable[[], bool], running: Callable[[], bool]) -> None:
+    """Wait for something that a running process is about to do."""
+    give_up = time.monotonic() + 60
+    while not true():
+        assert running()
+        assert time.monotonic() < give_up
+        time.sleep(0.001)
+
+
+def finished(path: Path) -> set[str]:
+    """The tasks whose rows are on disk; a torn last line is none."""
+    journal = path / "episodes.jsonl"
+    return {row.task_id for row in last_rows(journal, EpisodeRow) if not row.owed} if journal.exists() else set()
+
+
+def test_twenty_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Path) -> None:
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(
+        ["medagent.models.openai", "medagent.benchmarks.medagentbench.benchmark", "fhir_server.server"]
+    )
+    dice = random.Random(20)
+    path = tmp_path / "v2_r1_m"
+    with ModelServer(reply=text_reply, latency=0.005) as server:
+        assert run(tmp_path / "undisturbed", "--model", "m", "--base-url", server.url).code == 0
+        paid = len(server.calls)
+        kept: set[str] = set()
+        for _ in range(KILLS):
+            before = len(server.calls)
+            moment = before + dice.randint(0, paid // 15)  # twenty of them stay within the run
+            process = processes.Process(target=run_in_child, args=(words(tmp_path, server),))
+            process.start()
+            wait_until(lambda: len(server.calls) >= moment, process.is_alive)  # noqa: B023  # called in this round only
+            time.sleep(dice.uniform(0, 0.01))
+            process.kill()
+            process.join()
+            assert process.exitcode == -signal.SIGKILL
+            begun = {asked(call.body).id for call in server.calls[before:]}
+            assert begun.isdisjoint(kept)
+            done = finished(path)
+            assert kept <= done
+            assert len(begun - done) <= CONCURRENCY
+            kept = done
+        before = len(server.calls)
+        assert run(tmp_path, "--model", "m", "--base-url", server.url).code == 0
+    assert {asked(call.body).id for call in server.calls[before:]}.isdisjoint(kept)
+    assert settled(results(tmp_path, "v2_r1_m")) == settled(results(tmp_path / "undisturbed", "v2_r1_m"))
+    assert Counter(row["task_id"] for row in rows(path)).most_common(1)[0][1] == 1
+
+
+def test_ctrl_c_keeps_what_is_finished_and_records_what_was_under_way(tmp_path: Path) -> None:
+    stalled = {f"task7_{number}" for number in (2, 3, 5, 8)}
+    path = tmp_path / "v1_r1_m"
+    args = ("--version", "v1", "--tasks", "task7")
+    with ModelServer(
+        reply=text_reply, faults=lambda call: stall() if asked(call.body).id in stalled else None
+    ) as server:
+        command = [sys.executable, "-m", "medagent", "run", *words(tmp_path, server, *args)]
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+        wait_until(lambda: len(finished(path)) == 6, lambda: process.poll() is None)
+        second = run(tmp_path, *args, "--model", "m", "--base-url", server.url)
+        assert second.code == 1
+        assert f"process {process.pid} is running into this folder" in second.err
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert "What was finished is kept. Continue: medagent run --version v1" in err
+    assert "Traceback" not in err
+    assert {task for task, row in episodes(path).items() if row["status"] == "cancelled"} == stalled
+    assert len(rows(path)) == 10
+    with ModelServer(reply=text_reply) as server:
+        assert run(tmp_path, *args, "--model", "m", "--base-url", server.url).code == 0
+    assert {asked(call.body).id for call in server.calls} == stalled

@@ -1,0 +1,226 @@
+"""One episode: what a message means, where a URL may lead, what becomes of a POST."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fhir_server import Server
+from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
+from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.benchmarks.medagentbench.session import (
+    ActionError,
+    FhirBase,
+    Outcome,
+    Rules,
+    Session,
+    clean,
+    strip_thinking,
+)
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
+
+BASE = "http://localhost:8080/fhir/"
+PATIENT = {"resourceType": "Patient", "id": "p1", "name": [{"family": "Kis", "given": ["Ann"]}]}
+OBSERVATION = {
+    "resourceType": "Observation",
+    "status": "final",
+    "code": {"text": "BP"},
+    "subject": {"reference": "Patient/p1"},
+}
+
+
+@pytest.fixture(scope="module")
+def ehr() -> Iterator[EmbeddedEhr]:
+    server = Server.open(None, base=BASE.rstrip("/"))
+    server.load([json.dumps(PATIENT)])
+    yield EmbeddedEhr(server)
+    server.close()
+
+
+def play(ehr: EmbeddedEhr, *messages: str, **rules: Any) -> Outcome:
+    async def run() -> Outcome:
+        async with ehr.session("seed") as fhir:
+            task = Task(id="task1_1", instruction="Who?", context="Now.")
+            session = Session(task, fhir, load_protocol("text"), Rules(**rules))
+            session.reset()
+            for message in messages:
+                if not session.done:
+                    await session.act(message)
+            return session.outcome()
+
+    return asyncio.run(run())
+
+
+def reply(ehr: EmbeddedEhr, message: str, **rules: Any) -> str:
+    return play(ehr, message, **rules).transcript[-1].content
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "answer"),
+    [
+        ("FINISH([1])", "completed", "[1]"),
+        ("  FINISH([ 1,\n 2 ])  ", "completed", "[ 1,\n 2 ]"),
+        ("FINISH(not json)", "completed", "not json"),
+        ("FINISH()", "completed", ""),
+        ("```tool_code\nFINISH([])\n```", "completed", "[]"),
+        ("finish([1])", "invalid_action", None),
+        ("I will FINISH([1])", "invalid_action", None),
+        ("<think>hm</think>FINISH([1])", "invalid_action", None),
+        ("", "invalid_action", None),
+        ("DELETE http://localhost:8080/fhir/Patient/p1", "invalid_action", None),
+        ("\ud800", "invalid_action", None),
+    ],
+)
+def test_the_first_letters_decide(ehr: EmbeddedEhr, message: str, status: str, answer: str | None) -> None:
+    outcome = play(ehr, message)
+    assert (outcome.status, outcome.answer) == (status, answer)
+    assert outcome.transcript[-1].content == message
+
+
+def test_thinking_is_cut_where_asked_and_the_raw_text_kept(ehr: EmbeddedEhr) -> None:
+    message = "<think>so\n</think>\nFINISH([1])"
+    outcome = play(ehr, message, strip_thinking=True)
+    assert outcome.status == "completed"
+    assert outcome.transcript[-1].content == message
+    assert outcome.transcript[-1].dispatched == "FINISH([1])"
+
+
+@pytest.mark.parametrize("message", ["<think>open FINISH([1])", "no <think>x</think>", "plain"])
+def test_only_a_leading_closed_block_is_cut(message: str) -> None:
+    assert strip_thinking(message) == message
+
+
+def test_a_get_shows_the_servers_text(ehr: EmbeddedEhr) -> None:
+    text = reply(ehr, f"GET {BASE}Patient?family=Kis")
+    bundle = json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+    assert bundle["entry"][0]["resource"]["id"] == "p1"
+    assert bundle["entry"][0]["fullUrl"] == f"{BASE}Patient/p1"
+
+
+def test_an_error_names_status_and_diagnostics(ehr: EmbeddedEhr) -> None:
+    text = reply(ehr, f"GET {BASE}Patient/nobody")
+    assert "404" in text
+    assert "HAPI-2001" in text
+
+
+def test_the_same_episode_gives_the_same_bytes(ehr: EmbeddedEhr) -> None:
+    messages = [
+        f"GET {BASE}Patient?_count=1",
+        f"POST {BASE}Observation\n{json.dumps(OBSERVATION)}",
+        f"GET {BASE}Observation",
+    ]
+    assert play(ehr, *messages).transcript == play(ehr, *messages).transcript
+
+
+OUTSIDE = [
+    "http://evil.example/fhir/Patient",
+    "http://localhost:8081/fhir/Patient",
+    "http://localhost/fhir/Patient",
+    "https://localhost:8080/fhir/Patient",
+    "http://localhost:8080/fhirx/Patient",
+    "http://localhost:8080/fhir/../admin",
+    "http://localhost:8080/fhir/%2e%2e/admin",
+    "http://localhost:8080/fhir/Patient/../../admin",
+    "http://localhost:8080@evil.example/fhir/Patient",
+    "file:///etc/passwd",
+    "Patient?name=x",
+    "//evil.example/fhir/Patient",
+    "http://[::1/fhir",
+    "http://localhost:port/fhir",
+    "",
+]
+
+
+@pytest.mark.parametrize("url", OUTSIDE)
+def test_a_url_outside_the_base_is_told_so_and_recorded(ehr: EmbeddedEhr, url: str) -> None:
+    for message in (f"GET {url}", f"POST {url}\n{{}}"):
+        outcome = play(ehr, message)
+        assert "FHIR base" in outcome.transcript[-1].content or "not a URL" in outcome.transcript[-1].content
+        assert "accepted" not in outcome.transcript[-1].content
+        assert outcome.transcript[-2].content == message
+        assert outcome.status is None
+        assert outcome.writes == []
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        (BASE + "Patient?name=Mary Ann", "/Patient?name=Mary%20Ann"),
+        ("http://LOCALHOST:8080/fhir?_getpages=x", "?_getpages=x"),
+        (BASE + "Observation?date=ge2023-11-12T10:15:00+00:00", "/Observation?date=ge2023-11-12T10:15:00+00:00"),
+        (BASE + "a/./b/../Patient", "/a/Patient"),
+        (BASE + "Patient?name=Zoë|x", "/Patient?name=Zo%C3%AB%7Cx"),
+    ],
+)
+def test_a_url_inside_keeps_its_words(url: str, target: str) -> None:
+    assert FhirBase(BASE).target(url) == target
+
+
+@given(st.text())
+def test_no_url_crashes_and_none_leaves_the_base(url: str) -> None:
+    try:
+        target = FhirBase(BASE).target(url)
+    except ActionError:
+        return
+    assert target == "" or target[0] in "/?"
+    assert ".." not in target.partition("?")[0].split("/")
+
+
+@given(st.text())
+def test_what_is_cleaned_holds_no_fence_of_tool_code(message: str) -> None:
+    assert "```tool_code" not in clean(message)
+
+
+def test_acknowledged_writes_are_created_and_seen_in_the_same_episode_only(ehr: EmbeddedEhr) -> None:
+    post = f"POST {BASE}Observation\n{json.dumps(OBSERVATION)}"
+    outcome = play(ehr, post, f"GET {BASE}Observation?patient=p1&_summary=count")
+    assert '"total": 1' in outcome.transcript[-1].content
+    stored = outcome.writes[0].resource
+    assert stored is not None
+    assert f"Resource created with id: {stored['id']}" in outcome.transcript[2].content
+    assert '"total": 0' in reply(ehr, f"GET {BASE}Observation?patient=p1&_summary=count")
+
+
+@pytest.mark.parametrize("payload", ["[1, 2]", "{}", '"text"', '{"resourceType": "Observation", "status": "banana"}'])
+def test_whatever_loads_is_acknowledged_and_the_refusal_kept(ehr: EmbeddedEhr, payload: str) -> None:
+    outcome = play(ehr, f"POST {BASE}Observation\n{payload}")
+    assert (
+        "POST request accepted and executed successfully. Resource created with id: 1" in outcome.transcript[-1].content
+    )
+    assert outcome.writes[0].resource is None
+    assert "400" in (outcome.writes[0].refused or "")
+
+
+def test_executed_writes_are_the_servers_decision(ehr: EmbeddedEhr) -> None:
+    accepted = reply(ehr, f"POST {BASE}Observation\n{json.dumps(OBSERVATION)}", writes="execute")
+    assert "POST request accepted" in accepted
+    refused = reply(
+        ehr, f'POST {BASE}Observation\n{{"resourceType": "Observation", "status": "banana"}}', writes="execute"
+    )
+    assert refused.startswith("Invalid POST request")
+    assert "HAPI-" in refused
+
+
+@pytest.mark.parametrize("payload", ["", "```", "{'a': 1}", "{", "1" * 5000, "[" * 100_000])
+def test_what_does_not_load_is_refused_with_the_reason(ehr: EmbeddedEhr, payload: str) -> None:
+    outcome = play(ehr, f"POST {BASE}Observation\n{payload}")
+    assert outcome.transcript[-1].content.startswith("Invalid POST request")
+    assert outcome.writes == []
+
+
+def test_only_newlines_part_the_url_from_the_payload(ehr: EmbeddedEhr) -> None:
+    outcome = play(ehr, f"POST {BASE}Observation\u2028\n{json.dumps(OBSERVATION)}")
+    assert "accepted" in outcome.transcript[-1].content
+
+
+def test_rounds_end(ehr: EmbeddedEhr) -> None:
+    outcome = play(ehr, *[f"GET {BASE}Patient?_count={n}" for n in range(1, 20)])
+    assert outcome.status == "round_limit"
+    assert outcome.rounds == 8
+    assert outcome.transcript[-1].role == "user"

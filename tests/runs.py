@@ -1,0 +1,46 @@
+"""Runs a benchmark as `medagent run NAME` does, from settings, in this process; what it prints can be captured."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import typer
+
+from medagent.benchmark import Benchmark
+from medagent.cli.run import carry_out
+from medagent.engine.settings import RunSettings
+from medagent.models.settings import ModelSettings
+
+S = TypeVar("S", bound=type[RunSettings])
+
+
+def run(benchmark: Benchmark, settings: RunSettings, *, quiet: bool = True, as_json: bool = False) -> int:
+    """Run it and give the exit code. Raises what the command line would print in one line."""
+    from medagent.reports.tables import say
+
+    return end(benchmark, benchmark.plan(settings, say), quiet=quiet, as_json=as_json)
+
+
+def end(benchmark: Benchmark, plan: Any, *, quiet: bool = True, as_json: bool = False) -> int:
+    """Carry a plan out and give the exit code."""
+    try:
+        carry_out(plan, benchmark, as_json=as_json, quiet=quiet)
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    raise AssertionError("a run ends with an exit code")
+
+
+def impatient(kind: S, retries: int = 0) -> S:
+    """The settings with models that are asked again only so often."""
+
+    class Impatient(kind):  # type: ignore[valid-type, misc]
+        @property
+        def chat(self) -> ModelSettings | None:
+            chat = super().chat
+            return chat and chat.model_copy(update={"max_retries": retries})
+
+        @property
+        def judges(self) -> list[ModelSettings]:
+            return [judge.model_copy(update={"max_retries": retries}) for judge in super().judges]
+
+    return Impatient  # type: ignore[return-value]
