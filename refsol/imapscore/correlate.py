@@ -76,51 +76,48 @@ def rows(
         groups.append(("average", list(tables)))
     found = []
     for name, group in groups:
-        dimensions = list(group[0].human)
+        columns: dict[str, list[str]] = {dimension: [dimension] for dimension in group[0].human}
+        if len(columns) > 1:
+            columns[AVERAGE] = list(group[0].human)
         for metric in metrics:
-            cells = {dimension: correlate(group, metric, dimension, coefficient, draws) for dimension in dimensions}
-            if len(dimensions) > 1:
-                cells[AVERAGE] = correlate_all(group, metric, dimensions, coefficient, draws)
+            cells = {column: correlate(group, metric, named, coefficient, draws) for column, named in columns.items()}
             found.append(CorrelationRow(name, metric, cells))
         if pair is not None:
-            cells = {dimension: compare(group, pair, dimension, coefficient, draws) for dimension in dimensions}
+            cells = {column: compare(group, pair, named, coefficient, draws) for column, named in columns.items()}
             found.append(CorrelationRow(name, f"{pair[0]} − {pair[1]}", cells))
     return found
 
 
 def correlate(
-    tables: Sequence[Table], metric: str, dimension: str, coefficient: Coefficient, draws: int
+    tables: Sequence[Table], metric: str, dimensions: str | Sequence[str], coefficient: Coefficient, draws: int
 ) -> Correlation:
-    """The correlation of `metric` with the human `dimension`: of one table, or the average over several."""
+    """The correlation of `metric` with a human dimension, of one table or on the average over several; of several
+    dimensions the mean of the correlations, which is the paper's column AVE.
+    """
+    named = [dimensions] if isinstance(dimensions, str) else list(dimensions)
     for table in tables:
-        for name, column in ((metric, table.metrics[metric]), (dimension, table.human[dimension])):
+        columns = [(metric, table.metrics[metric]), *((dimension, table.human[dimension]) for dimension in named)]
+        for name, column in columns:
             if _constant(column):
                 what = "has fewer than two items" if len(column) < 2 else f"is constant ({column[0]:g})"
                 return Correlation(None, reason=f"{name} {what} in {table.name}", n=_size(tables))
-    return _estimate(_average(tables, metric, dimension, coefficient), _size(tables), draws)
-
-
-def correlate_all(
-    tables: Sequence[Table], metric: str, dimensions: Sequence[str], coefficient: Coefficient, draws: int
-) -> Correlation:
-    """The mean of the metric's correlations with all human dimensions: the paper's column AVE."""
-    for dimension in dimensions:
-        alone = correlate(tables, metric, dimension, coefficient, 1)
-        if alone.value is None:
-            return alone
-    statistics = [_average(tables, metric, dimension, coefficient) for dimension in dimensions]
-    return _estimate(lambda drawn: fmean(one(drawn) for one in statistics), _size(tables), draws)
+    return _estimate(_average(tables, metric, named, coefficient), _size(tables), draws)
 
 
 def compare(
-    tables: Sequence[Table], metrics: tuple[str, str], dimension: str, coefficient: Coefficient, draws: int
+    tables: Sequence[Table],
+    metrics: tuple[str, str],
+    dimensions: str | Sequence[str],
+    coefficient: Coefficient,
+    draws: int,
 ) -> Correlation:
     """The first metric's correlation less the second's, on the same draws of items."""
+    named = [dimensions] if isinstance(dimensions, str) else list(dimensions)
     for metric in metrics:
-        alone = correlate(tables, metric, dimension, coefficient, 1)
+        alone = correlate(tables, metric, named, coefficient, 1)
         if alone.value is None:
             return alone
-    first, second = (_average(tables, metric, dimension, coefficient) for metric in metrics)
+    first, second = (_average(tables, metric, named, coefficient) for metric in metrics)
     return _estimate(lambda drawn: first(drawn) - second(drawn), _size(tables), draws)
 
 
@@ -134,22 +131,22 @@ def _size(tables: Sequence[Table]) -> int:
 
 
 def _average(
-    tables: Sequence[Table], metric: str, dimension: str, coefficient: Coefficient
+    tables: Sequence[Table], metric: str, dimensions: Sequence[str], coefficient: Coefficient
 ) -> Callable[[Sequence[int]], float]:
-    """The average over tables, as a function of item numbers that run through all tables."""
-    items = [
-        (number, pair)
-        for number, table in enumerate(tables)
-        for pair in zip(table.metrics[metric], table.human[dimension], strict=True)
-    ]
+    """The average over tables and dimensions, as a function of item numbers that run through all tables."""
+    places = [(number, place) for number, table in enumerate(tables) for place in range(len(table.metrics[metric]))]
 
     def statistic(drawn: Sequence[int]) -> float:
-        columns: list[tuple[list[float], list[float]]] = [([], []) for _ in tables]
-        for place in drawn:
-            number, (value, human) = items[place]
-            columns[number][0].append(value)
-            columns[number][1].append(human)
-        return fmean(coefficient(*pair) for pair in columns)
+        chosen: list[list[int]] = [[] for _ in tables]
+        for item in drawn:
+            number, place = places[item]
+            chosen[number].append(place)
+        found: list[float] = []
+        for table, rows_drawn in zip(tables, chosen, strict=True):
+            values = [table.metrics[metric][place] for place in rows_drawn]
+            human = ([table.human[dimension][place] for place in rows_drawn] for dimension in dimensions)
+            found += [coefficient(values, scores) for scores in human]
+        return fmean(found)
 
     return statistic
 

@@ -29,6 +29,7 @@ FailureKind = Literal[
     "invalid-action",
     "round-limit",
     "context-limit",
+    "agent-error",
     "unfinished",
     "reading-missed",
     "order-missing",
@@ -46,6 +47,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "invalid-action": "ended by a message that is no action",
     "round-limit": "ended by the limit of rounds",
     "context-limit": "ended because the conversation no longer fitted the model",
+    "agent-error": "ended because the agent's program raised an error",
     "unfinished": "ended without an answer, and nothing says how",
     "reading-missed": "never read the reading that decides, or says that there is none",
     "order-missing": "an order was due and was not placed",
@@ -60,6 +62,7 @@ _ENDS: dict[str, FailureKind] = {
     "invalid_action": "invalid-action",
     "round_limit": "round-limit",
     "context_limit": "context-limit",
+    "agent_error": "agent-error",
 }
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\d.]*\d)")

@@ -22,6 +22,8 @@ from refsol.medagentbench.history import HistoryMessage
 from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage, Text
 from refsol.schema import validator
 
+RESULTS_FILE = "results file"
+"""The form of a complete results file."""
 _TASKS_OF_V1 = 100
 _LABELS = ("version", "round", "timestamp", "total_tasks")
 _STATUSES = {
@@ -97,9 +99,13 @@ def stated_version(path: Path) -> str | None:
     return "v2" if largest >= _TASKS_OF_V1 else "v1" if len(set(numbers)) == _TASKS_OF_V1 else None
 
 
+def is_official(path: Path, value: Any = None) -> bool:
+    """Whether a file is one of the official runner's: `runs.jsonl` by its name, `overall.json` by its `value`."""
+    return path.suffix == ".jsonl" or (isinstance(value, dict) and "custom" in value and "results" not in value)
+
+
 def _document(value: Any) -> ResultsFile | _Overall:
-    overall = isinstance(value, dict) and "custom" in value and "results" not in value
-    kind: type[ResultsFile | _Overall] = _Overall if overall else ResultsFile
+    kind: type[ResultsFile | _Overall] = _Overall if is_official(Path(), value) else ResultsFile
     return validator(kind)(value)
 
 
@@ -107,7 +113,7 @@ def _form(document: ResultsFile) -> str:
     if "run_timestamp" in (document.model_extra or {}):
         return "agent_results of medagent-copilot"
     missing = [name for name in _LABELS if getattr(document, name) is None]
-    return f"results file without {', '.join(missing)}" if missing else "results file"
+    return f"{RESULTS_FILE} without {', '.join(missing)}" if missing else RESULTS_FILE
 
 
 def _warnings(document: ResultsFile) -> Iterator[str]:

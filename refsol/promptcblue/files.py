@@ -28,6 +28,10 @@ from refsol.promptcblue.parse import (
 from refsol.promptcblue.tasks import TASKS, Kind, TaskSpec
 
 _NAMED_IDS = 10
+_REPORT_FORM = (
+    "the answer must be an object of sections, not the report as one text: the official scorer wants the object that"
+    " the official parser makes of the text"
+)
 
 
 class ProblemsError(InputError):
@@ -146,7 +150,7 @@ def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str
         yield from _extraction_faults(task, answer)
     elif task.kind is Kind.REPORT:
         if not isinstance(answer, dict):
-            yield "the answer must be an object of sections"
+            yield _REPORT_FORM if isinstance(answer, str) else "the answer must be an object of sections"
         else:
             yield from (f"section {name} is no text" for name, text in answer.items() if not isinstance(text, str))
             if is_gold:

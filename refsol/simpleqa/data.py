@@ -38,6 +38,7 @@ class GoldQuestion:
 @dataclass(frozen=True, slots=True)
 class _Format:
     rows: Callable[[InputFile], Iterator[tuple[int, dict[str, Any]]]]
+    is_csv: bool
     question: str
     answer: str
     id: str
@@ -51,6 +52,10 @@ def read_items(path: Path, variant: Variant = "husimpleqa", *, encoding: Encodin
     of the variant's format, or holds no item.
     """
     form = _FORMATS[variant]
+    if (path.suffix.lower() == ".csv") != form.is_csv and path.suffix.lower() in (".csv", ".json", ".jsonl"):
+        kind, fitting = ("CSV", True) if not form.is_csv else ("JSON lines", False)
+        others = " or ".join(f"--variant {name}" for name, other in _FORMATS.items() if other.is_csv is fitting)
+        raise InputError(f"{path}: is {kind} by its name, and {variant} is not; name {others}")
     items: list[GoldQuestion] = []
     with InputFile(path, encoding=encoding, expected="mend or remove these rows") as file:
         for line, row in form.rows(file):
@@ -134,8 +139,8 @@ def _field(name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 _FORMATS: dict[Variant, _Format] = {
-    "husimpleqa": _Format(json_rows, "question", "answer", "qid", _field("hu_specific_dim")),
-    "simpleqa": _Format(_problem_rows, "problem", "answer", "id", _topic_of_metadata),
-    "simpleqa-verified": _Format(_problem_rows, "problem", "answer", "original_index", _field("topic")),
-    "chinese-simpleqa": _Format(json_rows, "question", "answer", "id", _field("primary_category")),
+    "husimpleqa": _Format(json_rows, False, "question", "answer", "qid", _field("hu_specific_dim")),
+    "simpleqa": _Format(_problem_rows, True, "problem", "answer", "id", _topic_of_metadata),
+    "simpleqa-verified": _Format(_problem_rows, True, "problem", "answer", "original_index", _field("topic")),
+    "chinese-simpleqa": _Format(json_rows, False, "question", "answer", "id", _field("primary_category")),
 }

@@ -84,19 +84,20 @@ def _treated(tally: Tally) -> dict[str, Any]:
 
 
 def as_csv(scored: Iterable[tuple[JudgedSet, Sequence[Section]]]) -> str:
-    """One line for each judged set, or each section of it: the total, then every group in its order."""
-    lines = [
-        (judged.model if len(sections) == 1 else f"{judged.model} [{section.name}]", section)
-        for judged, sections in scored
-        for section in sections
-    ]
+    """One line for each judged set and language: the total, then every group in its order.
+
+    Behind the model stand the language (`all` for several together) and the judges, then HuSimpleQA's columns.
+    """
+    lines = [(judged, section) for judged, sections in scored for section in sections]
     groups = in_order(name for _, section in lines for name in section.groups)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["model", *(f"{name or NAMELESS} {column}" for name in ("total", *groups) for column in _COLUMNS)])
-    for model, section in lines:
+    figures = (f"{name or NAMELESS} {column}" for name in ("total", *groups) for column in _COLUMNS)
+    writer.writerow(["model", "language", "judge", *figures])
+    for judged, section in lines:
         tallies = [section.total, *(section.groups.get(name, Tally()) for name in groups)]
-        writer.writerow([model, *(cell for tally in tallies for cell in _cells(tally))])
+        cells = (cell for tally in tallies for cell in _cells(tally))
+        writer.writerow([judged.model, section.name, " + ".join(judged.judges), *cells])
     return out.getvalue()
 
 

@@ -172,8 +172,10 @@ def _number(value: Fraction) -> str:
 def print_correlations(coefficient: str, rows: Sequence[CorrelationRow]) -> None:
     """One coefficient × 100 with 95 % intervals: a table a file, a row a metric, a column a human dimension."""
     for file, group in groupby(rows, lambda row: row.file):
-        lines = [(escape(row.metric), *(escape(_correlation(cell)) for cell in row.cells.values())) for row in group]
-        print_table(escape(f"{coefficient} × 100, {file}"), ("metric", *rows[0].cells), lines)
+        found = list(group)
+        lines = [(escape(row.metric), *(escape(_correlation(cell)) for cell in row.cells.values())) for row in found]
+        items = max(cell.n for row in found for cell in row.cells.values())
+        print_table(escape(f"{coefficient} × 100, {file}, n = {items}"), ("metric", *rows[0].cells), lines)
 
 
 def print_kept(file: str, kept: Kept) -> None:

@@ -15,6 +15,7 @@ from medagent.engine.run import Findings
 from medagent.reports.tables import percent
 from medagent.reports.trials import trial_section
 from refsol.medagentbench import GradeReport, Rate, Verdict
+from refsol.medagentbench.recorded import RESULTS_FILE
 from refsol.trials import Rates, by_type, clustered, rates
 
 _LISTED = 20
@@ -168,7 +169,8 @@ def _line(name: str, rate: Rate, ungraded: bool) -> TableLine:
 
 
 def _notes(report: GradeReport) -> list[str]:
-    notes = []
+    notes = [] if report.form == RESULTS_FILE else [f"Read as {report.form}."]
+    notes += [f"Warning: {warning}" for warning in report.warnings]
     for name in report.others:
         if differing := [item.task_id for item in report.differing(name)]:
             notes.append(f"Judged otherwise by {name}: {_named(differing)}")

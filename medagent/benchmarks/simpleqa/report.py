@@ -47,7 +47,7 @@ def _print_figures(section: Section) -> None:
         figures = [_share(tally.correct, tally.attempted), f"{tally.f_score:.4f}", str(tally.count)]
         return [name, *shares, *figures, *(str(getattr(tally, field)) for field in outside)]
 
-    groups = [cells(name or NAMELESS, tally) for name, tally in section.groups.items()]
+    groups = [cells(name or NAMELESS, tally) for name, tally in section.groups.items() if tally != Tally()]
     print_table("", [*columns, *(name.replace("_", " ") for name in outside)], [cells("total", section.total), *groups])
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from refsol.errors import InputError
 from refsol.imapscore.baselines import BASELINES, Baselines
-from refsol.imapscore.correlate import Table, coefficients, compare, correlate, rows
+from refsol.imapscore.correlate import Coefficient, Table, coefficients, compare, correlate, rows
 from refsol.imapscore.imap import Imap, Pair
 from refsol.imapscore.metrics import Scored, available, join, table
 from refsol.imapscore.records import RatedAnswer, Recording
@@ -67,10 +67,16 @@ def test_below_ten_items_there_is_no_interval() -> None:
     assert few.value is not None
 
 
+def spearman_of() -> Coefficient:
+    return coefficients()["spearman"]
+
+
 def test_the_average_over_human_dimensions() -> None:
     human = {"accuracy": HUMAN, "completeness": POOR}
     table = Table("f", {"m": GOOD}, human)
     (row,) = rows([table], ["m"], None, coefficients()["kendall"], 10)
+    (_, _, difference) = rows([Table("f", {"m": GOOD, "o": POOR}, human)], ["m", "o"], ("m", "o"), spearman_of(), 10)
+    assert list(difference.cells) == ["accuracy", "completeness", "average"]
     assert list(row.cells) == ["accuracy", "completeness", "average"]
     values = [cell.value for cell in row.cells.values()]
     assert values[2] == pytest.approx((values[0] + values[1]) / 2)  # type: ignore[operator]

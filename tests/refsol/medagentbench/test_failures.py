@@ -63,7 +63,7 @@ def test_every_kind_has_its_words() -> None:
     assert FAILURE_KINDS == get_args(FailureKind) == tuple(KIND_WORDS)
 
 
-@pytest.mark.parametrize("status", ["model_error", "fhir_error", "cancelled"])
+@pytest.mark.parametrize("status", ["model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"])
 def test_infrastructure_is_nobodys_answer(status: str) -> None:
     from refsol.medagentbench import Episode
 
@@ -89,6 +89,7 @@ def test_data_that_allows_no_answer() -> None:
         ("invalid_action", "I would look at the labs.", "invalid-action"),
         ("round_limit", "GET http://x", "round-limit"),
         ("context_limit", "GET http://x", "context-limit"),
+        ("agent_error", "GET http://x", "agent-error"),
         ("completed", "GET http://x", "unfinished"),
     ],
 )

@@ -144,3 +144,25 @@ def test_unreadable_files_are_refused(tmp_path: Path, data: bytes, variant: Vari
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         read_items(tmp_path / "nowhere.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "message"),
+    [
+        (
+            "d.csv",
+            "husimpleqa",
+            "is CSV by its name, and husimpleqa is not; name --variant simpleqa or --variant simpleqa-",
+        ),
+        (
+            "d.jsonl",
+            "simpleqa",
+            "is JSON lines by its name, and simpleqa is not; name --variant husimpleqa or --variant ch",
+        ),
+    ],
+)
+def test_a_file_of_another_variants_format_is_said(tmp_path: Path, name: str, variant: Variant, message: str) -> None:
+    (tmp_path / name).write_text("problem,answer\n", encoding="utf-8")
+    with pytest.raises(InputError) as raised:
+        read_items(tmp_path / name, variant)
+    assert message in str(raised.value)

@@ -159,16 +159,18 @@ def test_csv_has_the_published_columns_and_forms() -> None:
     judged = _set([*rows, _row("nothing to read", group="history")])
     table = list(csv.DictReader(io.StringIO(as_csv([(judged, score(judged.rows, "husimpleqa"))]))))
     figures = ("correct", "incorrect", "not_attempted", "correct given attempted", "F-Score", "count")
-    assert list(table[0]) == ["model", *(f"{dim} {name}" for dim in ("total", *DIMENSIONS) for name in figures)]
+    columns = [f"{dim} {name}" for dim in ("total", *DIMENSIONS) for name in figures]
+    assert list(table[0]) == ["model", "language", "judge", *columns]
     assert [table[0][f"total {name}"] for name in figures] == ["0.5000", "0.2500", "0.2500", "0.6667", "0.5714", "4.0"]
     assert [table[0][f"figure {name}"] for name in figures] == ["0.0000"] * 5 + ["0.0"]
     assert table[0]["model"] == "some/model"
 
 
-def test_csv_names_the_language_where_there_are_several() -> None:
+def test_csv_names_language_and_judges_on_each_line() -> None:
     judged = _set([_row("A", lang="en"), _row("B", lang="hu")])
     table = list(csv.DictReader(io.StringIO(as_csv([(judged, score(judged.rows))]))))
-    assert [row["model"] for row in table] == ["some/model [en]", "some/model [hu]", "some/model [all]"]
+    assert [(row["model"], row["language"]) for row in table] == [("some/model", name) for name in ("en", "hu", "all")]
+    assert {row["judge"] for row in table} == {" + ".join(judged.judges)}
 
 
 def test_csv_names_the_group_that_has_no_name() -> None:

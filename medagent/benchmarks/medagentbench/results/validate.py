@@ -20,6 +20,7 @@ from medagent.benchmarks.medagentbench.results.forms import FORMS, answer_proble
 from medagent.benchmarks.medagentbench.tasks.dataset import VERSIONS, load_dataset, load_tasks_file
 from refsol.files import anything, read_json
 from refsol.medagentbench.constants import PUBLISHED
+from refsol.medagentbench.recorded import is_official, read_recorded, stated_version
 from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage
 from refsol.schema import faults
 
@@ -38,7 +39,9 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[Problem]:
 
     Raises InputError where it is no JSON file, UserError for a task file that cannot be used.
     """
-    data = read_json(path, anything, max_bytes=MAX_BYTES)
+    data = None if is_official(path) else read_json(path, anything, max_bytes=MAX_BYTES)
+    if is_official(path, data):
+        return list(_official(path, tasks_file))
     known = _known_ids(data, tasks_file)
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
@@ -55,6 +58,17 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[Problem]:
             for problem in _item(item, known)
         ]
     return found
+
+
+def _official(path: Path, tasks_file: Path | None) -> Iterator[Problem]:
+    """What can be said of the official runner's files: they keep whole conversations, so their answers alone."""
+    version = stated_version(path)
+    dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version or "v2")
+    run = read_recorded(path, [{"id": task.id} for task in dataset.tasks])
+    yield Problem("warning", "the file", f"is {run.form}; only its answers are looked at")
+    for item in run.items:
+        for problem in _answer(item):
+            yield Problem(problem.level, f"{item.task_id}{problem.place}", problem.text)
 
 
 def _known_ids(data: Any, tasks_file: Path | None) -> set[str]:

@@ -48,7 +48,9 @@ def test_run_judge_score_and_agree(tmp_path: Path) -> None:
     assert (code, err, total["rows"]["incorrect"]) == (0, "", 2 * (WRONG + SILENT))
     code, out, err = medagent("simpleqa", "score", f"{folder}@j", "--rules", "letter", "--csv")
     table = list(csv.DictReader(io.StringIO(out)))
-    assert [row["model"] for row in table] == ["m [en]", "m [hu]", "m [all]"]
+    assert [(row["model"], row["language"], row["judge"]) for row in table] == [
+        ("m", name, "j") for name in ("en", "hu", "all")
+    ]
     assert table[0]["total correct"] == f"{SILENT / 40:.4f}"
     assert "the judge was asked for JSON labels" in err
     code, out, _ = medagent("simpleqa", "agree", f"{folder}@j", f"{folder}@strict-j")

@@ -247,7 +247,12 @@ def test_a_file_without_labels_is_graded_and_its_labels_are_warnings(tmp_path: P
     for label in ("round", "timestamp", "total_tasks"):
         del document[label]
     path.write_text(json.dumps(document), encoding="utf-8")
-    assert medagent("grade", path) == whole
+    code, out, err = medagent("grade", path)
+    assert (code, err) == (whole.code, whole.err)
+    assert "Read as results file without round, timestamp, total_tasks." in out
+    assert [line for line in out.splitlines() if line.startswith("Warning: ")] == [
+        f"Warning: {label} is missing" for label in ("round", "timestamp", "total_tasks")
+    ]
     code, out, _ = medagent("validate", path)
     assert code == 0
     assert [line for line in out.splitlines() if line.endswith("is missing")] == [
@@ -274,6 +279,13 @@ def test_a_folder_of_the_official_runner_is_graded(tmp_path: Path) -> None:
     code, out, _ = medagent("grade", tmp_path, "--json")
     assert code == 0
     assert json.loads(out)["overall"] == json.loads(out)["baselines"]["nop"]
+    assert "Read as runs.jsonl of the official runner." in medagent("grade", tmp_path)[1]
+    code, out, _ = medagent("validate", tmp_path)
+    assert code == 0
+    first, second, *_, last = out.splitlines()
+    assert first == "warning: the file: is runs.jsonl of the official runner; only its answers are looked at"
+    assert second.startswith("warning: task1_1.answer: the answer is not a list of one MRN")
+    assert ": 0 errors, " in last
 
 
 def test_the_real_results_file_is_valid_with_warnings() -> None:
