@@ -80,6 +80,8 @@ class AgentChoice:
                 f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
                 "a class of yours: --agent FILE.py:Name or package.module:Name"
             )
+        if agent is not None:
+            agent.load()
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent)

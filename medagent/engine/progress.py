@@ -5,7 +5,6 @@ It goes to standard error, so that standard output holds results alone. `Progres
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from medagent.engine.figures import dollars, duration
+from medagent.engine.figures import dollars, duration, natural
 from medagent.engine.rows import Row, Spent
 from medagent.models.limiter import EndpointStats
 
@@ -79,7 +78,7 @@ class State:
         """Each group's share of right ones so far, `task2` before `task10`."""
         return [
             f"{name} {tally.right / tally.graded:.0%} of {tally.graded}"
-            for name, tally in sorted(self.groups.items(), key=lambda group: _natural(group[0]))
+            for name, tally in sorted(self.groups.items(), key=lambda group: natural(group[0]))
             if tally.graded
         ]
 
@@ -228,8 +227,3 @@ def fold(parts: Sequence[str], separator: str, width: int) -> str:
         else:
             lines.append(part)
     return "\n".join(lines)
-
-
-def _natural(name: str) -> list[tuple[str, int]]:
-    """A sorting key by which numbers in names count as numbers."""
-    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]

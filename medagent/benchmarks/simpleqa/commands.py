@@ -7,9 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from medagent.cli.groups import WholeGroup
+
 from medagent.cli import options
 
 app = typer.Typer(
+    cls=WholeGroup,
     no_args_is_help=True,
     help="Short factual questions: score, compare judges, judge again.",
     add_completion=False,
