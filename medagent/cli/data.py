@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from medagent.cli.groups import WholeGroup
-
 from medagent.cli import ehr, tasks
+from medagent.cli.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,

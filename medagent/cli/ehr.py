@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli.groups import WholeGroup
-
 from medagent.cli import options, server_options
+from medagent.cli.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,

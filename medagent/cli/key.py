@@ -11,7 +11,10 @@ from medagent.cli.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,
-    help="Answer keys, for grading offline.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="Answer keys, for grading offline.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 

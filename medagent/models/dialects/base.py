@@ -114,6 +114,16 @@ Text = Annotated[str, BeforeValidator(as_text)]
 Arguments = Annotated[str, BeforeValidator(as_arguments)]
 
 
+class Details(BaseModel):
+    """What OpenAI's APIs say of the tokens on one side."""
+
+    cached_tokens: Count = None
+    reasoning_tokens: Count = None
+
+
+TokenDetails = Annotated[Details, BeforeValidator(as_object)]
+
+
 def usage_of(
     prompt: int | None,
     completion: int | None,

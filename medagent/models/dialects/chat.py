@@ -11,9 +11,11 @@ from medagent.models.dialects.base import (
     OPENAI,
     Arguments,
     Count,
+    Details,
     Dialect,
     Request,
     Text,
+    TokenDetails,
     as_object,
     as_objects,
     as_text,
@@ -25,16 +27,11 @@ from medagent.models.settings import ModelSettings
 from medagent.models.unsupported import Unsupported
 
 
-class _Details(BaseModel):
-    cached_tokens: Count = None
-    reasoning_tokens: Count = None
-
-
 class _Usage(BaseModel):
     prompt_tokens: Count = None
     completion_tokens: Count = None
-    prompt_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
-    completion_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    prompt_tokens_details: TokenDetails = Details()
+    completion_tokens_details: TokenDetails = Details()
     prompt_cache_hit_tokens: Count = None  # DeepSeek's name for the cached ones
 
 

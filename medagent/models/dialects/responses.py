@@ -13,9 +13,11 @@ from medagent.models.dialects.base import (
     OPENAI,
     Arguments,
     Count,
+    Details,
     Dialect,
     Request,
     Text,
+    TokenDetails,
     as_object,
     as_text,
     parsed,
@@ -27,16 +29,11 @@ from medagent.models.unsupported import ENCRYPTED_REASONING, Unsupported
 _FINISH_REASONS = {"max_output_tokens": "length"}
 
 
-class _Details(BaseModel):
-    cached_tokens: Count = None
-    reasoning_tokens: Count = None
-
-
 class _Usage(BaseModel):
     input_tokens: Count = None
     output_tokens: Count = None
-    input_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
-    output_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    input_tokens_details: TokenDetails = Details()
+    output_tokens_details: TokenDetails = Details()
 
 
 class _Item(BaseModel):
