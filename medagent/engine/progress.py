@@ -26,7 +26,7 @@ SEPARATOR = " · "
 
 
 @dataclass(slots=True)
-class Tally:
+class GroupCount:
     """Counts of one group of units."""
 
     done: int = 0
@@ -42,7 +42,7 @@ class State:
     kept: int = 0
     done: int = 0
     failed: int = 0
-    groups: dict[str, Tally] = field(default_factory=dict)
+    groups: dict[str, GroupCount] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
     slowest: tuple[float, str] = (0.0, "")
     started: float = field(default_factory=time.monotonic)
@@ -131,7 +131,7 @@ class Progress:
         verdicts are made afterwards.
         """
         state = self._state
-        tally = state.groups.setdefault(self._group(row), Tally())
+        tally = state.groups.setdefault(self._group(row), GroupCount())
         tally.done += 1
         tally.graded += right is not None
         tally.right += right is True

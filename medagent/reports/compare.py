@@ -120,7 +120,7 @@ def print_comparison(a: object, b: object, found: Comparison | ScoreComparison) 
             [],
             ["compared", str(found.tasks)],
         ]
-        print_table("", ["tasks", "count"], rows)
+        print_table("", ["items", "count"], rows)
         bounds = f"95 % {percent(low)} to {percent(high)}"
         print(f"B − A: {percent(found.difference)} ({bounds}); McNemar exact p = {found.p:.4g}")
         named = (("Only A right", found.lost), ("Only B right", found.gained))

@@ -58,7 +58,7 @@ PUBLIC = [
     "run",
     "run_sync",
     "RunSettings",
-    "Said",
+    "ShownMessage",
     "Session",
     "SessionEndedError",
     "Spent",

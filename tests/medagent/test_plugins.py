@@ -83,6 +83,37 @@ def test_an_agent_of_a_local_file_runs_here_and_on_workers(tmp_path: Path) -> No
     assert "agent-digest" in medagent(*words, "--round", "here").err
 
 
+def test_a_benchmark_of_a_local_file_is_found_again_by_its_path(tmp_path: Path) -> None:
+    source = (ROOT / "tests" / "outsider" / "outsider" / "benchmark.py").read_text()
+    (tmp_path / "sums.py").write_text(source)
+    (tmp_path / "counter.py").write_text((ROOT / "tests" / "outsider" / "outsider" / "agent.py").read_text())
+    path = f"{tmp_path / 'sums.py'}:Sums"
+    words = ["run", path, "--agent", f"{tmp_path / 'counter.py'}:Counter", "--results-dir", tmp_path, "--largest", 2]
+    ran = medagent(*words, "--workers", 2)
+    assert ran.code == 0, ran.err
+    assert "Files: " in ran.out
+    folder = tmp_path / "sums_r1_Counter"
+    assert json.loads((folder / "run.json").read_text())["benchmark"] == path
+    assert "9 completed" in medagent("show", folder).out
+    assert medagent("grade", folder).code == 0
+    assert f"medagent run {path} --round r1" in medagent(*words, "--largest", 3).err
+
+
+def test_what_a_generator_spends_on_its_model_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "asking.py").write_text(
+        "from medagent import Agent, Message\n"
+        "class Asking(Agent):\n"
+        "    async def play(self, task, prompt):\n"
+        "        said = await self.context.model.complete([Message('user', prompt)])\n"
+        "        yield said.text\n"
+    )
+    (tmp_path / "replies.json").write_text(json.dumps({"*": ["FINISH([])"]}))
+    words = ["--agent", f"{tmp_path / 'asking.py'}:Asking", "--model", f"scripted:{tmp_path / 'replies.json'}"]
+    ran = medagent("run", *words, "--limit", 3, "--results-dir", tmp_path)
+    assert ran.code == 0, ran.err
+    assert "3 model calls" in ran.out
+
+
 @pytest.mark.parametrize(
     ("name", "path"),
     [

@@ -24,7 +24,7 @@ MOST_TOKENS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """What one completion is asked with."""
 
     messages: Sequence[Message]
@@ -57,7 +57,7 @@ class Dialect:
     vendor: Vendor
     path: Callable[[str], str]
     """The path of a request, from the base URL's."""
-    body: Callable[[Request, ModelSettings, Unsupported], dict[str, Any]]
+    body: Callable[[ApiRequest, ModelSettings, Unsupported], dict[str, Any]]
     """The JSON body to send."""
     read: Callable[[dict[str, Any]], Completion]
     """The completion in a JSON reply. Raises EndpointFailure where there is none."""

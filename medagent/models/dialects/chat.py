@@ -9,11 +9,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     OPENAI,
+    ApiRequest,
     Arguments,
     Count,
     Details,
     Dialect,
-    Request,
     Text,
     TokenDetails,
     as_object,
@@ -66,7 +66,7 @@ class _Reply(BaseModel):
     system_fingerprint: Text = ""
 
 
-def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": settings.name,
         "messages": [_wire_message(message, unsupported) for message in request.messages],

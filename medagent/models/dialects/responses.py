@@ -11,11 +11,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     OPENAI,
+    ApiRequest,
     Arguments,
     Count,
     Details,
     Dialect,
-    Request,
     Text,
     TokenDetails,
     as_object,
@@ -56,7 +56,7 @@ class _Reply(BaseModel):
     model: Text = ""
 
 
-def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
     """The API knows no seed."""
     items = [item for message in request.messages for item in _input_items(message)]
     body: dict[str, Any] = {"model": settings.name, "input": items, "store": False}
