@@ -21,9 +21,11 @@ from medagent.benchmarks.medagentbench.results.write import result_item
 from medagent.benchmarks.medagentbench.session import Turn, Write
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
+from medagent.engine.report import Report
 from medagent.engine.rows import Spent
 from tests.command import medagent as medagent_command
 from tests.shared_data import ROOT
+from tools import option_tables
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
@@ -165,11 +167,17 @@ def test_pages_name_only_options_that_exist(page: str) -> None:
     assert named_options(page) - known == set()
 
 
+def test_table_of_options_is_that_of_the_settings_models() -> None:
+    page = (DOCS / "running.md").read_text(encoding="utf-8")
+    assert option_tables.written(page) == page, "run: python tools/option_tables.py"
+
+
 def test_results_file_page_names_every_field() -> None:
     text = (DOCS / "results-file.md").read_text(encoding="utf-8")
     row = EpisodeRow(unit="task1_1#1", status="completed", task_id="task1_1")
     item = result_item(row, Task(id="task1_1", instruction=""))
-    fields = {*EpisodeRow.model_fields, *Spent.model_fields, *Turn.__slots__, *Write.__slots__, *item}
+    fields = {*Report.model_fields} - {"command"}  # which is not written
+    fields |= {*EpisodeRow.model_fields, *Spent.model_fields, *Turn.__slots__, *Write.__slots__, *item}
     assert [field for field in sorted(fields) if f"`{field}`" not in text] == []
 
 
