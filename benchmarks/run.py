@@ -26,7 +26,7 @@ def best_of_three(*words: str) -> float:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print(f"medagent --help: {best_of_three('--help'):.2f} s")
-        subprocess.run([sys.executable, "-m", "medagent", "data", "build"], check=True, capture_output=True)
+        subprocess.run([sys.executable, "-m", "medagent", "ehr", "build"], check=True, capture_output=True)
         print(f"300 tasks, reference agent: {best_of_three(*RUN, folder):.2f} s")
 
 

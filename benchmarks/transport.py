@@ -66,7 +66,7 @@ async def calls(kind: str, base_url: str) -> float:
     client = client_of(kind, base_url)
     if client is not None:
         (own,) = model._replicas
-        model._replicas = [Carried(client, own.url, own.headers, own.shown, own.key_advice)]
+        model._replicas = [Carried(client, own.url, own.omitted, own.shown, own.key_advice)]
     talk = [Message("user", "x" * 4000)]
     waiting = iter(range(CALLS))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from medagent.agents.calls import Call, CallJob, CallRow, ReplyRow
     from medagent.agents.choice import AgentChoice, ModelChoice
     from medagent.api import LoadedRun, compare, grade, load_run, run, run_sync
-    from medagent.benchmark import Benchmark, ItemView, Said
+    from medagent.benchmark import Benchmark, ItemView, ShownMessage
     from medagent.benchmarks.medagentbench.episodes import Episode, SyncEpisode, episode, tasks
     from medagent.benchmarks.medagentbench.session import Outcome, Session, Turn
     from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
@@ -37,7 +37,7 @@ _HOMES = {
     "medagent.agents.calls": ("Call", "CallJob", "CallRow", "ReplyRow"),
     "medagent.agents.choice": ("AgentChoice", "ModelChoice"),
     "medagent.api": ("LoadedRun", "compare", "grade", "load_run", "run", "run_sync"),
-    "medagent.benchmark": ("Benchmark", "ItemView", "Said"),
+    "medagent.benchmark": ("Benchmark", "ItemView", "ShownMessage"),
     "medagent.benchmarks.medagentbench.episodes": ("Episode", "SyncEpisode", "episode", "tasks"),
     "medagent.benchmarks.medagentbench.session": ("Outcome", "Session", "Turn"),
     "medagent.benchmarks.medagentbench.tasks.dataset": ("Dataset", "Task"),
@@ -98,9 +98,9 @@ __all__ = [
     "Row",
     "Run",
     "RunSettings",
-    "Said",
     "Session",
     "SessionEndedError",
+    "ShownMessage",
     "Spent",
     "Stage",
     "Standing",

@@ -33,7 +33,7 @@ DEFAULT = "medagentbench"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ShownMessage:
     """One message of a shown item; `role` heads it, `reasoning` is what was thought apart."""
 
     role: str
@@ -45,7 +45,7 @@ class Said:
 class ItemView:
     """One item for reading: what was said, and what came of it, a line each."""
 
-    messages: Sequence[Said]
+    messages: Sequence[ShownMessage]
     lines: Sequence[str]
 
 
@@ -60,6 +60,8 @@ class Benchmark(ABC):
     """What its units are called, in the plural."""
     example: ClassVar[str] = ""
     """A command to copy, for `--help`."""
+    reference: str = ""
+    """What it was found by, where that is not its name: an import path, which a run's folder keeps."""
 
     @abstractmethod
     async def plan(self, settings: Any, say: Say) -> Plan:
@@ -115,7 +117,7 @@ class Benchmark(ABC):
             data=data,
             stages=(Stage(CallJob({"": who}, settings.concurrency, ReplyRow), lambda: calls),),
             decides={**settings.decides(), **who.digests(), "data-digest": data.digest, **(decides or {})},
-            command=f"medagent run {self.name}",
+            command=f"medagent run {self.reference or self.name}",
         )
 
 
@@ -149,6 +151,8 @@ def find(name: str) -> Benchmark:
     benchmark = found() if isinstance(found, type) else found
     if not isinstance(benchmark, Benchmark):
         raise UserError(f"{plugin.path}: is no subclass of medagent.Benchmark")
+    if name != benchmark.name:
+        benchmark.reference = name
     return benchmark
 
 

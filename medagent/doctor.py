@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -23,6 +24,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
 from medagent.errors import MedagentError, UserError
 from medagent.models import open_model
 from medagent.models.base import Message
+from medagent.models.keys import key_uses
 from medagent.models.settings import ModelSettings
 from medagent.paths import cache_dir, config_dir, data_dir
 
@@ -31,7 +33,7 @@ SEARCH = "/Observation?code=GLU&_count=1"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """One thing looked at: `text` says what it is like where it is ok, and what to do where it is not."""
 
     name: str
@@ -39,26 +41,29 @@ class Check:
     text: str
 
 
-def examine(server: HttpEhr | None, model: ModelSettings | None, results_dir: Path) -> Iterator[Check]:
+def examine(server: HttpEhr | None, model: ModelSettings | None, results_dir: Path) -> Iterator[HealthCheck]:
     """Look at everything; the FHIR server and the model only where they are given."""
-    yield Check("Python", True, ".".join(map(str, sys.version_info[:3])))
+    yield HealthCheck("Python", True, ".".join(map(str, sys.version_info[:3])))
     yield _checked("packages", _packages)
     yield _checked("data sets", _datasets)
     yield _checked("hospital", lambda: asyncio.run(_hospital()))
     if server is not None:
         yield _checked(f"FHIR server {server.url}", lambda: asyncio.run(_server(server)))
     if model is not None:
+        for use in key_uses([model], os.environ):
+            held = f"{use.variable} ({use.masked})" if use.variable else "none"
+            yield HealthCheck(f"key of {use.origin}", True, held)
         yield _checked(f"model {model.name}", lambda: asyncio.run(_model(model)))
     folders = {"results": results_dir, "data": data_dir(), "cache": cache_dir(), "settings": config_dir()}
     for name, folder in folders.items():
         yield _checked(f"{name} folder", partial(_folder, folder))
 
 
-def _checked(name: str, look: Callable[[], str]) -> Check:
+def _checked(name: str, look: Callable[[], str]) -> HealthCheck:
     try:
-        return Check(name, True, look())
+        return HealthCheck(name, True, look())
     except MedagentError as error:
-        return Check(name, False, str(error))
+        return HealthCheck(name, False, str(error))
 
 
 def _packages() -> str:

@@ -50,7 +50,7 @@ class ContextLimitError(EpisodeError):
     status: EpisodeStatus = "context_limit"
 
 
-class FhirError(EpisodeError):
+class FhirUnavailableError(EpisodeError):
     """The FHIR server could not be reached, or kept failing, after the retries."""
 
     status: EpisodeStatus = "fhir_error"

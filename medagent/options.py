@@ -114,6 +114,11 @@ def checked(model: type[M], values: Mapping[str, object], place: str = "") -> M:
         field = str(first["loc"][0]) if first["loc"] else ""
         flag = next((one.flag for one in options(model) if one.name == field), field.replace("_", "-"))
         text = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            raise UserError(f"{place}{field}: there is no such option") from None
+        if first["type"] == "missing":
+            about = next((one.help for one in options(model) if one.name == field), "")
+            raise UserError(f"{place}--{flag} is needed: {about}") from None
         if text.startswith("is empty"):
             raise UserError(f"{place}--{flag} {text}") from None
         raise UserError(f"{place}--{flag}: {text} (given: {first['input']!r})") from None

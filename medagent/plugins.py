@@ -87,8 +87,13 @@ def local_files() -> list[Plugin]:
 
 
 def given(cls: type) -> str:
-    """An import path for a class that a program hands over; `find` knows it in this process."""
-    path = f"{cls.__module__}:{cls.__qualname__}"
+    """An import path for a class that a program hands over; `find` knows it in this process.
+
+    A class of a program's own file is named by the file, so that what the program ran can be found again.
+    """
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    place = str(file) if cls.__module__ == "__main__" and file else cls.__module__
+    path = f"{place}:{cls.__qualname__}"
     _given[path] = cls
     return path
 

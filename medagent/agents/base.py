@@ -7,14 +7,17 @@ first message as the answer.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 
 if TYPE_CHECKING:
-    from medagent.models.base import ChatModel
+    from medagent.models.base import ChatModel, Completion, Message, Tool
+    from medagent.models.limiter import EndpointStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,37 @@ class AgentContext:
     base: str = ""
 
 
+_spent: ContextVar[Spent | None] = ContextVar("medagent_spent", default=None)
+"""Where the calls of the episode that is just being played are counted."""
+
+
+class CountedModel:
+    """A model as agents have it at hand: what `Agent.play` spends on it is the episode's."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self.name = model.name
+
+    @property
+    def stats(self) -> EndpointStats:
+        """See `ChatModel.stats`."""
+        return self._model.stats
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
+    ) -> Completion:
+        """See `ChatModel.complete`."""
+        with blame("model"):
+            completion = await self._model.complete(messages, tools=tools, seed=seed, session=session)
+        if (spent := _spent.get()) is not None:
+            spent.add(completion)
+        return completion
+
+    async def aclose(self) -> None:
+        """See `ChatModel.aclose`."""
+        await self._model.aclose()
+
+
 class Agent:
     """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use."""
 
@@ -76,6 +110,7 @@ class _Played:
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
+        _spent.set(self.spent)
         try:
             if self._generator is None:
                 self._generator = self._agent.play(self._task, observation)

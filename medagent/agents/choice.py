@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from medagent import plugins
-from medagent.agents.base import Agent, AgentContext
+from medagent.agents.base import Agent, AgentContext, CountedModel
 from medagent.agents.chat import ChatAgent
 from medagent.engine.settings import RunSettings
 from medagent.errors import UserError
@@ -80,6 +79,8 @@ class AgentChoice:
                 f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
                 "a class of yours: --agent FILE.py:Name or package.module:Name"
             )
+        if agent is not None:
+            agent.load()
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent)
@@ -111,7 +112,7 @@ class AgentChoice:
 
     def _agent(self, model: ChatModel | None, base: str) -> Agent:
         if self.agent is not None:
-            made: Agent = _made(self.agent, AgentContext(model, base))
+            made: Agent = _made(self.agent, AgentContext(CountedModel(model) if model is not None else None, base))
             return made
         assert model is not None
         return ChatAgent(model)
@@ -139,8 +140,3 @@ def _label(name: str, plugin: Plugin | None) -> str:
     if plugin is None:
         return name
     return plugin.path.rpartition(":")[2]
-
-
-def text_digest(text: str) -> str:
-    """SHA-256 of a text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import typer
 
 from medagent.cli import ehr, tasks
+from medagent.cli.groups import WholeGroup
 
 app = typer.Typer(
+    cls=WholeGroup,
     help="The earlier name of `medagent tasks` (list, import) and of `medagent ehr build` and `medagent ehr push`.",
     add_completion=False,
     rich_markup_mode=None,

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from medagent.cli import options, server_options
+from medagent.cli.groups import WholeGroup
 
 app = typer.Typer(
+    cls=WholeGroup,
     help="Patients: FHIR data in files and servers. The bundled hospital is built, any data imported, copied, pushed.",
     no_args_is_help=True,
     add_completion=False,

@@ -24,6 +24,21 @@ class Lazy:
     hidden: bool = False
 
 
+class WholeGroup(TyperGroup):
+    """A group whose help says of each command its first sentence, whole."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """The commands and their sentences."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _sentence(one.help or "")) for name, one in found if one is not None])
+
+
+def _sentence(text: str) -> str:
+    """The first paragraph of a help text, on one line."""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
 class LazyGroup(TyperGroup):
     """A group whose commands stand in `table`."""
 

@@ -7,8 +7,14 @@ from typing import Annotated
 
 import typer
 
+from medagent.cli.groups import WholeGroup
+
 app = typer.Typer(
-    help="Answer keys, for grading offline.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    cls=WholeGroup,
+    help="Answer keys, for grading offline.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 

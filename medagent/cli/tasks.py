@@ -7,7 +7,10 @@ from typing import Annotated
 
 import typer
 
+from medagent.cli.groups import WholeGroup
+
 app = typer.Typer(
+    cls=WholeGroup,
     help="Task sets. Without a subcommand: list what there is.\n\nExample: medagent tasks",
     add_completion=False,
     rich_markup_mode=None,

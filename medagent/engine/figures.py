@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
+
+def natural(name: str) -> list[tuple[str, int]]:
+    """A sorting key by which numbers in names count as numbers: `task2` before `task10`."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
+
 
 def dollars(cost: float | None) -> str:
     """An amount of US dollars; `–` where it is unknown."""

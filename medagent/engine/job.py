@@ -23,7 +23,6 @@ class Unit(Protocol):
 U = TypeVar("U", bound=Unit)
 U_contra = TypeVar("U_contra", bound=Unit, contravariant=True)
 R = TypeVar("R", bound=Row)
-R_co = TypeVar("R_co", bound=Row, covariant=True)
 R_contra = TypeVar("R_contra", bound=Row, contravariant=True)
 
 

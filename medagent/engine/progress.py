@@ -5,7 +5,6 @@ It goes to standard error, so that standard output holds results alone. `Progres
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from medagent.engine.figures import dollars, duration
+from medagent.engine.figures import dollars, duration, natural
 from medagent.engine.rows import Row, Spent
 from medagent.models.limiter import EndpointStats
 
@@ -27,7 +26,7 @@ SEPARATOR = " · "
 
 
 @dataclass(slots=True)
-class Tally:
+class GroupCount:
     """Counts of one group of units."""
 
     done: int = 0
@@ -43,7 +42,7 @@ class State:
     kept: int = 0
     done: int = 0
     failed: int = 0
-    groups: dict[str, Tally] = field(default_factory=dict)
+    groups: dict[str, GroupCount] = field(default_factory=dict)
     spent: Spent = field(default_factory=Spent)
     slowest: tuple[float, str] = (0.0, "")
     started: float = field(default_factory=time.monotonic)
@@ -79,7 +78,7 @@ class State:
         """Each group's share of right ones so far, `task2` before `task10`."""
         return [
             f"{name} {tally.right / tally.graded:.0%} of {tally.graded}"
-            for name, tally in sorted(self.groups.items(), key=lambda group: _natural(group[0]))
+            for name, tally in sorted(self.groups.items(), key=lambda group: natural(group[0]))
             if tally.graded
         ]
 
@@ -132,7 +131,7 @@ class Progress:
         verdicts are made afterwards.
         """
         state = self._state
-        tally = state.groups.setdefault(self._group(row), Tally())
+        tally = state.groups.setdefault(self._group(row), GroupCount())
         tally.done += 1
         tally.graded += right is not None
         tally.right += right is True
@@ -228,8 +227,3 @@ def fold(parts: Sequence[str], separator: str, width: int) -> str:
         else:
             lines.append(part)
     return "\n".join(lines)
-
-
-def _natural(name: str) -> list[tuple[str, int]]:
-    """A sorting key by which numbers in names count as numbers."""
-    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]

@@ -71,6 +71,10 @@ class ItemOutcome(BaseModel):
     correct: bool | None = None
     score: float | None = None
     reason: Text = ""
+    kind: str = ""
+    """Why it is wrong, one of the benchmark's closed list; empty where it is right or the benchmark has none."""
+    because: Text = ""
+    """The facts that the verdict rests on."""
 
     @property
     def value(self) -> float | None:

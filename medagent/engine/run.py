@@ -86,6 +86,11 @@ class Scorer(Protocol):
         ...
 
     @property
+    def reference(self) -> str:
+        """What it was found by, where that is not its name."""
+        ...
+
+    @property
     def unit_noun(self) -> str:
         """What its units are called, in the plural."""
         ...
@@ -114,11 +119,14 @@ async def execute(plan: Plan, scorer: Scorer, *, quiet: bool = True, say: Say = 
     Raises UserError, StopRunError (the endpoint refused the run) and cancellation; what was finished is on disk.
     """
     settings = plan.settings
+    for stage in plan.stages:  # whatever cannot be opened is found before anything is made
+        async with stage.job.open():
+            pass
     with RunFolder(
         plan.folder,
         plan.command,
         plan.decides,
-        benchmark=scorer.name,
+        benchmark=scorer.reference or scorer.name,
         data=plan.data.model_dump(),
         places=settings.places(),
         overwrite=settings.overwrite,
@@ -296,7 +304,7 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
         ungraded=findings.ungraded,
         stopped=standing.stopped,
         command=standing.command,
-        files=tuple(findings.files),
+        files=tuple(findings.files or (*scorer.journals, "run.json", REPORT)),
         journals=journals.sizes(),
         **findings.details,
     )

@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from medagent.errors import UserError
 from medagent.models.settings import Api, ModelSettings, key_table
 from medagent.options import Names, Option, Setting, values
+from medagent.scrub import safe_name
 from medagent.wire import without_password
 
 _LABEL = re.compile(r"[\w.-]+")
@@ -129,7 +130,7 @@ class RunSettings(BaseModel):
 
     def run_folder(self, benchmark: str, who: str) -> Path:
         """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`."""
-        return self.results_dir / f"{benchmark}_{self.round}_{who.replace('/', '--')}"
+        return self.results_dir / safe_name(f"{benchmark}_{self.round}_{who}")
 
     def decides(self) -> dict[str, Setting]:
         """What decides the rows of a run, by option: what cannot change between two tries."""

@@ -23,7 +23,7 @@ from medagent.benchmarks.medagentbench.ehr.base import Reply
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
 from medagent.benchmarks.medagentbench.session import diagnostics
 from medagent.engine.files import write_whole
-from medagent.errors import FhirError, UserError
+from medagent.errors import FhirUnavailableError, UserError
 
 PAGE_SIZES = (200, 20, 1)
 """Resources asked for at once; fewer where a page would be larger than what is read."""
@@ -83,7 +83,7 @@ def copy(server: HttpEhr, file: Path, report: Callable[[int, int], None]) -> str
         _join(parts, folder, file)
     except OSError as error:
         raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
-    except FhirError as error:
+    except FhirUnavailableError as error:
         raise UserError(f"{error}; the same command continues") from None
     changed = [f"{p.kind} ({p.mark.count}, counted {totals[p.kind]})" for p in parts if p.mark.count != totals[p.kind]]
     note = f"; the server changed meanwhile: {', '.join(changed)}" if changed else ""

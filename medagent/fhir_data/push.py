@@ -20,7 +20,7 @@ from fhir_server.wire.json_values import JsonTextError
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
 from medagent.benchmarks.medagentbench.session import diagnostics
 from medagent.engine.files import write_whole
-from medagent.errors import FhirError, UserError
+from medagent.errors import FhirUnavailableError, UserError
 from medagent.fhir_data.files import Read, is_sqlite, read_resources, rewrite_references
 from medagent.fhir_data.order import components
 from medagent.fhir_data.store import stored_lines
@@ -149,7 +149,7 @@ def push(server: HttpEhr, data: Path | None, report: Callable[[int, int], None],
         state = _State(resources.digest, server.url)
         try:
             asyncio.run(_push(server, resources, state, report, say))
-        except FhirError as error:
+        except FhirUnavailableError as error:
             raise UserError(f"{error}; the same command continues") from None
         return f"{server.url}: {len(resources)} resources loaded"
 

@@ -22,7 +22,7 @@ import openai
 from medagent.errors import ContextLimitError, ModelError, RefusedError, StopRunError
 from medagent.models.base import Completion, Message, Tool, ToolCall
 from medagent.models.dialects import dialect
-from medagent.models.dialects.base import Request
+from medagent.models.dialects.base import ApiRequest
 from medagent.models.failures import CONTEXT_LIMIT, meaning, provider_words
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.outage import Outage
@@ -65,7 +65,7 @@ class ChatEndpoint:
     ) -> Completion:
         """One completion; see `ChatModel.complete`."""
         replica = self._replicas[zlib.crc32(session.encode()) % len(self._replicas)]
-        request = Request(messages, tools, seed)
+        request = ApiRequest(messages, tools, seed)
         done = await call_with_retries(
             lambda: self._attempt(replica, request), limiter=self._limiter, policy=self._policy
         )
@@ -88,7 +88,7 @@ class ChatEndpoint:
         """Close connections."""
         await self._http.aclose()
 
-    async def _attempt(self, replica: Replica, request: Request) -> Completion:
+    async def _attempt(self, replica: Replica, request: ApiRequest) -> Completion:
         """One attempt, counted where it tells whether the endpoint is there."""
         try:
             completion = await self._ask(replica, request)
@@ -104,7 +104,7 @@ class ChatEndpoint:
         self._outage.succeeded()
         return completion
 
-    async def _ask(self, replica: Replica, request: Request) -> Completion:
+    async def _ask(self, replica: Replica, request: ApiRequest) -> Completion:
         while True:
             if self._stopped is not None:
                 raise self._stopped

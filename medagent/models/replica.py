@@ -22,18 +22,20 @@ from medagent.wire import secret_parameters, split_credentials, without_password
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """Where requests go. `shown` is the base URL as it may be written; `key_advice` says what to do about a 401."""
+    """Where requests go. `omitted` are headers of the package's that are not sent; `shown` is the base URL as it may be
+    written; `key_advice` says what to do about a 401.
+    """
 
     client: openai.AsyncOpenAI
     url: str
-    headers: Mapping[str, Any]
+    omitted: Mapping[str, Any]
     shown: str
     key_advice: str
 
     async def post(self, content: bytes) -> httpx.Response:
         """Send one request. Raises the package's errors, and TimeoutError."""
         return await self.client.post(
-            self.url, content=content, cast_to=httpx.Response, options={"headers": self.headers}
+            self.url, content=content, cast_to=httpx.Response, options={"headers": self.omitted}
         )
 
 
@@ -44,15 +46,15 @@ _PLAIN_HEADERS: dict[str, Any] = {
 }
 
 
-class _ClientOfOthers(openai.AsyncOpenAI):
-    """The package's client for endpoints that are not OpenAI's: what it takes from the environment besides the key
-    (organization, project, custom headers) belongs to an account at OpenAI.
-    """
+class _Client(openai.AsyncOpenAI):
+    """The package's client with headers of our own: those that are given with a request it writes to its debug log."""
+
+    own_headers: Mapping[str, Any] | None = None
 
     @property
     def default_headers(self) -> dict[str, Any]:
         """The headers of every request."""
-        return _PLAIN_HEADERS
+        return super().default_headers if self.own_headers is None else dict(self.own_headers)
 
 
 def open_replicas(
@@ -81,7 +83,7 @@ def _replica(
     variable = settings.api_key_env[place]
     address, credentials = split_credentials(base_url)
     url = httpx.URL(address)
-    headers: dict[str, Any] = {"Authorization": openai.Omit(), **dict(dialect.headers)}
+    headers: dict[str, Any] = dict(dialect.headers)
     for secret in secret_parameters(base_url):
         remember(secret)
     if credentials:
@@ -94,14 +96,16 @@ def _replica(
         remember(key)
         headers |= dialect.key_header(key)
     injected: Any = http  # accepted at run time by every version; its annotation names one library only
-    # The package demands a key, and would take one from the environment; the headers above replace it.
-    kind = openai.AsyncOpenAI if place == origin(OPENAI.base_url) else _ClientOfOthers
-    client = kind(base_url=str(url.copy_with(query=None)), api_key="unused", http_client=injected, max_retries=0)
+    # The package demands a key, and would take one from the environment; the headers below replace it.
+    client = _Client(base_url=str(url.copy_with(query=None)), api_key="unused", http_client=injected, max_retries=0)
+    # What it takes from the environment besides (organization, project, custom headers) is of an account at OpenAI.
+    account = client.default_headers if place == origin(OPENAI.base_url) else _PLAIN_HEADERS
+    client.own_headers = {**account, **headers}
     host = place.partition("://")[2]
     return Replica(
         client,
         str(url.copy_with(path=dialect.path(url.path.rstrip("/")))),
-        headers,
+        {} if "Authorization" in headers else {"Authorization": openai.Omit()},
         without_password(base_url),
         f"the key of {variable} was sent"
         if variable

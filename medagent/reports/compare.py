@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from medagent.engine.figures import natural
 from medagent.engine.report import ItemOutcome
 from medagent.errors import UserError
 from medagent.reports.tables import WIDTH, percent, print_table
@@ -95,7 +96,7 @@ def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:
 
 
 def _shared(first: Mapping[str, object], second: Mapping[str, object]) -> list[str]:
-    shared = [item for item in first if item in second]
+    shared = sorted((item for item in first if item in second), key=natural)
     if not shared:
         raise UserError("the two runs have no graded task in common")
     return shared
@@ -119,7 +120,7 @@ def print_comparison(a: object, b: object, found: Comparison | ScoreComparison) 
             [],
             ["compared", str(found.tasks)],
         ]
-        print_table("", ["tasks", "count"], rows)
+        print_table("", ["items", "count"], rows)
         bounds = f"95 % {percent(low)} to {percent(high)}"
         print(f"B − A: {percent(found.difference)} ({bounds}); McNemar exact p = {found.p:.4g}")
         named = (("Only A right", found.lost), ("Only B right", found.gained))

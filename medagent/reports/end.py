@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from medagent.engine.figures import dollars, duration
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
-from medagent.reports.show import visible
 from medagent.reports.tables import print_report
+from medagent.scrub import printable
 
 _NAMED = 5
 
@@ -18,7 +18,7 @@ def print_findings(report: Report) -> None:
     """Print the tables, and what needs a look."""
     print_report(report)
     for note in report.notes:
-        print(visible(note))
+        print(printable(note))
 
 
 def print_end(report: Report) -> None:
@@ -26,7 +26,7 @@ def print_end(report: Report) -> None:
     print_findings(report)
     print()
     for line in _closing(report):
-        print(visible(line))
+        print(printable(line))
 
 
 def _closing(report: Report) -> Iterator[str]:

@@ -12,6 +12,7 @@ from medagent.benchmark import ItemView
 from medagent.engine.figures import dollars, duration
 from medagent.engine.report import Report
 from medagent.reports.tables import percent, print_table
+from medagent.scrub import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 _SHOWN_LINES = 24
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
-# What an agent said must not reach a terminal as commands: control characters and half surrogates are shown as escapes.
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def show_run(report: Report) -> None:
@@ -71,12 +70,7 @@ def show_item(view: ItemView) -> None:
     if view.messages:
         console.rule("outcome", align="left", characters="─")
     for line in view.lines:
-        console.print(visible(line), markup=False)
-
-
-def visible(text: str) -> str:
-    """A text with its control characters and half surrogates as escapes."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+        console.print(printable(line), markup=False)
 
 
 def _print(console: Console, text: str, style: str) -> None:
@@ -85,10 +79,10 @@ def _print(console: Console, text: str, style: str) -> None:
     from rich.text import Text
 
     if not console.is_terminal:
-        console.print(visible(text), style=style or None, markup=False)
+        console.print(printable(text), style=style or None, markup=False)
         return
     for part, is_json in _parts(text):
-        lines = visible(part).split("\n")
+        lines = printable(part).split("\n")
         shown = Text("\n".join(lines[:_SHOWN_LINES]), style)
         if is_json:
             JSONHighlighter().highlight(shown)

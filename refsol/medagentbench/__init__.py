@@ -3,7 +3,7 @@
 from refsol.medagentbench.baselines import constant_answers
 from refsol.medagentbench.because import Because, Fact
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.episodes import Episode, read_episodes
+from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
 from refsol.medagentbench.facts import Facts, NdjsonEhr, Observation, Patient, SearchEhr
 from refsol.medagentbench.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind, failure_of
 from refsol.medagentbench.grade import grade_item
@@ -23,7 +23,6 @@ __all__ = [
     "Branch",
     "Check",
     "Constants",
-    "Episode",
     "Fact",
     "Facts",
     "Failure",
@@ -35,6 +34,7 @@ __all__ = [
     "Observation",
     "Patient",
     "Rate",
+    "RecordedEpisode",
     "RecordedRun",
     "ResultItem",
     "ResultsFile",

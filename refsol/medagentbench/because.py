@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from refsol.medagentbench.clinical import Measurement
+from refsol.medagentbench.clinical import LabResult
 from refsol.medagentbench.constants import UNITS
 
 
@@ -39,7 +39,7 @@ def stated(name: str, value: str, sentence: str) -> Because:
     return Because(sentence, (Fact(name, value, None, None, "stated by the task"),))
 
 
-def last(code: str, found: Measurement | None, now: datetime, window: str, consequence: str = "") -> Because:
+def last(code: str, found: LabResult | None, now: datetime, window: str, consequence: str = "") -> Because:
     """The latest measurement decides. `window` says among which (`of the last 24 h`), `consequence` what follows."""
     then = f"; {consequence}" if consequence else ""
     if found is None:
@@ -48,7 +48,7 @@ def last(code: str, found: Measurement | None, now: datetime, window: str, conse
     return Because(f"last {code} {found.value} {UNITS[code]} at {found.text}, {_distance(found, now)}{then}", (fact,))
 
 
-def mean_of(code: str, found: Sequence[Measurement], mean: float, window: str) -> Because:
+def mean_of(code: str, found: Sequence[LabResult], mean: float, window: str) -> Because:
     """The mean of several measurements decides."""
     if not found:
         return Because(f"no {code} {window}", (Fact(code, None, UNITS[code], None, f"none {window}"),))
@@ -57,7 +57,7 @@ def mean_of(code: str, found: Sequence[Measurement], mean: float, window: str) -
     return Because(f"{code} {window}: {values} {UNITS[code]}; their mean is {mean:.6g}", facts)
 
 
-def _distance(found: Measurement, now: datetime) -> str:
+def _distance(found: LabResult, now: datetime) -> str:
     """How long before now: `5 h before now`; days from two days on. Empty for a time without a zone."""
     if found.time.tzinfo is None:
         return "a time without a zone"

@@ -22,7 +22,7 @@ class DataError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class LabResult:
     """An observation whose time and value could be read; `text` is the time as stored."""
 
     time: datetime
@@ -50,12 +50,12 @@ def age(born: date, today: date) -> int:
     return today.year - born.year - ((today.month, today.day) < (born.month, born.day))
 
 
-def measurements(facts: Facts, mrn: str, code: str) -> list[Measurement]:
+def measurements(facts: Facts, mrn: str, code: str) -> list[LabResult]:
     """All observations of a code in the server's order. Raises DataError where one cannot be read, FactsError."""
     return [read_measurement(observation, code) for observation in facts.observations(mrn, code)]
 
 
-def since(found: Sequence[Measurement], start: datetime) -> list[Measurement]:
+def since(found: Sequence[LabResult], start: datetime) -> list[LabResult]:
     """Those at or after `start`; later than now counts too. Raises DataError for a time without a zone."""
     try:
         return [one for one in found if one.time >= start]
@@ -63,7 +63,7 @@ def since(found: Sequence[Measurement], start: datetime) -> list[Measurement]:
         raise DataError("a reading's time has no zone and cannot be compared with the benchmark's now") from None
 
 
-def until(found: Sequence[Measurement], end: datetime) -> list[Measurement]:
+def until(found: Sequence[LabResult], end: datetime) -> list[LabResult]:
     """Those at or before `end`. Raises DataError for a time without a zone."""
     try:
         return [one for one in found if one.time <= end]
@@ -71,7 +71,7 @@ def until(found: Sequence[Measurement], end: datetime) -> list[Measurement]:
         raise DataError("a reading's time has no zone and cannot be compared with the benchmark's now") from None
 
 
-def latest(found: Sequence[Measurement]) -> Measurement | None:
+def latest(found: Sequence[LabResult]) -> LabResult | None:
     """The one with the greatest time, the first of equals. Raises DataError where zones are mixed."""
     try:
         return max(found, key=lambda one: one.time, default=None)
@@ -79,7 +79,7 @@ def latest(found: Sequence[Measurement]) -> Measurement | None:
         raise DataError("some readings' times have a zone and some have none: they cannot be compared") from None
 
 
-def mean(found: Sequence[Measurement]) -> float:
+def mean(found: Sequence[LabResult]) -> float:
     """The mean, summed one after the other in the given order (`sum` compensates since Python 3.12)."""
     total = 0.0
     for one in found:
@@ -87,13 +87,13 @@ def mean(found: Sequence[Measurement]) -> float:
     return total / len(found)
 
 
-def read_measurement(observation: Observation, code: str) -> Measurement:
+def read_measurement(observation: Observation, code: str) -> LabResult:
     """An observation with its time and value read. Raises DataError where either is missing or cannot be."""
     if observation.time is None:
         raise DataError(f"an Observation of {code} has no effectiveDateTime")
     if observation.value is None or abs(observation.value) > sys.float_info.max:
         raise DataError(f"the Observation of {code} at {observation.time} has no usable valueQuantity.value")
     try:
-        return Measurement(datetime.fromisoformat(observation.time), observation.value, observation.time)
+        return LabResult(datetime.fromisoformat(observation.time), observation.value, observation.time)
     except ValueError:
         raise DataError(f"the time {observation.time} of an Observation of {code} is not a full date") from None

@@ -28,7 +28,7 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
+class RecordedEpisode:
     """One episode's row; `created` is None where the row has no such record.
 
     Of a message that was not acted on as it was said, the transcript holds what was acted on.
@@ -51,14 +51,14 @@ class Episode:
         return tuple(Post(one.url, one.resource) for one in self.created or () if one.resource is not None)
 
 
-def read_episodes(path: Path, trial: int = 1) -> dict[str, Episode]:
+def read_episodes(path: Path, trial: int = 1) -> dict[str, RecordedEpisode]:
     """One trial's episodes by task id. Raises FactsError, naming file and line."""
     with InputFile(path, error=FactsError, expected="each line must be an episode") as file:
         episodes = [episode for _, episode in file.json_lines(_episode, torn_tail=True)]
     return {episode.task_id: episode for episode in episodes if episode.trial == trial}
 
 
-def _episode(row: Any) -> Episode:
+def _episode(row: Any) -> RecordedEpisode:
     if not isinstance(row, dict) or not isinstance(row.get("task_id"), str):
         raise FaultsError([Fault("is not an object with a task_id")])
     trial, status, created = row.get("trial", 1), row.get("status"), row.get("created")
@@ -70,7 +70,7 @@ def _episode(row: Any) -> Episode:
         if not isinstance(created, list) or not all(isinstance(one, dict) for one in created):
             raise FaultsError([Fault("is not a list of objects", ("created",))])
         created = tuple(Created(str(one.get("url")), one.get("resource")) for one in created)
-    return Episode(row["task_id"], trial, status, created, tuple(_messages(row.get("transcript"))))
+    return RecordedEpisode(row["task_id"], trial, status, created, tuple(_messages(row.get("transcript"))))
 
 
 def _messages(transcript: Any) -> Iterator[HistoryMessage]:

@@ -10,7 +10,7 @@ from typing import Any
 from refsol.errors import FactsError
 from refsol.medagentbench.clinical import DataError
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.episodes import Episode
+from refsol.medagentbench.episodes import RecordedEpisode
 from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.history import HistoryError, ends_in_attempt, extract_posts, read_messages
 from refsol.medagentbench.rules import RULE_SETS, RuleName, RuleSet, rule_name
@@ -30,7 +30,7 @@ def grade_item(
     *,
     base: str | None = None,
     rules: RuleName = "official",
-    episode: Episode | None = None,
+    episode: RecordedEpisode | None = None,
     constants: Constants = PUBLISHED,
 ) -> Verdict:
     """Grade one item: the task (`id`, `eval_MRN`, `sol`), the answer's JSON text, and the post history.
@@ -104,7 +104,7 @@ def _type(task: Mapping[str, Any]) -> str:
 
 
 def _output(
-    answer: Any, history: Sequence[Any], rules: RuleSet, constants: Constants, episode: Episode | None
+    answer: Any, history: Sequence[Any], rules: RuleSet, constants: Constants, episode: RecordedEpisode | None
 ) -> AgentOutput:
     if episode is not None and episode.failed_elsewhere:
         raise _UngradableError(f"the episode ended as {episode.status}: not the agent's doing")

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from refsol.errors import InputError
 from refsol.files import InputFile, read_json
-from refsol.medagentbench.episodes import Episode
+from refsol.medagentbench.episodes import RecordedEpisode
 from refsol.medagentbench.history import HistoryMessage
 from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage, Text
 from refsol.schema import validator
@@ -46,7 +46,7 @@ class RecordedRun:
     version: str | None
     items: tuple[ResultItem, ...]
     warnings: tuple[str, ...] = ()
-    episodes: Mapping[str, Episode] = field(default_factory=dict)
+    episodes: Mapping[str, RecordedEpisode] = field(default_factory=dict)
 
 
 class _Output(BaseModel):
@@ -154,7 +154,7 @@ def _official(form: str, path: Path, outputs: Sequence[_Output], tasks: Sequence
         transcript = tuple(HistoryMessage(one.role, one.content) for one in item.post_history)
         foreign += bool(transcript) and str(task.get("instruction", "")) not in transcript[0].content
         status = output.status.removesuffix("Incorrect").removesuffix("Correct")
-        episodes[item.task_id] = Episode(item.task_id, 1, _STATUSES.get(status, status), None, transcript)
+        episodes[item.task_id] = RecordedEpisode(item.task_id, 1, _STATUSES.get(status, status), None, transcript)
     if 2 * foreign > len(items):
         raise InputError(
             f"{path}: belongs to another task set (the prompts of {foreign} of {len(items)} episodes hold another "

@@ -16,7 +16,7 @@ from typing import Any
 from refsol.errors import InputError
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.medagentbench.episodes import Episode, read_episodes
+from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
 from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.failures import FAILURE_KINDS, Failure, FailureKind, failure_of
 from refsol.medagentbench.grade import grade_item
@@ -218,7 +218,7 @@ class _Grader:
     constants: Constants
 
     def verdict(
-        self, item: ResultItem, task: Mapping[str, Any] | None, rules: RuleName, episode: Episode | None
+        self, item: ResultItem, task: Mapping[str, Any] | None, rules: RuleName, episode: RecordedEpisode | None
     ) -> Verdict:
         """The verdict on an item of the file."""
         if task is None:
@@ -263,7 +263,7 @@ def _is_of_another(item: ResultItem, task: Mapping[str, Any]) -> bool:
     return bool((item.eval_MRN and item.eval_MRN != mrn) or (sol and item.expected_sol and item.expected_sol != sol))
 
 
-def _episodes_of(path: Path) -> dict[str, Episode]:
+def _episodes_of(path: Path) -> dict[str, RecordedEpisode]:
     """The episodes beside the file: those of the first trial, or of the N-th for `results.N.json`."""
     trial = _TRIAL.fullmatch(path.name)
     beside = path.with_name("episodes.jsonl")

@@ -15,7 +15,7 @@ from typing import Any
 
 from refsol.medagentbench import clinical
 from refsol.medagentbench.because import Because, Fact, last, mean_of, stated
-from refsol.medagentbench.clinical import Measurement
+from refsol.medagentbench.clinical import LabResult
 from refsol.medagentbench.constants import Constants
 from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.history import Post
@@ -57,14 +57,14 @@ class Case:
     constants: Constants
     bounded: bool = False
 
-    def measurements(self, code: str, start: datetime | None = None) -> list[Measurement]:
+    def measurements(self, code: str, start: datetime | None = None) -> list[LabResult]:
         """The patient's measurements of a code, since `start` where given. Raises DataError, FactsError."""
         found = clinical.measurements(self.facts, self.mrn, code)
         if self.bounded:
             found = clinical.until(found, self.constants.now)
         return found if start is None else clinical.since(found, start)
 
-    def latest(self, code: str, start: datetime | None = None) -> Measurement | None:
+    def latest(self, code: str, start: datetime | None = None) -> LabResult | None:
         """The latest of these."""
         return clinical.latest(self.measurements(code, start))
 
@@ -238,7 +238,7 @@ def _magnesium_range(constants: Constants, dose: int) -> str:
     raise ValueError(f"no level asks for {dose} g")
 
 
-def _value(level: Measurement | None) -> list[Any]:
+def _value(level: LabResult | None) -> list[Any]:
     return NO_RESULT if level is None else [level.value]
 
 

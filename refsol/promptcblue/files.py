@@ -25,7 +25,7 @@ from refsol.promptcblue.parse import (
     load_json,
     unknown_task,
 )
-from refsol.promptcblue.tasks import TASKS, Kind, TaskSpec
+from refsol.promptcblue.tasks import TASKS, AnswerKind, TaskSpec
 
 _NAMED_IDS = 10
 _REPORT_FORM = (
@@ -124,12 +124,12 @@ def _check_task(source: Source, task: TaskSpec, problems: list[Problem], *, is_g
             named = f", sample {item['sample_id']}" if isinstance(item, dict) and "sample_id" in item else ""
             problems.append(Problem(f"{place}, item {number}{named}", fault))
             sound = False
-        if task.kind is Kind.REPORT and sound and not is_gold:
+        if task.kind is AnswerKind.REPORT and sound and not is_gold:
             problems += [
                 Problem(f"{place}, item {number}, sample {item['sample_id']}", f"section {name} is not scored", False)
                 for name in _other_sections(item["answer"])
             ]
-    if sound and is_gold and task.kind is Kind.REPORT and items and not any(item["answer"] for item in items):
+    if sound and is_gold and task.kind is AnswerKind.REPORT and items and not any(item["answer"] for item in items):
         problems.append(Problem(place, "no report has a section, so there is nothing to score"))
     return sound
 
@@ -146,9 +146,9 @@ def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str
         yield "no answer"
         return
     answer = item["answer"]
-    if task.kind is Kind.EXTRACTION:
+    if task.kind is AnswerKind.EXTRACTION:
         yield from _extraction_faults(task, answer)
-    elif task.kind is Kind.REPORT:
+    elif task.kind is AnswerKind.REPORT:
         if not isinstance(answer, dict):
             yield _REPORT_FORM if isinstance(answer, str) else "the answer must be an object of sections"
         else:
@@ -157,9 +157,9 @@ def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str
                 yield from (f"section {name} is not one of the six" for name in _other_sections(answer))
     elif not isinstance(answer, str):
         yield "the answer must be a text"
-    elif task.kind is Kind.CLASSES and answer.endswith("\0"):
+    elif task.kind is AnswerKind.CLASSES and answer.endswith("\0"):
         yield "the label ends in a NUL character"
-    elif task.kind is Kind.CLASSES and is_gold and not answer:
+    elif task.kind is AnswerKind.CLASSES and is_gold and not answer:
         yield "the gold label is empty"
 
 

@@ -25,7 +25,7 @@ from refsol.promptcblue.metrics import (
 )
 from refsol.promptcblue.parse import Problem, Structured
 from refsol.promptcblue.rouge import Rouge
-from refsol.promptcblue.tasks import TASKS, Average, Kind, TaskSpec
+from refsol.promptcblue.tasks import TASKS, AnswerKind, Average, TaskSpec
 from refsol.stats import Interval, percentile
 
 
@@ -54,7 +54,7 @@ class TaskScore:
             case Rouge(rouge1, rouge2, rouge_l):
                 return {"rouge1": rouge1, "rouge2": rouge2, "rougeL": rouge_l}
             case PRF(precision, recall, f1):
-                macro = self.task.kind is Kind.CLASSES and self.task.average is Average.MACRO
+                macro = self.task.kind is AnswerKind.CLASSES and self.task.average is Average.MACRO
                 prefix = "macro-" if macro else ""
                 return {f"{prefix}precision": precision, f"{prefix}recall": recall, f"{prefix}f1": f1}
         return None
@@ -160,14 +160,14 @@ def _score_task(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -
 
 def _measured(task: TaskSpec, gold: Items, predicted: Items, *, plain: bool) -> Measured[Any]:
     match task.kind:
-        case Kind.EXTRACTION:
+        case AnswerKind.EXTRACTION:
             return extraction(gold, predicted, lists_as_sets=plain)
-        case Kind.CLASSES:
+        case AnswerKind.CLASSES:
             average = Average.MICRO if plain and task.average is Average.WEIGHTED else task.average
             return classes(gold, predicted, empty_label=task.empty_label, average=average)
-        case Kind.TEXT:
+        case AnswerKind.TEXT:
             return texts(gold, predicted)
-        case Kind.REPORT:
+        case AnswerKind.REPORT:
             return reports(gold, predicted)
 
 

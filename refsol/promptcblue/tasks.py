@@ -13,7 +13,7 @@ from refsol.errors import InputError
 from refsol.promptcblue.parse import unknown_task
 
 
-class Kind(Enum):
+class AnswerKind(Enum):
     """What the answers of a task are, and so how they are scored."""
 
     EXTRACTION = "a list of objects"
@@ -35,7 +35,7 @@ class TaskSpec:
     """One task. `metric` names its main figure in the official file; the fields below are for one kind each."""
 
     name: str
-    kind: Kind
+    kind: AnswerKind
     metric: str
     plain_metric: str = ""
     """The main figure's name under plain metrics, where it differs."""
@@ -49,15 +49,17 @@ class TaskSpec:
 
 
 def _extraction(name: str, *texts: str, lists: tuple[str, ...] = (), plain: str = "") -> TaskSpec:
-    return TaskSpec(name, Kind.EXTRACTION, "Micro-F1", plain, texts, lists)
+    return TaskSpec(name, AnswerKind.EXTRACTION, "Micro-F1", plain, texts, lists)
 
 
 def _macro(name: str) -> TaskSpec:
-    return TaskSpec(name, Kind.CLASSES, "Macro-F1", empty_label="非上述类型")
+    return TaskSpec(name, AnswerKind.CLASSES, "Macro-F1", empty_label="非上述类型")
 
 
 def _weighted(name: str, empty_label: str) -> TaskSpec:
-    return TaskSpec(name, Kind.CLASSES, "Micro-F1", "True-Micro-F1", empty_label=empty_label, average=Average.WEIGHTED)
+    return TaskSpec(
+        name, AnswerKind.CLASSES, "Micro-F1", "True-Micro-F1", empty_label=empty_label, average=Average.WEIGHTED
+    )
 
 
 TASKS: tuple[TaskSpec, ...] = (
@@ -69,14 +71,14 @@ TASKS: tuple[TaskSpec, ...] = (
     _extraction("CHIP-MDCFNPC", "entity", "attr"),
     _extraction("IMCS-V2-SR", "entity", "attr"),
     _macro("IMCS-V2-DAC"),
-    TaskSpec("IMCS-V2-MRG", Kind.REPORT, "RougeL"),
+    TaskSpec("IMCS-V2-MRG", AnswerKind.REPORT, "RougeL"),
     _macro("CHIP-CTC"),
     _weighted("CHIP-STS", "是的"),
     _weighted("KUAKE-IR", "相关"),
     _macro("KUAKE-QIC"),
     _weighted("KUAKE-QQR", "完全一致"),
     _weighted("KUAKE-QTR", "完全不匹配或者没有参考价值"),
-    TaskSpec("MedDG", Kind.TEXT, "RougeL"),
+    TaskSpec("MedDG", AnswerKind.TEXT, "RougeL"),
 )
 
 

@@ -40,7 +40,7 @@ _IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class RecordingContext:
     """What a run is written and graded from."""
 
     items: Sequence[RatedAnswer]
@@ -64,8 +64,6 @@ class Imapscore(Benchmark):
         prompts = load_prompts()
         graph = None if settings.graph is None else load_graph(settings.graph)
         who = AgentChoice.of(settings)
-        if who.model is not None:
-            await who.model.check(settings.concurrency)
         identity = settings.chat.model_dump(include=_IDENTITY) if settings.chat else {}
         if who.agent is not None:
             identity |= {"agent": who.agent.path, "digest": who.agent.digest}
@@ -94,12 +92,12 @@ class Imapscore(Benchmark):
             },
             command="medagent run imapscore",
             warnings=graph.warnings if graph else (),
-            context=Basis(chosen, settings.trials, graph),
+            context=RecordingContext(chosen, settings.trials, graph),
         )
 
     def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
         """Write the recordings, in the order of the data, and score them."""
-        basis: Basis = plan.context
+        basis: RecordingContext = plan.context
         rows = {row.unit: row for row in run.rows(ItemRow)}
         if standing.stopped:
             return Findings(notes=["Nothing is scored before every item has its recording."])

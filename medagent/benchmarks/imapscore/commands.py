@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from medagent.cli.groups import WholeGroup
+
 if TYPE_CHECKING:
     from refsol.imapscore.records import Recording
     from refsol.imapscore.score import ImapScore
 
 app = typer.Typer(
+    cls=WholeGroup,
     no_args_is_help=True,
     help="imapScore on recorded imaps: scores, explanations, correlations.",
     add_completion=False,

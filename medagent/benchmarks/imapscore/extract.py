@@ -15,7 +15,7 @@ from typing import Literal
 from medagent.benchmarks.imapscore.model_relations import ModelRelations
 from medagent.benchmarks.imapscore.prompts import Prompts
 from medagent.benchmarks.imapscore.samples import Sampler, together
-from medagent.benchmarks.imapscore.voting import Ballot, Reading, UnusableError
+from medagent.benchmarks.imapscore.voting import ParsedReply, SampleVotes, UnusableError
 from medagent.engine.rows import Spent
 from medagent.models.wording import fill
 from refsol.imapscore.graph import Linker
@@ -43,7 +43,7 @@ class Extractor:
 
     async def record(self, item: RatedAnswer, spent: Spent, trial: int = 1) -> Recording:
         """The recording of `item`; `spent` counts the calls. Raises what `Policy.next` raises."""
-        ballot = Ballot(self.sampler, self.min_votes, spent, trial)
+        ballot = SampleVotes(self.sampler, self.min_votes, spent, trial)
         recording = Recording(item.id, item.digest, Imap(), Imap(), Imap())
         try:
             recording = replace(recording, question=await self._question(ballot, item))
@@ -59,23 +59,23 @@ class Extractor:
             recording = replace(recording, failure=end.failure, reason=str(end))
         return replace(recording, warnings=ballot.warnings)
 
-    async def _question(self, ballot: Ballot, item: RatedAnswer) -> Imap:
+    async def _question(self, ballot: SampleVotes, item: RatedAnswer) -> Imap:
         prompt = fill(self.prompts.question, question=item.question)
         return await _imap(ballot, "question", prompt, (), "query")
 
-    async def _answer(self, ballot: Ballot, question: Imap, item: RatedAnswer, side: str, answer: str) -> Imap:
+    async def _answer(self, ballot: SampleVotes, question: Imap, item: RatedAnswer, side: str, answer: str) -> Imap:
         terms = question.query_terms
         prompt = fill(self.prompts.answer, question=item.question, terms="\n".join(terms), answer=answer)
         return await _imap(ballot, side, prompt, terms, "inform")
 
-    async def _relations(self, ballot: Ballot, item: RatedAnswer, label: Imap, response: Imap) -> Relations:
+    async def _relations(self, ballot: SampleVotes, item: RatedAnswer, label: Imap, response: Imap) -> Relations:
         """By the graph, and by the model what the graph leaves open."""
         found = {} if self.linker is None else dict(Graph(self.linker).find(open_pairs(label, response, {})))
         if pairs := open_pairs(label, response, found):
             found.update(await ModelRelations(ballot, self.prompts, item.question).find(pairs))
         return matching_pairs(label, response, found)
 
-    async def _ratings(self, ballot: Ballot, item: RatedAnswer, recording: Recording) -> dict[str, float]:
+    async def _ratings(self, ballot: SampleVotes, item: RatedAnswer, recording: Recording) -> dict[str, float]:
         """The mean rating of the texts, and of their serialised imaps; one that cannot be had is warned of."""
         imaps = (serialise(recording.label), serialise(recording.response))
         ratings: dict[str, float] = {}
@@ -89,7 +89,7 @@ class Extractor:
         return ratings
 
 
-async def _imap(ballot: Ballot, stage: str, prompt: str, terms: Sequence[str], component: Component) -> Imap:
+async def _imap(ballot: SampleVotes, stage: str, prompt: str, terms: Sequence[str], component: Component) -> Imap:
     """The imap that the samples agree on. Raises UnusableError where they agree on nothing."""
     samples = await ballot.votes(stage, prompt, lambda reply: _read_imap(reply, terms, component))
     imap = agreed_imap(samples, ballot.min_votes, component)
@@ -98,7 +98,7 @@ async def _imap(ballot: Ballot, stage: str, prompt: str, terms: Sequence[str], c
     return imap
 
 
-def _read_imap(reply: str, terms: Sequence[str], component: Component) -> Reading[Imap]:
+def _read_imap(reply: str, terms: Sequence[str], component: Component) -> ParsedReply[Imap]:
     """What belongs to the stage of a reply's imap; nothing to use where the reply has nothing of it."""
     parsed = parse(reply, terms)
     if component == "query":
@@ -107,9 +107,9 @@ def _read_imap(reply: str, terms: Sequence[str], component: Component) -> Readin
     else:
         imap = Imap(inform=parsed.imap.inform, explicit_none=parsed.imap.explicit_none)
         readable = bool(imap.inform) or imap.explicit_none
-    return Reading(imap if readable else None, parsed.warnings)
+    return ParsedReply(imap if readable else None, parsed.warnings)
 
 
-def _rating(reply: str) -> Reading[float]:
+def _rating(reply: str) -> ParsedReply[float]:
     found = _RATING.search(reply)
-    return Reading(float(found[0]) if found else None)
+    return ParsedReply(float(found[0]) if found else None)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medagent.benchmarks.imapscore.prompts import Prompts
-from medagent.benchmarks.imapscore.voting import Ballot, Reading
+from medagent.benchmarks.imapscore.voting import ParsedReply, SampleVotes
 from medagent.models.wording import fill
 from refsol.imapscore.relations import Relation, Relations, ValuePair
 from refsol.imapscore.votes import agreed_relations
@@ -27,7 +27,7 @@ _NAMES = {"exact": "e", "belonging": "b", "containment": "c", "unmatched": "u"}
 class ModelRelations:
     """Relates the values of one item by a model. Raises UnusableError where too few samples can be read."""
 
-    ballot: Ballot
+    ballot: SampleVotes
     prompts: Prompts
     question: str
 
@@ -80,7 +80,7 @@ def _number(pairs: Sequence[ValuePair], template: str) -> _Numbered:
     return _Numbered("\n\n".join(blocks), numbered, labels, responses)
 
 
-def _read(reply: str, numbered: _Numbered) -> Reading[Relations]:
+def _read(reply: str, numbered: _Numbered) -> ParsedReply[Relations]:
     """The relations of a reply; nothing to use where no line of it relates two values of one term."""
     found: dict[ValuePair, Relation] = {}
     warnings = []
@@ -101,7 +101,7 @@ def _read(reply: str, numbered: _Numbered) -> Reading[Relations]:
             pair = numbered.pairs.get((label, response))
             if pair is not None and found.setdefault(pair, relation) is not relation:
                 warnings.append(f"a second relation of one pair: {text}")
-    return Reading(found if readable else None, warnings)
+    return ParsedReply(found if readable else None, warnings)
 
 
 def _line(text: str) -> tuple[int, int, Relation] | None:

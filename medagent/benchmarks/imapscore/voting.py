@@ -22,7 +22,7 @@ class UnusableError(MedagentError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class ParsedReply(Generic[T]):
     """What was read from one reply, None where nothing can be used, and what had to be guessed or left out."""
 
     value: T | None
@@ -30,7 +30,7 @@ class Reading(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
+class SampleVotes:
     """The stages of one item: their samples, warnings and calls."""
 
     sampler: Sampler
@@ -39,7 +39,7 @@ class Ballot:
     trial: int = 1
     _warnings: set[str] = field(default_factory=set)
 
-    async def votes(self, stage: str, prompt: str, read: Callable[[str], Reading[T]]) -> list[T]:
+    async def votes(self, stage: str, prompt: str, read: Callable[[str], ParsedReply[T]]) -> list[T]:
         """The readable samples. Raises UnusableError where none is, or fewer than could ever agree. What `read` warns
         of is kept, of replies too that it cannot use.
         """

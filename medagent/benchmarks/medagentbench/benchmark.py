@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from medagent.benchmark import Benchmark, ItemView, Said, failure_lines
+from medagent.benchmark import Benchmark, ItemView, ShownMessage, failure_lines
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.findings import Conduct, findings, write_grade
-from medagent.benchmarks.medagentbench.plan import Basis, make_plan
+from medagent.benchmarks.medagentbench.findings import EpisodeCounts, findings, write_grade
+from medagent.benchmarks.medagentbench.plan import GradingContext, make_plan
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.paths import grade_path, results_path
 from medagent.benchmarks.medagentbench.results.verdicts import ItemEntry, verdicts_of
@@ -19,7 +19,7 @@ from medagent.engine.figures import dollars
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import ItemOutcome
 from medagent.engine.rows import FAILED
-from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
+from medagent.engine.run import Findings, JournalKind, Run, Say, Standing, read_report
 from medagent.errors import UserError
 from refsol.medagentbench import grade_file
 
@@ -39,8 +39,8 @@ class MedAgentBench(Benchmark):
 
     def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
         """Write a results file and a grade file for each trial."""
-        basis: Basis = plan.context
-        conduct = Conduct(strip_thinking=plan.settings.strip_thinking, max_tokens=plan.settings.max_tokens)
+        basis: GradingContext = plan.context
+        conduct = EpisodeCounts(strip_thinking=plan.settings.strip_thinking, max_tokens=plan.settings.max_tokens)
         write_results(run.path, basis.dataset, plan.settings.round, _counted(run, conduct))
         return _graded(run.path, plan.settings.trials, basis, conduct)
 
@@ -51,9 +51,13 @@ class MedAgentBench(Benchmark):
             raise UserError(f"{first}: is not there; the run's command makes it")
         dataset = grading.task_set(first, None, None)
         grading.check_patients(first)
-        basis = Basis(dataset, grading.facts(dataset, fhir=None, ehr=None, key=None), grading.shown_base(first))
+        basis = GradingContext(
+            dataset, grading.facts(dataset, fhir=None, ehr=None, key=None), grading.shown_base(first)
+        )
         settings = run.settings
-        conduct = Conduct(strip_thinking=settings.get("strip-thinking") is True, max_tokens=settings.get("max-tokens"))
+        conduct = EpisodeCounts(
+            strip_thinking=settings.get("strip-thinking") is True, max_tokens=settings.get("max-tokens")
+        )
         for _ in _counted(run, conduct):
             pass
         trials = 1
@@ -75,11 +79,16 @@ class MedAgentBench(Benchmark):
         if row is None:
             raise UserError(f"{run.path}: holds no episode {item}")
         verdict = verdicts_of(run.path, row.trial).get(task_id)
-        said = [Said(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
-        return ItemView(said, [*_outcome(row, verdict), *failure_lines(row)])
+        report = read_report(run.path)
+        items = report.items if report is not None else ()
+        found = next((one for one in items if (one.item, one.trial) == (task_id, row.trial)), None)
+        said = [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+        why = [f"why: {found.kind}: {found.reason}"] if found and found.kind else []
+        why += [f"because: {found.because}"] if found and found.because else []
+        return ItemView(said, [*_outcome(row, verdict), *why, *failure_lines(row)])
 
 
-def _counted(run: Run, conduct: Conduct) -> Iterator[EpisodeRow]:
+def _counted(run: Run, conduct: EpisodeCounts) -> Iterator[EpisodeRow]:
     """The rows of a run; how they went is counted on the way."""
     for row in run.rows(EpisodeRow):
         conduct.statuses[row.unit] = row.status
@@ -88,7 +97,7 @@ def _counted(run: Run, conduct: Conduct) -> Iterator[EpisodeRow]:
         yield row
 
 
-def _graded(folder: Path, trials: int, basis: Basis, conduct: Conduct) -> Findings:
+def _graded(folder: Path, trials: int, basis: GradingContext, conduct: EpisodeCounts) -> Findings:
     """Grade each trial's results file and write `grade.json` beside it."""
     reports = []
     for trial in range(1, trials + 1):

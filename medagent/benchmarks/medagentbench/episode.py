@@ -14,7 +14,7 @@ from medagent.agents.base import Agent, AgentContext, Policy
 from medagent.agents.choice import AgentChoice
 from medagent.benchmarks.medagentbench.ehr.base import Ehr
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
-from medagent.benchmarks.medagentbench.session import Outcome, Rules, Session, Turn, Write, clean
+from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules, Turn, Write, clean
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Row
@@ -125,7 +125,7 @@ class EpisodeJob:
     agent: AgentChoice | OwnAgent
     ehr: EhrChoice
     protocol: Protocol
-    rules: Rules
+    rules: SessionRules
     concurrency: int
     row: type[EpisodeRow] = EpisodeRow
 
@@ -154,7 +154,7 @@ class EpisodeWorker:
     agent: Agent
     ehr: Ehr
     protocol: Protocol
-    rules: Rules
+    rules: SessionRules
     stats: Sequence[EndpointStats] = ()
 
     async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:

@@ -28,8 +28,8 @@ from medagent.benchmarks.medagentbench.results.write import post_history
 from medagent.benchmarks.medagentbench.session import (
     MAX_ROUNDS,
     Outcome,
-    Rules,
     Session,
+    SessionRules,
     Turn,
     Writes,
 )
@@ -59,9 +59,9 @@ class EpisodeOptions:
     strip_thinking: bool = False
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> SessionRules:
         """What holds for the episode."""
-        return Rules(self.api_base, self.max_rounds, self.writes, self.strip_thinking)
+        return SessionRules(self.api_base, self.max_rounds, self.writes, self.strip_thinking)
 
 
 def episode(task: Task | str, *, key: str | None = None, **options: Any) -> EpisodeContext:

@@ -23,7 +23,7 @@ _BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing
 
 
 @dataclass(slots=True)
-class Conduct:
+class EpisodeCounts:
     """How the episodes of a run went, counted beside the verdicts. `statuses` has each unit's ending."""
 
     statuses: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Conduct:
         return notes
 
 
-def findings(reports: Sequence[GradeReport], conduct: Conduct, files: Sequence[str] = ()) -> Findings:
+def findings(reports: Sequence[GradeReport], conduct: EpisodeCounts, files: Sequence[str] = ()) -> Findings:
     """The findings of one results file a trial, the first trial's figures in the table."""
     first = reports[0]
     items = outcomes(reports, conduct)
@@ -67,6 +67,8 @@ def findings(reports: Sequence[GradeReport], conduct: Conduct, files: Sequence[s
     if interval is not None:
         notes.append(f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}")
     notes += conduct.notes()
+    if kinds := Counter(item.kind for item in items if item.kind):
+        notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     sections = _sections(first)
     if len(reports) > 1 and graded:
         sections.append(trial_section(graded))
@@ -86,7 +88,7 @@ def findings(reports: Sequence[GradeReport], conduct: Conduct, files: Sequence[s
     )
 
 
-def outcomes(reports: Sequence[GradeReport], conduct: Conduct) -> list[ItemOutcome]:
+def outcomes(reports: Sequence[GradeReport], conduct: EpisodeCounts) -> list[ItemOutcome]:
     """Every item of every trial."""
     return [
         ItemOutcome(
@@ -95,7 +97,9 @@ def outcomes(reports: Sequence[GradeReport], conduct: Conduct) -> list[ItemOutco
             group=item.type,
             status=conduct.statuses.get(f"{item.task_id}#{trial}", "completed"),
             correct=item.verdict.correct,
-            reason=item.verdict.reason,
+            reason=item.verdict.reason if item.failure is None else item.failure.reason,
+            kind="" if item.failure is None else item.failure.kind,
+            because="" if item.verdict.because is None else item.verdict.because.sentence,
         )
         for trial, report in enumerate(reports, 1)
         for item in report.items

@@ -14,7 +14,7 @@ from medagent.benchmarks.medagentbench.episode import EhrChoice, EpisodeJob, Epi
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.write import result_item
-from medagent.benchmarks.medagentbench.session import Rules
+from medagent.benchmarks.medagentbench.session import SessionRules
 from medagent.benchmarks.medagentbench.settings import AGENTS, MedAgentBenchSettings
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset, load_tasks_file, select
 from medagent.engine.plan import Plan, Stage
@@ -26,7 +26,7 @@ from refsol.medagentbench import Facts, constant_answers, grade_item
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class GradingContext:
     """What verdicts rest on: the tasks, the facts, and the FHIR base that agents were shown."""
 
     dataset: Dataset
@@ -48,7 +48,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
     if isinstance(who, OwnAgent):
         answers = constant_answers(grading.items(dataset), facts) if who.kind == "constant" else {}
         who = OwnAgent(who.kind, answers, messages)
-    rules = Rules(settings.api_base, settings.max_rounds, settings.writes, settings.strip_thinking)
+    rules = SessionRules(settings.api_base, settings.max_rounds, settings.writes, settings.strip_thinking)
     job = EpisodeJob(who, ehr, _protocol(settings, dataset), rules, settings.concurrency)
     return Plan(
         settings=settings,
@@ -63,7 +63,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
             "replay-digest": file_digest(settings.replay) if settings.replay else None,
             **(who.digests() if isinstance(who, AgentChoice) else {}),
         },
-        context=Basis(dataset, facts, settings.api_base),
+        context=GradingContext(dataset, facts, settings.api_base),
     )
 
 

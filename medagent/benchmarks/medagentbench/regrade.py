@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from medagent.benchmarks.medagentbench.findings import Conduct, findings
+from medagent.benchmarks.medagentbench.findings import EpisodeCounts, findings
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.paths import results_file
 from medagent.engine.report import DataRef, Report
@@ -37,7 +37,7 @@ def regrade(path: Path, wanted: Wanted) -> Report:
     facts = grading.facts(task_set, fhir=wanted.fhir, ehr=wanted.ehr, key=wanted.key)
     shown = wanted.base or grading.shown_base(results)
     report = grade_file(results, grading.items(task_set), facts, base=shown, rules=rule, also=others)
-    found = findings([report], Conduct())
+    found = findings([report], EpisodeCounts())
     return Report(
         benchmark="medagentbench",
         folder=str(results),

@@ -74,7 +74,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SessionRules:
     """What holds for every episode of a run."""
 
     api_base: str = PUBLISHED.base
@@ -86,7 +86,7 @@ class Rules:
 class Session:
     """One episode of `task` over `ehr`; `reset`, then `act` until `done`, then `outcome`."""
 
-    def __init__(self, task: Task, ehr: EhrSession, protocol: Protocol, rules: Rules) -> None:
+    def __init__(self, task: Task, ehr: EhrSession, protocol: Protocol, rules: SessionRules) -> None:
         self.task = task
         self._ehr = ehr
         self._protocol = protocol
@@ -121,7 +121,7 @@ class Session:
     async def act(self, message: str, reasoning: str | None = None) -> str:
         """Take one message of the agent's and return the reply to it ("" when the episode has ended).
 
-        Raises FhirError when the FHIR server fails for good; the transcript keeps what came before. Raises
+        Raises FhirUnavailableError when the FHIR server fails for good; the transcript keeps what came before. Raises
         SessionEndedError before the beginning and after the end of an episode.
         """
         self._check_open()

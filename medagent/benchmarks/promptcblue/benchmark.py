@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from medagent.agents.calls import Call, CallJob, trial_keys
 from medagent.agents.choice import AgentChoice
-from medagent.benchmark import Benchmark, ItemView, Said, failure_lines, selected
+from medagent.benchmark import Benchmark, ItemView, ShownMessage, failure_lines, selected
 from medagent.benchmarks.promptcblue.data import DataFile, check_gold, read_data
 from medagent.benchmarks.promptcblue.rows import LineRow, line_key
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
@@ -38,7 +38,7 @@ RESULTS, SCORES = "results", "scores"
 
 
 @dataclass(frozen=True, slots=True)
-class Basis:
+class PredictionContext:
     """What a run is written and graded from: the test file, the lines of it that are asked, the gold (None: not
     scored).
     """
@@ -67,8 +67,6 @@ class Promptcblue(Benchmark):
         if settings.gold is not None:
             check_gold(whole, settings.gold)
         who = AgentChoice.of(settings)
-        if who.model is not None:
-            await who.model.check(settings.concurrency)
         keys = selected([line_key(line) for line in whole.lines], settings)
         chosen = set(keys)
         data = replace(whole, lines=[line for line in whole.lines if line_key(line) in chosen])
@@ -85,12 +83,12 @@ class Promptcblue(Benchmark):
             stages=(Stage(job, lambda: calls, group=lambda row: row.unit.partition("#")[0]),),
             decides={"data-digest": whole.digest, **settings.decides(), **who.digests()},
             command="medagent run promptcblue",
-            context=Basis(whole, data, settings.gold, settings.strip_thinking, settings.trials),
+            context=PredictionContext(whole, data, settings.gold, settings.strip_thinking, settings.trials),
         )
 
     def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
         """Write the predictions; with a gold, parse and score them."""
-        basis: Basis = plan.context
+        basis: PredictionContext = plan.context
         if standing.owed:
             for name in (PREDICTIONS, RESULTS, SCORES):
                 (run.path / f"{name}.json").unlink(missing_ok=True)
@@ -116,7 +114,7 @@ class Promptcblue(Benchmark):
         rows = {row.unit for row in run.rows(LineRow)}
         data = replace(whole, lines=[line for line in whole.lines if line_key(line) in rows])
         trials = places.get("trials") or 1
-        return _scored(run, Basis(whole, data, gold, run.settings.get("strip-thinking") is True, trials))
+        return _scored(run, PredictionContext(whole, data, gold, run.settings.get("strip-thinking") is True, trials))
 
     def show(self, run: Run, item: str) -> ItemView:
         """One line: its prompt where the test file is still there, the answer, what the parser made of it."""
@@ -127,9 +125,13 @@ class Promptcblue(Benchmark):
         data = read_run(run.path).get("places", {}).get("data")
         if data and Path(data).is_file():
             key = "#".join(item.split("#")[:2])
-            said = [Said("input", line.value["input"]) for line in read_data(Path(data)).lines if line_key(line) == key]
+            said = [
+                ShownMessage("input", line.value["input"])
+                for line in read_data(Path(data)).lines
+                if line_key(line) == key
+            ]
         if row.answer is not None:
-            said.append(Said("answer", row.answer, row.reasoning))
+            said.append(ShownMessage("answer", row.answer, row.reasoning))
         lines = [f"status: {row.status}" + (f" ({row.error})" if row.error else "")]
         if row.finish_reason:
             lines.append(f"finish reason: {row.finish_reason}")
@@ -147,7 +149,7 @@ def _trial_name(name: str, trial: int) -> str:
     return name if trial == 1 else f"{name}.{trial}"
 
 
-def _write_predictions(run: Run, basis: Basis, name: str, trial: int) -> None:
+def _write_predictions(run: Run, basis: PredictionContext, name: str, trial: int) -> None:
     """The answered lines in the order of the test file, `target` filled; a file that says so already stays."""
     answers = {row.unit: row.answer or "" for row in run.rows(LineRow) if row.status == "completed"}
     written = []
@@ -162,7 +164,7 @@ def _write_predictions(run: Run, basis: Basis, name: str, trial: int) -> None:
         write_whole(path, text)
 
 
-def _scored(run: Run, basis: Basis) -> Findings:
+def _scored(run: Run, basis: PredictionContext) -> Findings:
     """Parse the predictions of each trial, and score them where there is a gold."""
     files = [f"{PREDICTIONS}.json"]
     if basis.gold is None:
@@ -199,7 +201,7 @@ def _scored(run: Run, basis: Basis) -> Findings:
     )
 
 
-def _score(results: Path, basis: Basis) -> Scores:
+def _score(results: Path, basis: PredictionContext) -> Scores:
     """The scores of a results file; of a part of the test file against the same part of the gold."""
     assert basis.gold is not None
     if len(basis.data.lines) == len(basis.whole.lines):
@@ -208,7 +210,7 @@ def _score(results: Path, basis: Basis) -> Scores:
     return score(_wanted(basis), read_structured(results).value, tasks)
 
 
-def _wanted(basis: Basis) -> Structured:
+def _wanted(basis: PredictionContext) -> Structured:
     """The gold of the lines that are asked: a task's answers stand in the order of its lines."""
     assert basis.gold is not None
     gold = read_structured(basis.gold).value
@@ -228,7 +230,7 @@ def sample_scores(measured: Measured[Any] | None) -> list[float | None]:
     return scores
 
 
-def _outcomes(basis: Basis, scores: Scores, trial: int) -> Iterable[ItemOutcome]:
+def _outcomes(basis: PredictionContext, scores: Scores, trial: int) -> Iterable[ItemOutcome]:
     """A score an item; samples stand in the order of the task's lines."""
     places = {one.task.name: iter(sample_scores(one.measured)) for one in scores.tasks}
     for line in basis.data.lines:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from medagent.cli.groups import WholeGroup
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from refsol.promptcblue import Problem
 
 app = typer.Typer(
+    cls=WholeGroup,
     no_args_is_help=True,
     help="PromptCBLUE (16 Chinese tasks): parse, score, package.",
     add_completion=False,

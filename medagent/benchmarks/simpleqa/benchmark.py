@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from medagent.agents.calls import Call, CallJob
 from medagent.agents.choice import AgentChoice, ModelChoice, keyed
-from medagent.benchmark import Benchmark, ItemView, Said, failure_lines, selected
+from medagent.benchmark import Benchmark, ItemView, ShownMessage, failure_lines, selected
 from medagent.benchmarks.simpleqa.findings import scored
 from medagent.benchmarks.simpleqa.folder import RunFiles, shared_ids
 from medagent.benchmarks.simpleqa.judging import Judging, Question, owed_calls
@@ -54,7 +54,6 @@ class Simpleqa(Benchmark):
         names = _names(items)
         chosen = selected(names, settings)
         who = AgentChoice.of(settings, beside=settings.judges)
-        await _check([who.model, *map(ModelChoice.of, judges)], settings)
         folder = settings.run_folder(f"simpleqa-{settings.variant}", who.label)
         files = RunFiles(folder)
         units = {
@@ -110,27 +109,20 @@ class Simpleqa(Benchmark):
             raise UserError(f"{run.path}: holds no episode {item}")
         question = asked[0]
         row = next((row for row in run.rows(ExchangeRow) if row.unit == question.unit), None)
-        said = [Said("question", question.question), Said("gold", question.gold)]
+        said = [ShownMessage("question", question.question), ShownMessage("gold", question.gold)]
         lines = [f"status: {row.status}" + (f" ({row.error})" if row.error else "") if row else "status: not asked yet"]
         if row is not None and row.reply is not None:
-            said.append(Said("answer", row.reply, row.reasoning))
+            said.append(ShownMessage("answer", row.reply, row.reasoning))
         judged = files.judged_set()
         for one in judged.rows:
             if (one.id, one.language) == (question.name, question.language):
                 for judge, reply in one.judged.items():
-                    said.append(Said(f"judge {judge}", reply or "(the call failed)"))
+                    said.append(ShownMessage(f"judge {judge}", reply or "(the call failed)"))
                     label = None if reply is None else label_of(reply, "robust")
                     lines.append(f"judge {judge}: {label or 'no label'}")
         others = [one.unit for one in asked[1:]]
         lines += [f"also: {', '.join(others)}"] if others else []
         return ItemView(said, [*lines, *(failure_lines(row) if row else [])])
-
-
-async def _check(models: Sequence[ModelChoice | None], settings: RunSettings) -> None:
-    """Open every model once, so that a missing key or class is found before the first call. Raises UserError."""
-    for model in models:
-        if model is not None:
-            await model.check(settings.concurrency)
 
 
 def judge_stage(files: RunFiles, judging: Judging, concurrency: int) -> Stage[Call, ExchangeRow]:
@@ -152,7 +144,7 @@ def judge_stage(files: RunFiles, judging: Judging, concurrency: int) -> Stage[Ca
     )
 
 
-async def judge_again(path: Path, judging: Judging, settings: RunSettings, only: Sequence[str] = ()) -> Plan:
+def judge_again(path: Path, judging: Judging, settings: RunSettings, only: Sequence[str] = ()) -> Plan:
     """The plan that judges the answers of a run once more, all or `only` some, without asking the model again.
 
     `only` holds ids (of the data, or line numbers) or `unparsed`: where a judge's label is missing. Raises UserError.
@@ -163,7 +155,6 @@ async def judge_again(path: Path, judging: Judging, settings: RunSettings, only:
     if only:
         judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
     judging = judging.model_copy(update={"judges": keyed(judging.judges)})
-    await _check([ModelChoice.of(judge) for judge in judging.judges], settings)
     decides = files.settings()
     model = str(decides.get("model"))
     return Plan(

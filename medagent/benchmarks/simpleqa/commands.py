@@ -8,8 +8,10 @@ from typing import Annotated, Literal
 import typer
 
 from medagent.cli import options
+from medagent.cli.groups import WholeGroup
 
 app = typer.Typer(
+    cls=WholeGroup,
     no_args_is_help=True,
     help="Short factual questions: score, compare judges, judge again.",
     add_completion=False,

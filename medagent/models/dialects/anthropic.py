@@ -15,10 +15,10 @@ from pydantic import BaseModel, BeforeValidator
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     ANTHROPIC,
+    ApiRequest,
     Arguments,
     Count,
     Dialect,
-    Request,
     Text,
     as_object,
     parsed,
@@ -64,7 +64,7 @@ class _Reply(BaseModel):
     model: Text = ""
 
 
-def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
     """The API knows no seed."""
     body: dict[str, Any] = {
         "model": settings.name,

@@ -24,7 +24,7 @@ MOST_TOKENS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """What one completion is asked with."""
 
     messages: Sequence[Message]
@@ -57,7 +57,7 @@ class Dialect:
     vendor: Vendor
     path: Callable[[str], str]
     """The path of a request, from the base URL's."""
-    body: Callable[[Request, ModelSettings, Unsupported], dict[str, Any]]
+    body: Callable[[ApiRequest, ModelSettings, Unsupported], dict[str, Any]]
     """The JSON body to send."""
     read: Callable[[dict[str, Any]], Completion]
     """The completion in a JSON reply. Raises EndpointFailure where there is none."""
@@ -112,6 +112,16 @@ def as_count(value: Any) -> int | None:
 Count = Annotated[int | None, BeforeValidator(as_count)]
 Text = Annotated[str, BeforeValidator(as_text)]
 Arguments = Annotated[str, BeforeValidator(as_arguments)]
+
+
+class Details(BaseModel):
+    """What OpenAI's APIs say of the tokens on one side."""
+
+    cached_tokens: Count = None
+    reasoning_tokens: Count = None
+
+
+TokenDetails = Annotated[Details, BeforeValidator(as_object)]
 
 
 def usage_of(

@@ -9,11 +9,13 @@ from pydantic import BaseModel, BeforeValidator, Field
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     OPENAI,
+    ApiRequest,
     Arguments,
     Count,
+    Details,
     Dialect,
-    Request,
     Text,
+    TokenDetails,
     as_object,
     as_objects,
     as_text,
@@ -25,16 +27,11 @@ from medagent.models.settings import ModelSettings
 from medagent.models.unsupported import Unsupported
 
 
-class _Details(BaseModel):
-    cached_tokens: Count = None
-    reasoning_tokens: Count = None
-
-
 class _Usage(BaseModel):
     prompt_tokens: Count = None
     completion_tokens: Count = None
-    prompt_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
-    completion_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    prompt_tokens_details: TokenDetails = Details()
+    completion_tokens_details: TokenDetails = Details()
     prompt_cache_hit_tokens: Count = None  # DeepSeek's name for the cached ones
 
 
@@ -69,7 +66,7 @@ class _Reply(BaseModel):
     system_fingerprint: Text = ""
 
 
-def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": settings.name,
         "messages": [_wire_message(message, unsupported) for message in request.messages],

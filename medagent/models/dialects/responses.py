@@ -11,11 +11,13 @@ from pydantic import BaseModel, BeforeValidator, Field
 from medagent.models.base import Completion, Message, ToolCall
 from medagent.models.dialects.base import (
     OPENAI,
+    ApiRequest,
     Arguments,
     Count,
+    Details,
     Dialect,
-    Request,
     Text,
+    TokenDetails,
     as_object,
     as_text,
     parsed,
@@ -27,16 +29,11 @@ from medagent.models.unsupported import ENCRYPTED_REASONING, Unsupported
 _FINISH_REASONS = {"max_output_tokens": "length"}
 
 
-class _Details(BaseModel):
-    cached_tokens: Count = None
-    reasoning_tokens: Count = None
-
-
 class _Usage(BaseModel):
     input_tokens: Count = None
     output_tokens: Count = None
-    input_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
-    output_tokens_details: Annotated[_Details, BeforeValidator(as_object)] = _Details()
+    input_tokens_details: TokenDetails = Details()
+    output_tokens_details: TokenDetails = Details()
 
 
 class _Item(BaseModel):
@@ -59,7 +56,7 @@ class _Reply(BaseModel):
     model: Text = ""
 
 
-def _body(request: Request, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
+def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported) -> dict[str, Any]:
     """The API knows no seed."""
     items = [item for message in request.messages for item in _input_items(message)]
     body: dict[str, Any] = {"model": settings.name, "input": items, "store": False}

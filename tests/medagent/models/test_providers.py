@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
+from tests.command import Ran
 from tests.loopback import ModelServer, chat_json
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply, tool_reply
 from tests.medagent.benchmarks.medagentbench.runs import episodes, run
-from tests.providers import PROVIDERS
+from tests.providers import PROVIDERS, Provider
 
 STRICT = pytest.mark.parametrize("name", PROVIDERS)
+
+
+def played(folder: Path, server: ModelServer, provider: Provider, *options: object) -> Ran:
+    """A run of the oracle behind this provider."""
+    return run(
+        folder, "--version", "v1", "--model", "oracle", "--base-url", server.url, "--api", provider.api, *options
+    )
 
 
 @STRICT
@@ -22,21 +30,7 @@ def test_ten_of_ten_episodes_are_completed(tmp_path: Path, name: str, protocol: 
     provider = PROVIDERS[name]()
     reply = tool_reply if protocol == "tools" else text_reply
     with ModelServer(reply=reply, provider=provider) as server:
-        ran = run(
-            tmp_path,
-            "--version",
-            "v1",
-            "--model",
-            "oracle",
-            "--base-url",
-            server.url,
-            "--api",
-            provider.api,
-            "--protocol",
-            protocol,
-            "--limit",
-            10,
-        )
+        ran = played(tmp_path, server, provider, "--protocol", protocol, "--limit", 10)
     assert ran.code == 0, ran.err
     rows = episodes(tmp_path / "v1_r1_oracle").values()
     assert [row["status"] for row in rows] == ["completed"] * 10
@@ -73,23 +67,7 @@ def two_at_once(request: dict[str, Any]) -> dict[str, Any]:
 def test_calls_in_parallel_are_answered_in_one_turn(tmp_path: Path, name: str) -> None:
     provider = PROVIDERS[name]()
     with ModelServer(reply=two_at_once, provider=provider) as server:
-        ran = run(
-            tmp_path,
-            "--version",
-            "v1",
-            "--model",
-            "oracle",
-            "--base-url",
-            server.url,
-            "--api",
-            provider.api,
-            "--protocol",
-            "tools",
-            "--tasks",
-            "task4",
-            "--limit",
-            3,
-        )
+        ran = played(tmp_path, server, provider, "--protocol", "tools", "--tasks", "task4", "--limit", 3)
     assert ran.code == 0, ran.err
     rows = episodes(tmp_path / "v1_r1_oracle").values()
     assert [row["status"] for row in rows] == ["completed"] * 3

@@ -65,9 +65,9 @@ def test_every_kind_has_its_words() -> None:
 
 @pytest.mark.parametrize("status", ["model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"])
 def test_infrastructure_is_nobodys_answer(status: str) -> None:
-    from refsol.medagentbench import Episode
+    from refsol.medagentbench import RecordedEpisode
 
-    failure = fail("task4", None, [], MG, status, episode=Episode("task4_1", 1, status, ()))
+    failure = fail("task4", None, [], MG, status, episode=RecordedEpisode("task4_1", 1, status, ()))
     assert failure is not None
     assert failure.kind == "infrastructure"
     assert fail("task4", "[1.8]", ["x"], MG) is None  # type: ignore[list-item]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from refsol.medagentbench import Episode
+from refsol.medagentbench import RecordedEpisode
 from refsol.medagentbench.constants import REFERRAL
 from refsol.medagentbench.episodes import Created
 from tests.refsol.medagentbench import items
@@ -95,11 +95,11 @@ def test_both_readings_of_the_window_are_fair() -> None:
     ]
 
 
-def episode(*created: dict[str, Any] | None, status: str = "completed") -> Episode:
+def episode(*created: dict[str, Any] | None, status: str = "completed") -> RecordedEpisode:
     stored = tuple(
         Created(f"http://localhost:8080/fhir/{(one or {}).get('resourceType', 'X')}", one) for one in created
     )
-    return Episode("task", 1, status, stored)
+    return RecordedEpisode("task", 1, status, stored)
 
 
 def stored(payload: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_state_counts_a_stored_resource_against_a_query_but_no_refused_one() -> 
 
 def test_state_without_a_record_is_not_graded() -> None:
     assert grade("task2", "[60]", [], MadeUpEhr(), rules="state").correct is None
-    bare = Episode("task2_1", 1, "completed", None)
+    bare = RecordedEpisode("task2_1", 1, "completed", None)
     verdict = grade("task2", "[60]", [], MadeUpEhr(), rules="state", episode=bare)
     assert verdict.correct is None
     assert "episodes.jsonl" in verdict.reason

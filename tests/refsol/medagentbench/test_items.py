@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from refsol.errors import InputError
-from refsol.medagentbench import Episode, NdjsonEhr, grade_item
+from refsol.medagentbench import NdjsonEhr, RecordedEpisode, grade_item
 from tests.refsol.medagentbench import items
 from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, lab, post, put
 
@@ -53,14 +53,14 @@ def test_an_ehr_that_is_away_is_nobodys_fault(kind: str) -> None:
 
 @pytest.mark.parametrize("status", ["model_error", "fhir_error", "cancelled"])
 def test_an_episode_that_failed_elsewhere_is_not_graded(status: str) -> None:
-    verdict = grade("task2", None, [], MadeUpEhr(), episode=Episode("task2_1", 1, status, ()))
+    verdict = grade("task2", None, [], MadeUpEhr(), episode=RecordedEpisode("task2_1", 1, status, ()))
     assert verdict.correct is None
     assert status in verdict.reason
 
 
 @pytest.mark.parametrize("status", ["invalid_action", "round_limit", "context_limit", "completed"])
 def test_an_episode_that_the_agent_failed_is_graded(status: str) -> None:
-    verdict = grade("task2", None, [], MadeUpEhr(), episode=Episode("task2_1", 1, status, ()))
+    verdict = grade("task2", None, [], MadeUpEhr(), episode=RecordedEpisode("task2_1", 1, status, ()))
     assert verdict.correct is False
 
 

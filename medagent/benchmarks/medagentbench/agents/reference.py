@@ -42,7 +42,7 @@ class ReferenceAgent(Agent):
 
     def start(self, task: Task, *, key: str, seed: int | None) -> _ReferencePolicy:
         """See `Agent.start`."""
-        return _ReferencePolicy(SOLVERS[task.type](Chart(self.context.base.rstrip("/"), task)))
+        return _ReferencePolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task)))
 
 
 class _ReferencePolicy:
@@ -75,7 +75,7 @@ def _bundle(reply: str) -> dict[str, Any]:
     raise ValueError("the reply holds no Bundle")
 
 
-class Chart:
+class RecordReader:
     """The task's words, and the record read through GETs."""
 
     def __init__(self, base: str, task: Task) -> None:
@@ -157,7 +157,7 @@ def _value(lab: Lab | None) -> Answers:
     return [-1] if lab is None else [lab.value]
 
 
-def _find_patient(chart: Chart) -> Solver:
+def _find_patient(chart: RecordReader) -> Solver:
     born = _DATE.search(chart.instruction)
     patients = yield from chart.search("Patient", f"birthdate={born[0] if born else ''}")
     for patient in patients:
@@ -172,24 +172,24 @@ def _names(name: dict[str, Any], words: str) -> bool:
     return re.search(rf"(?<![\w'-])({given} {family}|{family}, {given})(?![\w'-])", words) is not None
 
 
-def _age(chart: Chart) -> Solver:
+def _age(chart: RecordReader) -> Solver:
     patients = yield from chart.search("Patient", f"identifier={chart.mrn}")
     born, today = date.fromisoformat(patients[0]["birthDate"]), PUBLISHED.now.date()
     return [today.year - born.year - ((today.month, today.day) < (born.month, born.day))]
 
 
-def _record_pressure(chart: Chart) -> Solver:
+def _record_pressure(chart: RecordReader) -> Solver:
     pressure = _PRESSURE.search(chart.instruction)
     yield chart.vital("BP", pressure[0] if pressure else "")
     return []
 
 
-def _magnesium(chart: Chart) -> Solver:
+def _magnesium(chart: RecordReader) -> Solver:
     labs = yield from chart.recent("MG")
     return _value(_latest(labs))
 
 
-def _replace_magnesium(chart: Chart) -> Solver:
+def _replace_magnesium(chart: RecordReader) -> Solver:
     labs = yield from chart.recent("MG")
     last = _latest(labs)
     if last is not None and last.value <= 1.9:
@@ -199,17 +199,17 @@ def _replace_magnesium(chart: Chart) -> Solver:
     return [] if last is None else [last.value]
 
 
-def _mean_glucose(chart: Chart) -> Solver:
+def _mean_glucose(chart: RecordReader) -> Solver:
     labs = yield from chart.recent("GLU")
     return [sum(lab.value for lab in labs) / len(labs)] if labs else [-1]
 
 
-def _last_glucose(chart: Chart) -> Solver:
+def _last_glucose(chart: RecordReader) -> Solver:
     labs = yield from chart.labs("GLU")
     return _value(_latest(labs))
 
 
-def _refer(chart: Chart) -> Solver:
+def _refer(chart: RecordReader) -> Solver:
     text = _REFERRAL.search(chart.instruction)
     coding = {"system": "http://snomed.info/sct", "code": "306181000000106", "display": "Orthopedic surgery referral"}
     note = {"text": text[0] if text else ""}
@@ -217,7 +217,7 @@ def _refer(chart: Chart) -> Solver:
     return []
 
 
-def _replace_potassium(chart: Chart) -> Solver:
+def _replace_potassium(chart: RecordReader) -> Solver:
     labs = yield from chart.labs("K")
     last = _latest(labs)
     if last is not None and last.value < _GOAL_POTASSIUM:
@@ -228,7 +228,7 @@ def _replace_potassium(chart: Chart) -> Solver:
     return _value(last)
 
 
-def _hba1c(chart: Chart) -> Solver:
+def _hba1c(chart: RecordReader) -> Solver:
     labs = yield from chart.labs("A1C")
     last = _latest(labs)
     if last is None or last.time < PUBLISHED.now - _YEAR:
@@ -236,7 +236,7 @@ def _hba1c(chart: Chart) -> Solver:
     return [-1] if last is None else [last.value, last.text]
 
 
-SOLVERS: dict[str, Callable[[Chart], Solver]] = {
+SOLVERS: dict[str, Callable[[RecordReader], Solver]] = {
     "task1": _find_patient,
     "task2": _age,
     "task3": _record_pressure,

@@ -29,7 +29,7 @@ class EhrSession(Protocol):
     """One episode's view of the EHR. `target` is the path below the FHIR base with its query, such as
     `/Patient?name=x`; bodies come back with the shown base in place of the server's own.
 
-    Both raise FhirError when the server could not be reached after the retries.
+    Both raise FhirUnavailableError when the server could not be reached after the retries.
     """
 
     private: bool

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
-from medagent.errors import FhirError, UserError
+from medagent.errors import FhirUnavailableError, UserError
 from medagent.fhir_data.files import is_sqlite, read_resources
 from medagent.paths import cache_dir
 from refsol.medagentbench.constants import PUBLISHED
@@ -83,7 +83,7 @@ class _OverlaySession:
         try:
             response = self._overlay.handle(Request(method, "/fhir" + target, headers, body))
         except Exception as error:  # a fault of the server's costs this episode, not the run
-            raise FhirError(f"{method} {target}: the embedded server failed: {error!r}") from error
+            raise FhirUnavailableError(f"{method} {target}: the embedded server failed: {error!r}") from error
         return Reply(response.status, response.body.decode("utf-8", "replace"))
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
-from medagent.errors import FhirError, UserError
+from medagent.errors import FhirUnavailableError, UserError
 from medagent.wire import split_credentials
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ class HttpEhr:
             raise UserError(f"FHIR server {self.url} answers {response.status_code} to /metadata")
 
     async def send(self, method: str, target: str, body: bytes | None) -> Reply:
-        """One request with its retries. Raises FhirError when they are used up, and where a POST may or may not have
+        """One request with its retries.
+
+        Raises FhirUnavailableError when they are used up, and where a POST may or may not have
         been carried out; TooLargeError for a huge body.
         """
         import httpx
@@ -109,11 +111,11 @@ class HttpEhr:
             except httpx.HTTPError as error:
                 problem, again = _reason(error), isinstance(error, never_sent)
             if method != "GET" and not again:
-                raise FhirError(f"{method} {url}: {problem}: it may or may not have been carried out")
+                raise FhirUnavailableError(f"{method} {url}: {problem}: it may or may not have been carried out")
             if attempt < ATTEMPTS:
                 await asyncio.sleep(min(wait, LONGEST_WAIT))
                 wait *= 2
-        raise FhirError(f"{method} {url}: {problem} ({ATTEMPTS} attempts)")
+        raise FhirUnavailableError(f"{method} {url}: {problem} ({ATTEMPTS} attempts)")
 
     def _reply(self, response: httpx.Response, body: bytes) -> Reply:
         text = body.decode(response.charset_encoding or "utf-8", "replace")

@@ -26,7 +26,7 @@ from refsol.schema import faults
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FormatProblem:
     """One thing that is wrong, and where: `results[3].answer`."""
 
     level: Literal["error", "warning"]
@@ -34,7 +34,7 @@ class Problem:
     text: str
 
 
-def validate(path: Path, tasks_file: Path | None = None) -> list[Problem]:
+def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
     """All problems of a results file; its ids are those of the task file, or of the benchmark's version it names.
 
     Raises InputError where it is no JSON file, UserError for a task file that cannot be used.
@@ -48,27 +48,27 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[Problem]:
         found = []
     except ValidationError as error:
         file = None
-        found = [Problem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
+        found = [FormatProblem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
     found += _contradictions(data)
     if file is not None:
         found += _whole_file(file)
     for number, item in _items(data):
         found += [
-            Problem(problem.level, f"results[{number}]{problem.place}", f"{item.task_id!a}: {problem.text}")
+            FormatProblem(problem.level, f"results[{number}]{problem.place}", f"{item.task_id!a}: {problem.text}")
             for problem in _item(item, known)
         ]
     return found
 
 
-def _official(path: Path, tasks_file: Path | None) -> Iterator[Problem]:
+def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
     """What can be said of the official runner's files: they keep whole conversations, so their answers alone."""
     version = stated_version(path)
     dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version or "v2")
     run = read_recorded(path, [{"id": task.id} for task in dataset.tasks])
-    yield Problem("warning", "the file", f"is {run.form}; only its answers are looked at")
+    yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are looked at")
     for item in run.items:
         for problem in _answer(item):
-            yield Problem(problem.level, f"{item.task_id}{problem.place}", problem.text)
+            yield FormatProblem(problem.level, f"{item.task_id}{problem.place}", problem.text)
 
 
 def _known_ids(data: Any, tasks_file: Path | None) -> set[str]:
@@ -93,24 +93,24 @@ def _items(data: Any) -> Iterator[tuple[int, ResultItem]]:
             continue
 
 
-def _contradictions(data: Any) -> Iterator[Problem]:
+def _contradictions(data: Any) -> Iterator[FormatProblem]:
     """What the file says otherwise elsewhere, also where parts of it break the schema."""
     entries = _entries(data)
     total = data.get("total_tasks") if isinstance(data, dict) else None
     if isinstance(total, int) and total != len(entries):
-        yield Problem("error", "total_tasks", f"is {total}, but there are {len(entries)} results")
+        yield FormatProblem("error", "total_tasks", f"is {total}, but there are {len(entries)} results")
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
     for task_id, count in Counter(task_id for task_id in ids if isinstance(task_id, str)).items():
         if count > 1:
-            yield Problem("error", "results", f"{task_id!a} stands there {count} times; only the first is graded")
+            yield FormatProblem("error", "results", f"{task_id!a} stands there {count} times; only the first is graded")
 
 
-def _whole_file(file: ResultsFile) -> Iterator[Problem]:
+def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
     for name in ("version", "round", "timestamp", "total_tasks"):
         if getattr(file, name) is None:
-            yield Problem("warning", name, "is missing")
+            yield FormatProblem("warning", name, "is missing")
     if file.version is not None and file.version not in VERSIONS:
-        yield Problem(
+        yield FormatProblem(
             "warning", "version", f"is {file.version!a}, which is no version of the benchmark; grading it needs --tasks"
         )
     yield from _extras("", file.model_extra)
@@ -118,51 +118,53 @@ def _whole_file(file: ResultsFile) -> Iterator[Problem]:
         yield from _timestamp("timestamp", file.timestamp)
 
 
-def _item(item: ResultItem, known: Collection[str]) -> Iterator[Problem]:
+def _item(item: ResultItem, known: Collection[str]) -> Iterator[FormatProblem]:
     if item.task_id not in known:
-        yield Problem("error", ".task_id", "is no task of the task set")
+        yield FormatProblem("error", ".task_id", "is no task of the task set")
     yield from _answer(item)
     accepted = sum(
         message.role == "user" and PUBLISHED.acknowledgement in message.content for message in item.post_history
     )
     if item.post_count != accepted:
-        yield Problem("error", ".post_count", f"is {item.post_count}, but {accepted} posts were accepted")
+        yield FormatProblem("error", ".post_count", f"is {item.post_count}, but {accepted} posts were accepted")
     yield from _history(item.post_history)
     if not isinstance(item.eval_MRN, str | None):
-        yield Problem("error", ".eval_MRN", "is neither a text nor null")
+        yield FormatProblem("error", ".eval_MRN", "is neither a text nor null")
     yield from _extras(".", item.model_extra)
     yield from _timestamp(".timestamp", item.timestamp)
 
 
-def _answer(item: ResultItem) -> Iterator[Problem]:
+def _answer(item: ResultItem) -> Iterator[FormatProblem]:
     kind = item.task_id.partition("_")[0]
     if item.answer is None:
         return
     if not isinstance(item.answer, str):
-        yield Problem("error", ".answer", "is not a JSON text (a string) or null; it is not graded")
+        yield FormatProblem("error", ".answer", "is not a JSON text (a string) or null; it is not graded")
     elif kind in FORMS and (problem := answer_problem(kind, item.answer)):
-        yield Problem("warning", ".answer", f"{problem}: {item.answer[:60]!a}")
+        yield FormatProblem("warning", ".answer", f"{problem}: {item.answer[:60]!a}")
 
 
-def _history(messages: list[StoredMessage]) -> Iterator[Problem]:
+def _history(messages: list[StoredMessage]) -> Iterator[FormatProblem]:
     """Agent messages with `POST`, each with the user's message after it."""
     for number, message in enumerate(messages):
         place = f".post_history[{number}]"
         answers = number > 0 and messages[number - 1].role == "agent"
         if message.role not in ("agent", "user"):
-            yield Problem("warning", f"{place}.role", f"is {message.role!a}, neither agent nor user")
+            yield FormatProblem("warning", f"{place}.role", f"is {message.role!a}, neither agent nor user")
         elif answers != (message.role == "user"):
-            yield Problem("warning", f"{place}.role", f"is {message.role} out of turn: agent and user alternate")
+            yield FormatProblem("warning", f"{place}.role", f"is {message.role} out of turn: agent and user alternate")
         if message.role != "agent":
             continue
         if "POST" not in message.content:
-            yield Problem("warning", place, "is an agent's message without POST")
+            yield FormatProblem("warning", place, "is an agent's message without POST")
         elif number + 1 == len(messages):
-            yield Problem("warning", place, "is a POST without the message that followed; a grader rejects that")
+            yield FormatProblem("warning", place, "is a POST without the message that followed; a grader rejects that")
         elif PUBLISHED.acknowledgement in messages[number + 1].content and not _is_json(
             message.content.partition("\n")[2]
         ):
-            yield Problem("warning", place, "was accepted but holds no JSON below its first line; it does not count")
+            yield FormatProblem(
+                "warning", place, "was accepted but holds no JSON below its first line; it does not count"
+            )
 
 
 def _is_json(text: str) -> bool:
@@ -173,13 +175,13 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _extras(prefix: str, extra: dict[str, Any] | None) -> Iterator[Problem]:
+def _extras(prefix: str, extra: dict[str, Any] | None) -> Iterator[FormatProblem]:
     for name in extra or ():
-        yield Problem("warning", f"{prefix}{ascii(name)[1:-1]}", "is a field that the format does not have")
+        yield FormatProblem("warning", f"{prefix}{ascii(name)[1:-1]}", "is a field that the format does not have")
 
 
-def _timestamp(place: str, text: str) -> Iterator[Problem]:
+def _timestamp(place: str, text: str) -> Iterator[FormatProblem]:
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        yield Problem("warning", place, f"is no ISO time: {text[:40]!a}")
+        yield FormatProblem("warning", place, f"is no ISO time: {text[:40]!a}")

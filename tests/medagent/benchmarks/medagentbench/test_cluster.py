@@ -92,7 +92,7 @@ def test_a_refused_model_is_one_clear_line_and_what_goes_on_at_the_endpoints_is_
 
     words = [sys.executable, "-m", "medagent", "run", "--workers", "2", "--limit", "8", "--model", "m"]
     with ModelServer(reply=text_reply, faults=faults) as server:
-        ran = _said(tmp_path, [*words, "--base-url", server.url])
+        ran = _said(tmp_path, [*words, "--base-url", server.url, "--max-tokens", "64"])
         assert ran.returncode == 0, ran.stderr
         assert ran.stderr.count("m takes max_completion_tokens") == 1
         assert re.search(r" [1-9] retries, ", ran.stderr)

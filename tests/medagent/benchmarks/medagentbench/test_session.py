@@ -18,8 +18,8 @@ from medagent.benchmarks.medagentbench.session import (
     ActionError,
     FhirBase,
     Outcome,
-    Rules,
     Session,
+    SessionRules,
     clean,
     strip_thinking,
 )
@@ -47,7 +47,7 @@ def play(ehr: EmbeddedEhr, *messages: str, **rules: Any) -> Outcome:
     async def run() -> Outcome:
         async with ehr.session("seed") as fhir:
             task = Task(id="task1_1", instruction="Who?", context="Now.")
-            session = Session(task, fhir, load_protocol("text"), Rules(**rules))
+            session = Session(task, fhir, load_protocol("text"), SessionRules(**rules))
             session.reset()
             for message in messages:
                 if not session.done:

@@ -13,7 +13,7 @@ import pytest
 from fhir_server import Server
 from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
-from medagent.benchmarks.medagentbench.session import Outcome, Rules, Session
+from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from tests.shared_data import DATA, read_xz
 
@@ -48,7 +48,7 @@ def protocol() -> Protocol:
 
 async def play(ehr: EmbeddedEhr, protocol: Protocol, episode: dict[str, Any]) -> Outcome:
     async with ehr.session(episode["name"]) as fhir:
-        session = Session(Task(id=episode["task_id"], instruction=""), fhir, protocol, Rules())
+        session = Session(Task(id=episode["task_id"], instruction=""), fhir, protocol, SessionRules())
         session.reset()
         for action in episode["actions"]:
             if not session.done:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.simpleqa.benchmark import judge_again
+from medagent.benchmarks.simpleqa.benchmark import Simpleqa, judge_again
 from medagent.benchmarks.simpleqa.judging import Judging
 from medagent.benchmarks.simpleqa.load import judged_sets
 from medagent.engine.settings import RunSettings
@@ -15,6 +14,7 @@ from medagent.errors import StopRunError, UserError
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.prompts import judge_prompt
 from refsol.simpleqa.score import outcome_of, warnings_of
+from tests import runs
 from tests.loopback import Call, Fault, ModelServer, stall, status
 from tests.medagent.benchmarks.simpleqa.oracle import (
     RIGHT,
@@ -161,10 +161,9 @@ def test_a_judge_that_was_never_asked_decides_nothing(tmp_path: Path, monkeypatc
         assert server.url not in (run_folder(tmp_path) / "judgings.jsonl").read_text()
     monkeypatch.delenv("OPENAI_API_KEY")
     nowhere = ModelSettings(name="K")
+    plan = judge_again(run_folder(tmp_path), Judging(judges=[nowhere], prompt=judge_prompt(None)), RunSettings())
     with pytest.raises(UserError, match="set OPENAI_API_KEY"):
-        asyncio.run(
-            judge_again(run_folder(tmp_path), Judging(judges=[nowhere], prompt=judge_prompt(None)), RunSettings())
-        )
+        runs.end(Simpleqa(), plan)
     (judged,) = judged_sets(str(run_folder(tmp_path)))
     assert judged.judges == ("j",)
     assert [outcome_of(row, "robust") for row in judged.rows] == ["incorrect", "correct", "correct"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr, imported_file
-from medagent.errors import FhirError
+from medagent.errors import FhirUnavailableError
 
 LINES = "".join(json.dumps({"resourceType": "Patient", "id": name, "active": True}) + "\n" for name in "abc")
 
@@ -34,7 +34,7 @@ def test_a_fault_of_the_server_costs_the_episode_and_not_the_run(tmp_path: Path)
             await session.get("/Patient?name=x")
 
     (tmp_path / "some.ndjson").write_text(LINES, encoding="utf-8")
-    with pytest.raises(FhirError, match="GET /Patient"):
+    with pytest.raises(FhirUnavailableError, match="GET /Patient"):
         asyncio.run(ask(EmbeddedEhr.open(imported_file(tmp_path / "some.ndjson").path, "http://localhost:8080/fhir/")))
 
 

@@ -18,7 +18,7 @@ from fhir_server.synthetic import generate
 from medagent.benchmarks.medagentbench.ehr import http as http_ehr
 from medagent.benchmarks.medagentbench.ehr.base import Reply
 from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
-from medagent.errors import FhirError, UserError
+from medagent.errors import FhirUnavailableError, UserError
 from tests.command import medagent
 from tests.serving import serving
 
@@ -62,7 +62,7 @@ def test_a_server_that_is_busy_or_away_is_asked_again_then_given_up(trouble: Any
     assert get().text == "{}"
     assert route.call_count == 3
     route = respx.get(f"{SERVER}/Patient").mock(side_effect=[answer] * 10)
-    with pytest.raises(FhirError, match="4 attempts"):
+    with pytest.raises(FhirUnavailableError, match="4 attempts"):
         get()
 
 
@@ -79,7 +79,7 @@ def post(target: str = "/Observation", url: str = SERVER) -> Reply:
 def test_a_post_that_may_have_been_carried_out_is_not_sent_again(trouble: Any) -> None:
     answer = httpx.Response(trouble) if isinstance(trouble, int) else trouble
     route = respx.post(f"{SERVER}/Observation").mock(side_effect=[answer] * 10)
-    with pytest.raises(FhirError, match="it may or may not have been carried out"):
+    with pytest.raises(FhirUnavailableError, match="it may or may not have been carried out"):
         post()
     assert route.call_count == 1
 
@@ -164,7 +164,7 @@ def test_another_server_is_another_run_and_passwords_stay_out_of_files(tmp_path:
         assert ran.out.split("overall")[1].split()[2:4] == ["100.0", "%"]
         refused = run(tmp_path, *args, "--fhir", f"{other}/fhir")
         assert (refused.code, "fhir http://***@" in refused.err) == (1, True)
-    with pytest.raises(FhirError) as away:
+    with pytest.raises(FhirUnavailableError) as away:
         post(url=one.replace("//", "//user:secretpw@"))
     for text in (*(file.read_text() for file in (tmp_path / "v1_r1_reference").iterdir()), str(away.value)):
         assert "secretpw" not in text

@@ -1,0 +1,109 @@
+"""The command line itself: help, versions, mistakes in options, defaults from files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command import medagent
+
+COMMANDS = ["run", "grade", "show", "compare", "validate", "tasks", "ehr", "key", "serve", "doctor", "data"]
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def test_the_version_and_the_overview() -> None:
+    assert medagent("--version").out == medagent("version").out
+    assert medagent("-h") == medagent("--help") == medagent()
+    assert "Run a benchmark: MedAgentBench, or another one by its name." in medagent("-h").out
+    assert "\n  data " not in medagent("-h").out
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "run promptcblue", "run simpleqa", "run imapscore", "simpleqa judge"])
+def test_help_fits_80_columns_with_whole_sentences(command: str) -> None:
+    ran = medagent(*command.split(), "-h")
+    assert ran.code == 0
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert "..." not in ran.out.replace("[ARGS]...", "").replace("]...", "").replace("FILES...", "")
+    assert ran.out.startswith("Usage: medagent ")
+
+
+def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
+    out = medagent("run", "--help").out
+    for heading in ("Who answers:", "Which items:", "Limits and speed:", "The run:", "The record:", "Output:"):
+        assert f"\n{heading}\n" in out
+    assert "medagent run promptcblue" in " ".join(out.split())
+    assert "--judge " in medagent("run", "simpleqa", "--help").out
+    assert "--judge " not in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--verison", "v2"], "medagent run medagentbench --help lists"),
+        (["run", "simpleqa", "--judges", "x"], "medagent run simpleqa --help lists"),
+        (["ehr", "import", "--dta", "x"], "medagent ehr import --help lists"),
+        (["shwo"], "medagent --help lists"),
+        (["run", "--limit", "0", "--agent", "nop"], "--limit: Input should be greater than or equal to 1"),
+        (["run", "--limit", "few", "--agent", "nop"], "should be a valid integer"),
+        (["run", "promptcblue", "--model", "m"], "--data is needed: The test file"),
+    ],
+)
+def test_a_mistake_names_the_command_whose_help_lists_the_options(words: list[str], said: str) -> None:
+    ran = medagent(*words)
+    assert ran.code == 1
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_shell_completion_is_there() -> None:
+    assert "--show-completion" in medagent("--help").out
+
+
+def test_defaults_come_from_files_and_the_command_line_goes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("pyproject.toml").write_text('[tool.medagent.run]\nround = "project"\nlimit = 1\n')
+    assert medagent("run", "--agent", "nop", "--quiet").code == 0
+    assert Path("results/v2_project_nop").is_dir()
+    Path("medagent.toml").write_text('[run]\nround = "local"\n[run.medagentbench]\nversion = "v1"\ntasks = "task2"\n')
+    assert medagent("run", "--agent", "nop", "--quiet").code == 0
+    items = json.loads(Path("results/v1_local_nop/results.json").read_text())["results"]
+    assert [item["task_id"] for item in items] == ["task2_1"]
+    Path("mine.toml").write_text('[run]\nround = "mine"\n')
+    assert medagent("run", "--agent", "nop", "--quiet", "--config", "mine.toml").code == 0
+    assert medagent("run", "--agent", "nop", "--quiet", "--config", "mine.toml", "--round", "said").code == 0
+    assert {path.name for path in Path("results").iterdir()} >= {"v1_mine_nop", "v1_said_nop"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[run]\nruond = 1", "medagent.toml: run.ruond: there is no such option; known: "),
+        ("[run.medagentbench]\njudge = 1", "medagent.toml: run.medagentbench.judge: there is no such option"),
+        ("[rnu]\nround = 1", "medagent.toml: rnu: there is no such table"),
+        ("run = 1", "medagent.toml: run: is no table"),
+        ("[run", "medagent.toml: is not TOML: "),
+        ("[run]\ntrials = 0", "--trials: Input should be greater"),
+    ],
+)
+def test_a_mistake_in_a_file_names_file_and_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("medagent.toml").write_text(text)
+    ran = medagent("run", "--agent", "nop")
+    assert ran.code == 1
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_the_old_names_of_commands_still_work() -> None:
+    assert medagent("data").out == medagent("tasks").out
+    assert medagent("data", "push", "--help").code == 0

@@ -1,0 +1,203 @@
+"""The Python API: what is public, and that it runs, reads, grades and compares without printing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medagent
+from medagent import Agent, ReplyRow, SessionEndedError, UserError
+from tests.shared_data import ROOT
+
+PUBLIC = [
+    "Agent",
+    "AgentChoice",
+    "AgentContext",
+    "Benchmark",
+    "blame",
+    "Call",
+    "CallJob",
+    "CallRow",
+    "ChatModel",
+    "compare",
+    "Completion",
+    "Dataset",
+    "DataRef",
+    "Episode",
+    "episode",
+    "EpisodeError",
+    "Findings",
+    "grade",
+    "ItemOutcome",
+    "ItemView",
+    "Job",
+    "JournalKind",
+    "load_run",
+    "LoadedRun",
+    "MedagentError",
+    "Message",
+    "Model",
+    "ModelChoice",
+    "ModelError",
+    "ModelSettings",
+    "Move",
+    "Option",
+    "Outcome",
+    "Plan",
+    "Policy",
+    "ReplyRow",
+    "Report",
+    "Row",
+    "Run",
+    "run",
+    "run_sync",
+    "RunSettings",
+    "ShownMessage",
+    "Session",
+    "SessionEndedError",
+    "Spent",
+    "Stage",
+    "Standing",
+    "StopRunError",
+    "SyncEpisode",
+    "TableLine",
+    "TableSection",
+    "Task",
+    "tasks",
+    "Tool",
+    "ToolCall",
+    "Turn",
+    "Unit",
+    "Usage",
+    "UserError",
+    "Worker",
+]
+
+
+class AgeAgent(Agent):
+    """Knows one thing: how old a patient is."""
+
+    def play(self, task: Any, prompt: str) -> Iterator[str]:  # type: ignore[override]
+        reply: Any = yield f"GET {self.context.base}Patient?identifier={task.eval_MRN}"
+        bundle = json.JSONDecoder().raw_decode(reply, reply.index("{"))[0]
+        born = date.fromisoformat(bundle["entry"][0]["resource"]["birthDate"])
+        yield f"FINISH([{2023 - born.year - ((born.month, born.day) > (11, 13))}])"
+
+
+def test_the_public_names_are_these() -> None:
+    assert sorted(medagent.__all__, key=str.lower) == sorted(PUBLIC, key=str.lower)
+    assert all(getattr(medagent, name) is not None for name in medagent.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = medagent.nothing  # type: ignore[attr-defined]
+
+
+def test_no_public_name_is_a_modules() -> None:
+    modules = {path.stem for path in (ROOT / "medagent").iterdir() if not path.name.startswith("_")}
+    assert modules & set(medagent.__all__) == set()
+
+
+def test_a_run_of_an_agent_in_a_running_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def notebook() -> medagent.Report:
+        return await medagent.run("medagentbench", agent=AgeAgent, types=("task2",), results_dir=tmp_path)
+
+    report = asyncio.run(notebook())
+    assert report.overall is not None
+    assert (report.overall.value, report.overall.n, report.complete) == (1.0, 30, True)
+    assert (report.benchmark, report.data.name, report.data.version) == ("medagentbench", "synthetic", "v2")
+    assert [item.item for item in report.items][:2] == ["task2_1", "task2_2"]
+    assert report.items[0].reason
+    assert capsys.readouterr() == ("", "")
+    assert (tmp_path / "v2_r1_AgeAgent" / "report.json").is_file()
+
+
+def test_the_blocking_twin_works_with_and_without_a_loop(tmp_path: Path) -> None:
+    options = {"agent": "nop", "limit": 3, "results_dir": tmp_path}
+    report = medagent.run_sync("medagentbench", **options)
+
+    async def cell() -> medagent.Report:
+        return medagent.run_sync("medagentbench", **options)
+
+    assert asyncio.run(cell()).items == report.items
+    with pytest.raises(UserError, match="--trials: Input should be greater"):
+        medagent.run_sync("medagentbench", trials=0)
+    with pytest.raises(UserError, match="tirals: there is no such option"):
+        medagent.run_sync("medagentbench", tirals=2)
+
+
+def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
+    for agent in ("nop", "reference"):
+        medagent.run_sync(agent=agent, types=("task3",), limit=4, trials=2, results_dir=tmp_path)
+    nop, reference = tmp_path / "v2_r1_nop", tmp_path / "v2_r1_reference"
+    loaded = medagent.load_run(reference)
+    assert loaded.settings["agent"] == "reference"
+    assert {row.unit for row in loaded.rows()} == {f"task3_{n}#{t}" for n in range(1, 5) for t in (1, 2)}
+    assert len(loaded.report.items) == 8
+    assert loaded.item("task3_1#2").messages[0].role == "user"
+    assert medagent.grade(reference).overall == loaded.report.overall
+    assert medagent.grade(nop / "results.json", rules="fair").details["grades"][0]["rules"] == "fair"
+    found = medagent.compare(nop, reference)
+    assert found.gained == ("task3_1", "task3_2", "task3_3", "task3_4")  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="no run's folder"):
+        medagent.load_run(tmp_path)
+
+
+def test_an_episode_in_one_call() -> None:
+    async def play() -> None:
+        async with medagent.episode("task2_1") as e:
+            with pytest.raises(SessionEndedError, match="has not begun"):
+                await e.act("FINISH([])")
+            assert "Question: " in e.reset()
+            reply = await e.call("get_patient", {"identifier": e.task.eval_MRN})
+            assert '"resourceType": "Patient"' in reply
+            assert "no tool 'nothing'" in await e.call("nothing", {})
+            await e.act("FINISH([37])")
+            assert (e.done, e.outcome.status, e.verdict().correct) == (True, "completed", True)
+            with pytest.raises(SessionEndedError, match="has ended"):
+                await e.act("FINISH([37])")
+            e.reset()
+            assert (e.done, e.transcript[1:], e.verdict().correct) == (False, [], False)
+
+    asyncio.run(play())
+
+
+def test_a_reset_gives_a_fresh_record() -> None:
+    base = "http://localhost:8080/fhir"
+    body = {"resourceType": "Patient", "name": [{"family": "Newly-Written"}]}
+    with medagent.episode("task1_1", writes="execute") as e:
+        e.reset()
+        assert "accepted" in e.act(f"POST {base}/Patient\n{json.dumps(body)}")
+        assert "Newly-Written" in e.act(f"GET {base}/Patient?family=Newly-Written")
+        first = e.transcript[2].content
+        e.reset()
+        assert '"total": 0' in e.act(f"GET {base}/Patient?family=Newly-Written")
+        e.reset()
+        assert e.act(f"POST {base}/Patient\n{json.dumps(body)}") == first
+
+
+def test_episodes_of_a_group_do_not_meet() -> None:
+    async def sample(number: int) -> bool | None:
+        async with medagent.episode("task2_1", key=f"sample {number}") as e:
+            e.reset()
+            await e.act(f"FINISH([{36 + number % 2}])")
+            return e.verdict().correct
+
+    async def group() -> list[bool | None]:
+        return await asyncio.gather(*map(sample, range(8)))
+
+    assert asyncio.run(group()) == [False, True] * 4
+
+
+def test_unknown_tasks_are_named() -> None:
+    with pytest.raises(UserError, match="unknown task id 'task99_1'"):
+        medagent.episode("task99_1")
+    assert len(medagent.tasks(version="v1")) == 100
+
+
+def test_the_rows_of_other_benchmarks_are_their_own(tmp_path: Path) -> None:
+    assert issubclass(ReplyRow, medagent.Row)

@@ -1,0 +1,138 @@
+"""The direction of imports: the rooms of `medagent` lie on floors, and none imports from a floor above its own."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.shared_data import ROOT
+
+PACKAGE = ROOT / "medagent"
+FLOORS = [
+    ["errors", "clock", "paths", "wire", "scrub", "plugins"],
+    ["options", "models"],
+    ["engine"],
+    ["agents"],
+    ["benchmark"],
+    ["reports"],
+    ["benchmarks", "fhir_data"],
+    ["api", "doctor"],
+    ["cli"],
+    ["__main__"],
+]
+"""Rooms and files of the top level, the lowest first."""
+PUBLIC_COMMANDS = {"medagent.cli.run", "medagent.cli.options"}
+"""What a benchmark's own commands take from the command line's room."""
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS = 400, 60, 10
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def files() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[Path]:
+    """The files of the package that a file imports, wherever in it."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "medagent":
+            folder = ROOT / node.module.replace(".", "/")
+            for name in node.names:
+                inner = folder / name.name
+                if inner.with_suffix(".py").exists():
+                    yield inner.with_suffix(".py")
+                elif inner.is_dir():
+                    yield inner / "__init__.py"
+                elif folder.is_dir():
+                    yield folder / "__init__.py"
+                else:
+                    yield folder.with_suffix(".py")
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def floor(name: str) -> int:
+    return next((number for number, rooms in enumerate(FLOORS) if name in rooms), -1)
+
+
+def benchmark(path: Path) -> str:
+    """The benchmark whose room a file lies in."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[1] if parts[0] == "benchmarks" and len(parts) > 2 else ""
+
+
+def test_every_room_has_its_floor() -> None:
+    assert {room(path) for path in files()} - {"__init__"} <= {name for rooms in FLOORS for name in rooms}
+
+
+def test_no_file_imports_from_above() -> None:
+    upward = [
+        f"{path.relative_to(ROOT)} -> {target.relative_to(ROOT)}"
+        for path in files()
+        for target in imported(path)
+        if room(path) not in (room(target), "__init__") and room(target) != "__init__"
+        if floor(room(target)) > floor(room(path))
+        if not (path.name == "commands.py" and room(target) == "cli")
+    ]
+    assert not upward
+
+
+def test_no_benchmark_knows_another() -> None:
+    foreign = [
+        f"{path.relative_to(ROOT)} -> {target.relative_to(ROOT)}"
+        for path in files()
+        for target in imported(path)
+        if benchmark(path) and benchmark(target) and benchmark(path) != benchmark(target)
+    ]
+    assert not foreign
+    engine = [path for path in files() if room(path) in ("engine", "models", "agents", "reports")]
+    assert not [path for path in engine for target in imported(path) if room(target) == "benchmarks"]
+
+
+def test_no_circle_of_files() -> None:
+    graph = {path: {one for one in imported(path) if one.name != "__init__.py"} - {path} for path in files()}
+    graph.pop(PACKAGE / "__init__.py")
+    while free := [path for path, targets in graph.items() if not targets & graph.keys()]:
+        for path in free:
+            del graph[path]
+    assert not sorted(str(path.relative_to(ROOT)) for path in graph)
+
+
+def test_files_and_functions_are_small() -> None:
+    large = [str(path) for path in files() if len(path.read_text("utf-8").splitlines()) > LONGEST_FILE]
+    for path in files():
+        if room(path) == "cli" or path.name == "commands.py":
+            continue  # a command's parameters are its options
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                parameters = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
+                length = (node.end_lineno or 0) - node.lineno + 1
+                if length > LONGEST_FUNCTION or len(parameters) > MOST_PARAMETERS:
+                    large.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({length} lines)")
+    assert not large
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import medagent", {"pydantic", "httpx", "rich", "typer", "openai", "aiohttp", "asyncio"}),
+        ("import medagent.cli.app", {"pydantic", "httpx", "openai", "aiohttp", "fhir_server", "distributed"}),
+        ("from medagent import Benchmark, Agent, RunSettings", {"httpx", "openai", "aiohttp", "fhir_server", "typer"}),
+        ("from medagent.benchmarks.medagentbench.benchmark import MedAgentBench", {"openai", "aiohttp", "distributed"}),
+    ],
+)
+def test_import_costs_nothing(statement: str, absent: set[str]) -> None:
+    code = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {name.partition(".")[0] for name in done.stdout.split()} & absent == set()
