@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import runpy
 import sys
@@ -14,18 +15,25 @@ from typing import Any
 import pytest
 import typer.main
 
+import medagent
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.results.write import result_item
 from medagent.benchmarks.medagentbench.session import Turn, Write
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
+from medagent.engine.report import Report
 from medagent.engine.rows import Spent
+from tests.command import medagent as medagent_command
 from tests.shared_data import ROOT
+from tools import option_tables
 
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+PROGRAM_PAGES = ("agents.md", "benchmarks.md", "models.md")
+LONGEST = {"agents.md-1": 30, "agents.md-2": 15, "agents.md-3": 30, "benchmarks.md-1": 60, "models.md-1": 30}
+"""Lines that a program may have: of an agent or a model the class's file, without the lines that run it."""
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 
@@ -45,13 +53,19 @@ def programs(page: str) -> Iterator[tuple[str, str]]:
 
 CASES = [
     pytest.param(program, printed, id=f"{page}-{number}")
-    for page in ("agents.md", "benchmarks.md")
+    for page in PROGRAM_PAGES
     for number, (program, printed) in enumerate(programs(page), 1)
 ]
 
 
 def test_pages_have_their_programs() -> None:
-    assert [case.id for case in CASES] == ["agents.md-1", "agents.md-2", "agents.md-3", "benchmarks.md-1"]
+    assert [case.id for case in CASES] == [
+        "agents.md-1",
+        "agents.md-2",
+        "agents.md-3",
+        "benchmarks.md-1",
+        "models.md-1",
+    ]
 
 
 @pytest.mark.parametrize(("program", "printed"), CASES)
@@ -64,6 +78,36 @@ def test_program_prints_what_the_page_says(
     runpy.run_path(str(script), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if not line.startswith("building the hospital")] == printed.splitlines()
+
+
+@pytest.mark.parametrize(("case", "longest"), LONGEST.items())
+def test_programs_are_short(case: str, longest: int) -> None:
+    program = next(str(one.values[0]) for one in CASES if one.id == case)
+    assert len(program.partition("\n\n\nif __name__")[0].splitlines()) <= longest
+
+
+def test_agent_of_the_page_runs_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = next(str(one.values[0]) for one in CASES if one.id == "agents.md-2")
+    Path("age_agent.py").write_text(program, encoding="utf-8")
+    command = "run --agent age_agent.py:AgeAgent --tasks task2 --round cli"
+    assert f"$ medagent {command}\n" in (DOCS / "agents.md").read_text(encoding="utf-8")
+    ran = medagent_command(*command.split(), "--json", "--quiet")
+    assert (ran.code, json.loads(ran.out)["overall"]["counts"]) == (0, {"right": 30})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_pages_import_the_public_api_alone(page: Path) -> None:
+    for language, program in fences(page.read_text(encoding="utf-8")):
+        if language != "python":
+            continue
+        for node in ast.walk(ast.parse(program)):
+            if isinstance(node, ast.Import):
+                assert [name.name for name in node.names if name.name.startswith("medagent.")] == []
+            elif isinstance(node, ast.ImportFrom) and str(node.module).startswith("medagent"):
+                assert (node.module, {name.name for name in node.names} - set(medagent.__all__)) == ("medagent", set())
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "medagent":
+                assert node.attr in medagent.__all__
 
 
 def anchors(page: Path) -> set[str]:
@@ -123,11 +167,17 @@ def test_pages_name_only_options_that_exist(page: str) -> None:
     assert named_options(page) - known == set()
 
 
+def test_table_of_options_is_that_of_the_settings_models() -> None:
+    page = (DOCS / "running.md").read_text(encoding="utf-8")
+    assert option_tables.written(page) == page, "run: python tools/option_tables.py"
+
+
 def test_results_file_page_names_every_field() -> None:
     text = (DOCS / "results-file.md").read_text(encoding="utf-8")
     row = EpisodeRow(unit="task1_1#1", status="completed", task_id="task1_1")
     item = result_item(row, Task(id="task1_1", instruction=""))
-    fields = {*EpisodeRow.model_fields, *Spent.model_fields, *Turn.__slots__, *Write.__slots__, *item}
+    fields = {*Report.model_fields} - {"command"}  # which is not written
+    fields |= {*EpisodeRow.model_fields, *Spent.model_fields, *Turn.__slots__, *Write.__slots__, *item}
     assert [field for field in sorted(fields) if f"`{field}`" not in text] == []
 
 
