@@ -77,6 +77,9 @@ def main() -> None:
     try:
         sys.exit(app(_spelled(sys.argv[1:]), standalone_mode=False))
     except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its message is its help
+            print(error)
+            sys.exit(0)
         print(f"medagent: {_message(error)}", file=sys.stderr)
         sys.exit(1)
     except (typer.Abort, KeyboardInterrupt):

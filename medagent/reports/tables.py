@@ -30,7 +30,12 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
             table.add_row(*row)
         else:
             table.add_section()
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+        return
+    with console.capture() as plain:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in plain.get().splitlines()))
 
 
 def print_report(report: Report) -> None:

@@ -64,7 +64,7 @@ def findings(reports: Sequence[GradeReport], conduct: EpisodeCounts, files: Sequ
     graded = by_trial(tuple(items))
     interval = clustered(graded) if len(by_type(graded)) > 1 else None
     notes = _notes(first)
-    if interval is not None:
+    if interval is not None and interval.low < interval.high:  # one that has no width says nothing
         notes.append(f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}")
     notes += conduct.notes()
     if kinds := Counter(item.kind for item in items if item.kind):
@@ -146,10 +146,11 @@ def _sections(report: GradeReport) -> list[TableSection]:
         {f"baseline {name}": rate for name, rate in report.baselines.items()},
         {"overall": report.overall},
     )
-    title = "MedAgentBench" if report.rules == "official" else f"MedAgentBench under the rules {report.rules!r}"
+    title = "" if report.rules == "official" else f"under the rules {report.rules!r}"
     sections = [
         TableSection(
             title=title if number == 0 else "",
+            name="MedAgentBench",
             lines=tuple(_line(name, rate, ungraded) for name, rate in part.items()),
         )
         for number, part in enumerate(parts)

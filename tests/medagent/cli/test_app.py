@@ -61,6 +61,12 @@ def test_a_mistake_names_the_command_whose_help_lists_the_options(words: list[st
     assert ran.err.count("\n") == 1
 
 
+def test_a_group_without_a_command_shows_its_help() -> None:
+    ran = medagent("ehr")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("Usage: medagent ehr")
+
+
 def test_shell_completion_is_there() -> None:
     assert "--show-completion" in medagent("--help").out
 
