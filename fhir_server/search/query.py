@@ -53,7 +53,7 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
     if any(name == "_query" for name, _ in pairs):
-        raise unhandled("GET", resource_type, ", ".join(dict.fromkeys(name for name, _ in pairs)))
+        raise unhandled("GET", resource_type, ", ".join(sorted({name for name, _ in pairs})))
     seen: set[str] = set()
     for name, value in pairs:
         base, _, modifier = name.partition(":")
@@ -149,7 +149,9 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
     if not dot:
         KINDS[found.kind].check_modifier(resource_type, modifier)
-    values = tuple(filter(None, map(KINDS[found.kind].cleaned, split(value, ","))))
+    as_given = base == "_id" or modifier == "text"
+    parts = (part if as_given and part.strip() else KINDS[found.kind].cleaned(part) for part in split(value, ","))
+    values = tuple(filter(None, parts))
     if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
         problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
@@ -186,7 +188,8 @@ def _sort(query: Query, modifier: str, value: str) -> None:
         if base not in known:
             listed = ", ".join(sorted(known))
             message = (
-                f'HAPI-1194: Unknown _sort parameter value "{base}" for resource type "{query.resource_type}"'
+                f'HAPI-1194: Unknown _sort parameter value "{sanitised(base)}"'
+                f' for resource type "{query.resource_type}"'
                 " (Note: sort parameters values must use a valid Search Parameter)."
                 f" Valid values for this search are: [{listed}]"
             )
@@ -202,7 +205,7 @@ def _include(resource_type: str, name: str, modifier: str, value: str) -> Includ
     source, _, rest = value.partition(":")
     param, _, target = rest.partition(":")
     if not source or not param:
-        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{value}". ')
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{sanitised(value)}". ')
     for number, kind in (("2017", source), ("2016", target)):
         if kind and kind not in resource_types():
             problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'
