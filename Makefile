@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long lint format clean
+.PHONY: install run test test-long lint format clean hapi-diff
 
 install: .venv/.installed
 run: install
@@ -14,6 +14,12 @@ test: .venv/.test-installed
 
 test-long: .venv/.test-installed
 	$(BIN)/python -m pytest -m long -n 0
+
+# Needs a fresh, empty HAPI FHIR 7.6.0: make hapi-diff HAPI=http://localhost:18080/fhir [COUNT=1000] [SEED=1]
+COUNT ?= 1000
+SEED ?= 1
+hapi-diff: .venv/.test-installed
+	$(BIN)/python -m tools.hapi_diff --hapi $(HAPI) --count $(COUNT) --seed $(SEED)
 
 lint: .venv/.test-installed
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
 from fhir_server.search.criteria import Criterion, split
+from fhir_server.search.hashing import java_key_order
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.wire.http import Pairs, sanitised
@@ -53,9 +54,10 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
     if any(name == "_query" for name, _ in pairs):
-        raise unhandled("GET", resource_type, ", ".join(sorted({name for name, _ in pairs})))
+        raise unhandled("GET", resource_type, ", ".join(java_key_order(name for name, _ in pairs)))
     seen: set[str] = set()
-    for name, value in pairs:
+    names = java_key_order(name for name, _ in pairs)
+    for name, value in sorted(pairs, key=lambda pair: names.index(pair[0])):
         base, _, modifier = name.partition(":")
         if base == "_sort":
             _sort(query, modifier, value)
@@ -74,7 +76,7 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
             if value not in ("", "false"):
                 raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         elif base == "_getpages":
-            names = ", ".join(sorted({name for name, _ in pairs}))
+            names = ", ".join(java_key_order(name for name, _ in pairs))
             raise unhandled("GET", resource_type, names)
         elif base not in RESULT_PARAMETERS:
             query.criteria.extend(criteria(resource_type, name, value))
