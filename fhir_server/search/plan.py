@@ -76,6 +76,7 @@ def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tup
     leaders = [item for item in found if not item.negated]
     if not leaders:
         return of_type(resource_type), found
+    ordered = ordered and len(leaders) == len(found)  # with a negated condition HAPI starts with the type
     first = leaders[leading([item.access for item in leaders])]
     if (first.order or first.lead) and ordered:
         lead = first

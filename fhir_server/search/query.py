@@ -17,6 +17,8 @@ from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.wire.http import Pairs, sanitised
 
+ERROR_LENGTH = 500
+"""HAPI keeps the error of a search that failed under way in a column of this length."""
 FULLTEXT = ("_text", "_content")
 RESULT_PARAMETERS = frozenset(
     "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
@@ -76,8 +78,8 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
             if value not in ("", "false"):
                 raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         elif base == "_getpages":
-            names = ", ".join(java_key_order(name for name, _ in pairs))
-            raise unhandled("GET", resource_type, names)
+            listed = ", ".join(java_key_order(name for name, _ in pairs))
+            raise unhandled("GET", resource_type, listed)
         elif base not in RESULT_PARAMETERS:
             query.criteria.extend(criteria(resource_type, name, value))
         seen.add(base)
@@ -141,7 +143,8 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
         if base == "_has":
             raise FhirError(400, "HAPI-1942: Invalid _has parameter syntax: _has")
         if base == "_language":
-            raise unknown_parameter(resource_type, base, "1223")
+            unknown = unknown_parameter(resource_type, base, "1223")
+            raise FhirError(unknown.status, unknown.diagnostics[:ERROR_LENGTH])
         if base.startswith("_"):
             return []
         raise unknown_parameter(resource_type, sanitised(base) if name else "null")
@@ -195,8 +198,7 @@ def _sort(query: Query, modifier: str, value: str) -> None:
                 " (Note: sort parameters values must use a valid Search Parameter)."
                 f" Valid values for this search are: [{listed}]"
             )
-            # HAPI keeps the error of a search that failed under way in a column of this length.
-            raise FhirError(400, message[:500])
+            raise FhirError(400, message[:ERROR_LENGTH])
         query.sort.append((name, descending))
 
 
