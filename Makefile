@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long test-openai2 lint format clean
+.PHONY: install run test test-long test-openai2 lint format clean hapi-diff
 
 install: .venv/.installed
 run: install
@@ -17,7 +17,13 @@ test-long: .venv/.test-installed
 
 # The oldest openai that is supported, in an environment of its own: what talks to models, and runs over it.
 test-openai2: .venv-openai2/.test-installed
-	.venv-openai2/bin/python -m pytest tests/medagent/models tests/medagent/medagentbench/test_run.py
+	.venv-openai2/bin/python -m pytest tests/medagent/models tests/medagent/benchmarks/medagentbench/test_run.py
+
+# Needs a fresh, empty HAPI FHIR 7.6.0: make hapi-diff HAPI=http://localhost:18080/fhir [COUNT=1000] [SEED=1]
+COUNT ?= 1000
+SEED ?= 1
+hapi-diff: .venv/.test-installed
+	$(BIN)/python -m tools.hapi_diff --hapi $(HAPI) --count $(COUNT) --seed $(SEED)
 
 lint: .venv/.test-installed
 	$(BIN)/ruff check .

@@ -17,7 +17,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serves until it is told to stop; the exit status is 1 where it cannot start."""
     options = _parser().parse_args(arguments)
     try:
-        serve(options.data, options.host, options.port, options.token, options.insecure, not options.no_reference_check)
+        serve(
+            options.data,
+            options.host,
+            options.port,
+            options.token,
+            options.insecure,
+            not options.no_reference_check,
+            options.cors,
+        )
     except ServerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -33,12 +41,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=8080, help="port to listen on; 0 takes a free one (default 8080)")
     parser.add_argument("--token", help="the bearer token that every request must carry")
     parser.add_argument("--insecure", action="store_true", help="listen on other addresses without a token")
+    parser.add_argument(
+        "--cors", nargs="+", default=(), metavar="ORIGIN", help="origins whose pages may use the server; * for all"
+    )
     parser.add_argument("--no-reference-check", action="store_true", help="accept references to what is not there")
     return parser
 
 
-def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, reference_check: bool) -> None:
-    """Opens the store and answers on the socket until a signal comes.
+def serve(
+    data: Path,
+    host: str,
+    port: int,
+    token: str | None,
+    insecure: bool,
+    reference_check: bool,
+    cors: Sequence[str] = (),
+) -> None:
+    """Opens the store and answers on the socket until a signal comes; `cors` names the origins of pages that may ask.
 
     Raises:
         ServerError: the address is not loopback and neither a token is set nor `insecure`; the port is taken; the file
@@ -49,6 +68,7 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
     import uvicorn
 
     from fhir_server.app import create_app
+    from fhir_server.cors import with_cors
     from fhir_server.server import Server
 
     try:
@@ -60,7 +80,7 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
         port = listener.getsockname()[1]
         with Server.open(data, _base(host, port), reference_check=reference_check) as server:
             config = uvicorn.Config(
-                create_app(server, token=token),
+                with_cors(create_app(server, token=token), cors),
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -53,7 +53,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 async def _answer(server: Handler, token: str | None, scope: Message, receive: Receive, send: Send) -> None:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-    given = {name: value for name, value in headers if name in ("authorization", "accept-encoding")}
+    given = {name: value for name, value in headers if name in ("authorization", "accept-encoding", "content-encoding")}
     if token is not None and not hmac.compare_digest(
         given.get("authorization", "").encode(), f"Bearer {token}".encode()
     ):
@@ -61,6 +61,8 @@ async def _answer(server: Handler, token: str | None, scope: Message, receive: R
         response.headers.append(("WWW-Authenticate", "Bearer"))
     else:
         body = await _body(receive)
+        if body is not None and given.get("content-encoding", "").lower() == "gzip":
+            body = _unpacked(body)
         if body is None:
             response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
         else:
@@ -90,6 +92,16 @@ async def _body(receive: Receive) -> bytes | None:
         else:
             parts.clear()
     return b"".join(parts) if size <= MAX_BODY else None
+
+
+def _unpacked(body: bytes) -> bytes | None:
+    """A body that came packed, or as it came where it is no gzip; None where it unpacks to too much."""
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        found = unpacker.decompress(body, MAX_BODY + 1)
+    except zlib.error:
+        return body
+    return found if len(found) <= MAX_BODY else None
 
 
 async def _send(send: Send, response: Response, content: bytes, *, head: bool) -> None:

@@ -38,6 +38,7 @@ def _statement(base: str, reference_check: bool) -> str:
         "mode": "server",
         "resource": [_resource(kind, reference_check) for kind in resource_types()],
         "interaction": [{"code": "transaction"}, {"code": "batch"}, {"code": "history-system"}],
+        "operation": [{"name": operation.name, "definition": operation.definition} for operation in offered("")],
     }
     statement: Json = {
         "resourceType": "CapabilityStatement",
@@ -48,7 +49,7 @@ def _statement(base: str, reference_check: bool) -> str:
         "software": {"name": "fhir_server", "version": "1"},
         "implementation": {"description": "Embedded FHIR R4 server", "url": base},
         "fhirVersion": "4.0.1",
-        "format": ["application/fhir+json", "json"],
+        "format": ["application/fhir+xml", "xml", "application/fhir+json", "json"],
         "patchFormat": ["application/json-patch+json", "application/fhir+json"],
         "rest": [rest],
     }

@@ -13,7 +13,6 @@ from fhir_server.interactions.types import check_type
 from fhir_server.metadata import capability_statement
 from fhir_server.operations.table import Level, find
 from fhir_server.search.query import unhandled
-from fhir_server.wire.bundle import compact
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response, parse_query
 from fhir_server.wire.outcome import error_outcome
 
@@ -50,9 +49,7 @@ def _path(base: str) -> str:
 
 def error_response(context: RequestContext, error: FhirError) -> Response:
     """The OperationOutcome of an error."""
-    text = error_outcome(error)
-    if not context.pretty:
-        text = compact(text)
+    text = context.laid_out(error_outcome(error))
     headers = [("X-Request-ID", context.request_id), ("Content-Type", context.content_type)]
     return Response(error.status, headers, encode(text))
 
@@ -68,8 +65,8 @@ def _check(context: RequestContext) -> None:
             return
     elif "json" in wanted:
         return
-    if any(word in wanted for word in ("xml", "html", "turtle", "ttl", "rdf")):
-        raise FhirError(406, f"This server answers in JSON only, not in {wanted}", "not-supported")
+    if any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
+        raise FhirError(406, f"This server answers in JSON and XML, not in {wanted}", "not-supported")
 
 
 def dispatch(context: RequestContext) -> Response:

@@ -19,6 +19,8 @@ from typing import Any
 OUTPUT = Path(__file__).resolve().parent.parent / "fhir_server" / "definitions"
 # Bindings whose lists are too long or not FHIR's own, which HAPI therefore keeps as plain codes.
 OPEN_BINDINGS = {"FHIRAllTypes", "FHIRDefinedType", "ResourceType", "MimeType", "CurrencyCode"}
+MOST_CODES = 400
+"""Value sets with more codes are left out."""
 Json = dict[str, Any]
 
 
@@ -134,6 +136,22 @@ def code_lines(package: Path) -> Iterator[str]:
         yield f"{name}\t{found[name]}"
 
 
+def value_set_lines(package: Path) -> Iterator[str]:
+    """One line a value set that lists its codes or takes whole code systems: its URL, then the codes by code system."""
+    systems = {system["url"]: system for system in read_all(package, "CodeSystem") if "concept" in system}
+    for value_set in read_all(package, "ValueSet"):
+        compose = value_set.get("compose", {})
+        includes = compose.get("include", [])
+        plain = all(
+            not include.keys() & {"filter", "valueSet"} and ("concept" in include or include.get("system") in systems)
+            for include in includes
+        )
+        if includes and plain and "exclude" not in compose and "/fhir/ValueSet/example" not in value_set["url"]:
+            columns = list(value_set_codes(value_set, systems))
+            if sum(column.count(" ") for column in columns) <= MOST_CODES:
+                yield "\t".join([value_set["url"], *columns])
+
+
 def parameter_lines(package: Path) -> Iterator[str]:
     """One line a search parameter and base type: base, code, kind, targets, expression, codes of the components."""
     parameters = {parameter["url"]: parameter for parameter in read_all(package, "SearchParameter")}
@@ -167,13 +185,14 @@ def write(name: str, lines: Iterator[str]) -> None:
 
 
 def main() -> None:
-    """Build the four files from the unpacked package named on the command line."""
+    """Build the five files from the unpacked package named on the command line."""
     parser = argparse.ArgumentParser(description="Pack the FHIR R4 definitions the server needs.")
     parser.add_argument("package", type=Path, help="the folder that hl7.fhir.r4.examples-4.0.1.tgz unpacks to")
     package = parser.parse_args().package
     write("types.txt.gz", type_lines(package))
     write("flags.txt.gz", flag_lines(package))
     write("codes.txt.gz", code_lines(package))
+    write("valuesets.txt.gz", value_set_lines(package))
     write("parameters.txt.gz", parameter_lines(package))
 
 

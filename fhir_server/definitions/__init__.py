@@ -1,11 +1,12 @@
 """What the server knows of FHIR R4: types, code lists and search parameters, packed by tools/build_definitions.py.
 
-Four gzip files of tab-separated lines, read once and split by name; a line is taken apart when its type is first used:
+Five gzip files of tab-separated lines, read once and split by name; a line is taken apart when its type is first used:
 
 * types: name, `R` (resource) or `D` (data type), elements as `name[*]:type[|type …][=code list]`, `*` for a list and
   `Reference(Target,…)` for a reference;
 * flags: name, and for each element of the type `s` (in summaries), `r` (required), `b` (both) or `-`;
 * codes: name of a code list, then for each code system its url and the codes;
+* valuesets: URL of a value set, then for each code system its url and the codes;
 * parameters: base type, code, kind, targets, FHIRPath, then the codes of a composite's components.
 """
 
@@ -138,6 +139,20 @@ def codes(name: str) -> Mapping[str, str]:
     """The codes of a closed list, each with its code system, by HAPI's name of it (`AdministrativeGender`)."""
     columns = (column.split(" ") for column in _code_lines()[name].split("\t"))
     return {code: system for system, *listed in columns for code in listed}
+
+
+@cache
+def _value_sets() -> dict[str, str]:
+    return {url: columns for url, _, columns in (line.partition("\t") for line in _read("valuesets.txt.gz"))}
+
+
+def value_set(url: str) -> Mapping[str, list[str]] | None:
+    """The codes of one of HL7's value sets by code system; None for one that is not known here."""
+    columns = _value_sets().get(url.partition("|")[0])
+    if columns is None:
+        return None
+    rows = (column.split(" ") for column in columns.split("\t"))
+    return {system: codes for system, *codes in rows}
 
 
 @cache

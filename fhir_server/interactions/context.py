@@ -17,7 +17,10 @@ from fhir_server.search.query import Query
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.xml_text import to_xml
 
+XML_CONTENT_TYPE = "application/fhir+xml;charset=UTF-8"
 OLD_CONTENT_TYPE = "application/json+fhir;charset=UTF-8"
 MAX_BODY = 50 * 1024 * 1024
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
@@ -75,8 +78,20 @@ class RequestContext:
         return next((value for key, value in self.pairs if key == "_pretty"), "true") == "true"
 
     @property
+    def in_xml(self) -> bool:
+        """Whether XML is asked for: by `_format`, else by an `Accept` that names it before JSON."""
+        wanted = self.value("_format")
+        if wanted is None:
+            wanted = preferred(self.request.header("accept") or "*/*")
+        if "*" in wanted and self.request.body:  # the answer is in the format of the request
+            wanted = (self.request.header("content-type") or "").partition(";")[0]
+        return "xml" in wanted
+
+    @property
     def content_type(self) -> str:
-        """The type of a JSON answer: HAPI repeats the name of earlier versions of FHIR where it is asked for."""
+        """The type of an answer: HAPI repeats the name of earlier versions of FHIR where it is asked for."""
+        if self.in_xml:
+            return XML_CONTENT_TYPE
         wanted = self.value("_format") or self.request.header("accept") or ""
         return OLD_CONTENT_TYPE if "json+fhir" in wanted.replace(" ", "+") else CONTENT_TYPE
 
@@ -86,14 +101,33 @@ class RequestContext:
 
     def respond(self, status: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """An answer in the layout that was asked for."""
-        if not self.pretty:
-            text = compact(text)
         kind = ("Content-Type", self.content_type)
-        return Response(status, [("X-Request-ID", self.request_id), *headers, kind], encode(text))
+        return Response(status, [("X-Request-ID", self.request_id), *headers, kind], encode(self.laid_out(text)))
+
+    def laid_out(self, text: str) -> str:
+        """A JSON text in the format and the layout that were asked for."""
+        if self.in_xml:
+            return to_xml(decode(text), pretty=self.pretty)
+        return text if self.pretty else compact(text)
 
     def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """A Bundle as the answer."""
         return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
+
+
+@lru_cache(maxsize=256)
+def preferred(accept: str) -> str:
+    """Of the media types that this server has the first with the greatest weight (RFC 9110, section 12.5.1)."""
+    if "html" in accept:  # a browser, which would show neither better
+        return "*/*"
+    best, weight = "", 0.0
+    for part in accept.split(","):
+        kind, *parameters = (item.strip() for item in part.split(";"))
+        given = next((item[2:] for item in parameters if item.startswith("q=")), "1")
+        quality = float(given) if given.replace(".", "", 1).isdigit() else 1.0
+        if quality > weight and ("json" in kind or "xml" in kind or "*" in kind):
+            best, weight = kind, quality
+    return best
 
 
 def open_request(server: ServerContext, request: Request, path: str) -> RequestContext | None:

@@ -29,6 +29,20 @@ def read(context: RequestContext, kind: str, resource_id: str) -> Response:
     return _answer(context, row)
 
 
+def current(context: RequestContext, kind: str, resource_id: str) -> Version:
+    """The current version of a resource.
+
+    Raises:
+        FhirError: 404 for what never was, 410 for what was deleted.
+    """
+    row = context.store.find(kind, resource_id)
+    if row is None:
+        raise not_known(kind, resource_id)
+    if row.text is None:
+        raise FhirError(410, f"Resource was deleted at {instant(row.updated)}")
+    return row
+
+
 def read_version(context: RequestContext, kind: str, resource_id: str, version: str) -> Response:
     """`GET Type/id/_history/n`."""
     if context.store.find(kind, resource_id) is None:

@@ -27,7 +27,7 @@ from fhir_server.interactions.types import check_type
 from fhir_server.resources.normalise import Resource
 from fhir_server.search.index_rows import ReferenceRow
 from fhir_server.wire.bundle import Bundle, entry, members
-from fhir_server.wire.http import Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import (
@@ -296,7 +296,7 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
         context,
         request=Request("GET", target, ()),
         segments=path_segments(path),
-        pairs=parse_query(query),
+        pairs=_of_json(parse_query(query)),
         path=f"/{path.lstrip('/')}",
         in_transaction=False,
     )
@@ -309,6 +309,15 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
         return _failed(FhirError(response.status, found["diagnostics"], found["code"]))
     fields = [("resource", response.text)] if response.body else []
     return [*fields, ("response", members([("status", quoted(_status(response.status)))]))]
+
+
+def _of_json(pairs: Pairs) -> Pairs:
+    """The pairs without what would make the answer of an entry anything but a resource in JSON."""
+    return tuple(
+        (name, value)
+        for name, value in pairs
+        if name != "_format" and not (name == "_summary" and value.lower() == "text")
+    )
 
 
 def _status(number: int) -> str:

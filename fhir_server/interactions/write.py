@@ -20,9 +20,13 @@ from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, stored_outcome
+from fhir_server.wire.xml_reader import parse_xml
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
+
+
+FHIR_XML = ("application/fhir+xml", "application/xml", "text/xml", "application/xml+fhir")
 
 
 def create(context: RequestContext, kind: str) -> Response:
@@ -149,7 +153,8 @@ def conditional_update(
     if matches:
         row = context.store.rows(matches)[0]
         written = put(context, {**resource, "id": row.id}, row, row.id)
-        return written, outcome.updated_conditionally(versioned(written.row), shown)
+        said = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
+        return written, said(versioned(written.row), shown)
     given = resource.get("id")
     if given is not None and VALID_ID.fullmatch(str(given)) and not str(given).isdigit():
         written, _ = update_resource(context, resource, str(given), None)
@@ -161,15 +166,21 @@ def conditional_update(
 def body_resource(context: RequestContext, kind: str, operation: str) -> Resource:
     """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
     content_type = (context.request.header("content-type") or "").partition(";")[0].strip().lower()
-    if kind == "Binary" and content_type and content_type not in (*FHIR_JSON, FORM):
+    if kind == "Binary" and content_type and content_type not in (*FHIR_JSON, *FHIR_XML, FORM):
         data = base64.b64encode(context.request.body).decode()
         return normalise({"resourceType": kind, "contentType": content_type, "data": data}, expected_type=kind)
-    resource = normalise(body_json(context, operation), expected_type=kind)
+    body = body_json(context, operation)
+    try:
+        resource = normalise(body, expected_type=kind)
+    except FhirError as error:
+        if content_type in FHIR_XML:
+            error.diagnostics = error.diagnostics.replace("as JSON resource", "as XML resource", 1)
+        raise
     return resolved(context, resource) if b"?" in context.request.body and kind != "Bundle" else resource
 
 
 def body_json(context: RequestContext, operation: str) -> Json:
-    """The JSON of the body, if its content type says so."""
+    """The JSON of the body, or what JSON would say where it is XML, if its content type says so."""
     content_type = context.request.header("content-type")
     if content_type is None:
         raise FhirError(
@@ -178,15 +189,19 @@ def body_json(context: RequestContext, operation: str) -> Json:
             f' This is required for "{operation}" operation',
         )
     kind, _, parameters = content_type.partition(";")
-    if kind.strip().lower() not in FHIR_JSON:
-        number = "0446" if kind.strip().lower() == FORM else "0449"
+    name = kind.strip().lower()
+    latin = "latin1" in parameters.lower() or "8859-1" in parameters
+    text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
+    if name in FHIR_XML:
+        return parse_xml(text)
+    if name not in FHIR_JSON:
+        number = "0446" if name == FORM else "0449"
         raise FhirError(
             400,
             f'HAPI-{number}: Incorrect Content-Type header value of "{content_type}" was provided in the request.'
             f' A FHIR Content-Type is required for "{operation}" operation',
         )
-    latin = "latin1" in parameters.lower() or "8859-1" in parameters
-    return parse(context.request.body.decode("latin-1" if latin else "utf-8", "replace"))
+    return parse(text)
 
 
 def written_response(context: RequestContext, written: Written, stored: Stored, *, with_location: bool) -> Response:

@@ -63,11 +63,11 @@ def _everything(context: RequestContext, patient: Version, batch: int) -> array[
 
 
 def _followed(context: RequestContext, rows: list[Version], types: set[str]) -> list[int]:
-    """What the rows refer to, other patients left out, and what that refers to, and so on; with `types`, only the first
-    and of these types.
+    """What the rows refer to, other patients left out, and what that refers to, and so on; with `types`, only what rows
+    of these types refer to.
     """
     found: dict[int, None] = {}
-    new = rows
+    new = [row for row in rows if not types or row.type in types]
     for _ in range(1 if types else MAX_ROUNDS):
         row_ids = dict.fromkeys(referred(context, new, REFERRED))
         new = [

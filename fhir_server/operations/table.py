@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 from fhir_server.interactions.context import RequestContext
 from fhir_server.operations.everything import everything
+from fhir_server.operations.meta import meta, meta_add, meta_delete, resource_counts
+from fhir_server.operations.validate import validate
 from fhir_server.wire.http import Response
 
 Level: TypeAlias = Literal["system", "type", "instance"]
@@ -28,17 +30,25 @@ class Operation:
 
     def is_offered(self, kind: str) -> bool:
         """Whether the operation is there for a resource type (empty: for the whole server)."""
-        return kind in self.types if self.types else bool(kind) or "system" in self.levels
+        if self.types:
+            return kind in self.types
+        return self.levels != ("system",) if kind else "system" in self.levels
 
 
+_CORE = "http://hl7.org/fhir/OperationDefinition/"
 OPERATIONS = (
     Operation(
         "everything",
         ("instance",),
         everything,
-        "http://hl7.org/fhir/OperationDefinition/Patient-everything",
+        f"{_CORE}Patient-everything",
         types=("Patient",),
     ),
+    Operation("validate", ("type", "instance"), validate, f"{_CORE}Resource-validate"),
+    Operation("meta", ("system", "type", "instance"), meta, f"{_CORE}Resource-meta", methods=("GET", "HEAD")),
+    Operation("meta-add", ("instance",), meta_add, f"{_CORE}Resource-meta-add", methods=("POST",)),
+    Operation("meta-delete", ("instance",), meta_delete, f"{_CORE}Resource-meta-delete", methods=("POST",)),
+    Operation("get-resource-counts", ("system",), resource_counts, f"{_CORE}Server-get-resource-counts"),
 )
 
 

@@ -238,7 +238,7 @@ def _cleaner(key: str, type_name: str, codes: str | None, owner: str) -> tuple[C
     if type_name == "Resource":
         return _inline_resource, False
     if type_name == "Extension":
-        return _extension, False
+        return (_extension if owner == "Element" else _extension_with_content), False
     if (owner, key) == ("AuditEvent.entity", "what"):  # the one place where versions are kept
         return _object_cleaner("Reference", "AuditEvent.entity.what"), False
     if not definitions.is_primitive(type_name):
@@ -275,16 +275,20 @@ def _object_cleaner(type_name: str, owner: str = "") -> Cleaner:
 
 
 def _extension(value: Json) -> Json:
-    """An extension; one without a url is kept, its url written as null, and one with a url alone dropped."""
+    """An extension; one without a url is kept, its url written as null."""
     if type(value) is not dict:
         return None
     cleaned = _type_cleaner("Extension").clean(value)
-    if "url" in cleaned:
-        return cleaned if len(cleaned) > 1 else None
-    if not cleaned:
-        return None
+    if "url" in cleaned or not cleaned:
+        return cleaned or None
     identity = {"id": cleaned.pop("id")} if "id" in cleaned else {}
     return {**identity, "url": None, **cleaned}
+
+
+def _extension_with_content(value: Json) -> Json:
+    """The same, but for one with a url alone, which HAPI drops from objects and keeps beside primitives."""
+    found = _extension(value)
+    return None if found is not None and found.keys() == {"url"} and found["url"] else found
 
 
 def _text(value: Json) -> str | None:

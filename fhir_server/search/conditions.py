@@ -65,7 +65,9 @@ def _conditions(scope: Scope, parameter: SearchParameter | None, item: Criterion
 def _by_id(scope: Scope, item: Criterion) -> Condition:
     ids = [unescape(value).removeprefix(f"{scope.resource_type}/") for value in item.values]
     if item.modifier == "not":  # HAPI then forgets the type
-        return Condition("resources", f"id NOT IN ({placeholders(ids)}) AND text IS NOT NULL", tuple(ids), weight=8)
+        known = f"EXISTS (SELECT 1 FROM resources WHERE type = ? AND id IN ({placeholders(ids)}))"
+        where = f"text IS NOT NULL AND id NOT IN ({placeholders(ids)}) AND {known}"
+        return Condition("resources", where, (*ids, scope.resource_type, *ids), weight=8)
     where = f"type = ? AND id IN ({placeholders(ids)}) AND text IS NOT NULL"
     return Condition("resources", where, (scope.resource_type, *ids), weight=0)
 

@@ -79,7 +79,7 @@ class _FilterParser:
     def _comparison(self, name: str, operator: str, value: str) -> Sql:
         known = parameters(self._type).get(name.partition(".")[0].partition(":")[0])
         if known is None:
-            raise unknown_parameter(self._type, name)
+            raise unknown_parameter(self._type, name, "1206")
         value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
         if operator == "pr":
             criterion = Criterion(name, "missing", ("false" if value == "true" else "true",))

@@ -1,8 +1,9 @@
 """Orders that come from hashing on HAPI's side.
 
 Alternatives of a token search come in the order of HAPI's index hashes, because H2 walks a list of hashes ascending;
-included resources come in the order of a Java HashSet. Both were observed on HAPI FHIR 7.6.0 and follow from how
-MurmurHash3 (Austin Appleby, public domain) and `java.util.HashMap` are defined.
+included resources come in the order of a Java HashSet, and of several faults in a request HAPI names that of the
+parameter which a Java HashMap has first. All of it was observed on HAPI FHIR 7.6.0 and follows from how MurmurHash3
+(Austin Appleby, public domain) and `java.util.HashMap` are defined.
 """
 
 from __future__ import annotations
@@ -31,6 +32,23 @@ def java_set_order(numbers: Iterable[int]) -> list[int]:
     while len(unique) > capacity * 3 // 4:
         capacity *= 2
     return sorted(unique, key=lambda number: (number + _ID ^ number + _ID >> 16) & (capacity - 1))
+
+
+def java_key_order(names: Iterable[str]) -> list[str]:
+    """Names in the order in which a Java HashMap of them is walked: of several faults HAPI names the first it meets."""
+    unique = list(dict.fromkeys(names))
+    capacity = 16
+    while len(unique) > capacity * 3 // 4:
+        capacity *= 2
+    return sorted(unique, key=lambda name: (_java_hash(name) ^ _java_hash(name) >> 16) & (capacity - 1))
+
+
+def _java_hash(text: str) -> int:
+    """`String.hashCode`, without its sign: over units of UTF-16."""
+    data, found = text.encode("utf-16-be", "replace"), 0
+    for high, low in zip(data[::2], data[1::2], strict=True):
+        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
+    return found
 
 
 def _rotate(number: int, bits: int) -> int:

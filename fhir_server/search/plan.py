@@ -37,7 +37,9 @@ def plan(query: Query, numbers: ParameterNumbers) -> SearchSql:
     """The SQL of a search."""
     _check_size(query)
     found = all_conditions(query.resource_type, query.criteria, numbers)
-    lead, rest = _choose(query.resource_type, found, sorted_anyway=bool(query.sort))
+    # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
+    ordered = not query.sort and query.offset is None
+    lead, rest = _choose(query.resource_type, found, ordered=ordered)
     where = lead.where.replace("@row_id", "lead.row_id") + "".join(
         f" AND {item.filter('lead.row_id')}" for item in rest
     )
@@ -69,13 +71,14 @@ def _check_size(query: Query) -> None:
             raise FhirError(400, f"{item.name} has too many values", "too-costly")
 
 
-def _choose(resource_type: str, found: list[Condition], *, sorted_anyway: bool) -> tuple[Condition, list[Condition]]:
+def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tuple[Condition, list[Condition]]:
     """The condition that leads, and the others."""
     leaders = [item for item in found if not item.negated]
     if not leaders:
         return of_type(resource_type), found
+    ordered = ordered and len(leaders) == len(found)  # with a negated condition HAPI starts with the type
     first = leaders[leading([item.access for item in leaders])]
-    if (first.order or first.lead) and not sorted_anyway:
+    if (first.order or first.lead) and ordered:
         lead = first
     else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest
         lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)

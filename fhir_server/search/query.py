@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
 from fhir_server.search.criteria import Criterion, split
+from fhir_server.search.hashing import java_key_order
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.wire.http import Pairs, sanitised
 
+ERROR_LENGTH = 500
+"""HAPI keeps the error of a search that failed under way in a column of this length."""
 FULLTEXT = ("_text", "_content")
 RESULT_PARAMETERS = frozenset(
     "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905
@@ -53,9 +56,10 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
     if any(name == "_query" for name, _ in pairs):
-        raise unhandled("GET", resource_type, ", ".join(dict.fromkeys(name for name, _ in pairs)))
+        raise unhandled("GET", resource_type, ", ".join(java_key_order(name for name, _ in pairs)))
     seen: set[str] = set()
-    for name, value in pairs:
+    names = java_key_order(name for name, _ in pairs)
+    for name, value in sorted(pairs, key=lambda pair: names.index(pair[0])):
         base, _, modifier = name.partition(":")
         if base == "_sort":
             _sort(query, modifier, value)
@@ -74,8 +78,8 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
             if value not in ("", "false"):
                 raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         elif base == "_getpages":
-            names = ", ".join(sorted({name for name, _ in pairs}))
-            raise unhandled("GET", resource_type, names)
+            listed = ", ".join(java_key_order(name for name, _ in pairs))
+            raise unhandled("GET", resource_type, listed)
         elif base not in RESULT_PARAMETERS:
             query.criteria.extend(criteria(resource_type, name, value))
         seen.add(base)
@@ -139,7 +143,8 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
         if base == "_has":
             raise FhirError(400, "HAPI-1942: Invalid _has parameter syntax: _has")
         if base == "_language":
-            raise unknown_parameter(resource_type, base, "1223")
+            unknown = unknown_parameter(resource_type, base, "1223")
+            raise FhirError(unknown.status, unknown.diagnostics[:ERROR_LENGTH])
         if base.startswith("_"):
             return []
         raise unknown_parameter(resource_type, sanitised(base) if name else "null")
@@ -149,7 +154,9 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
     if not dot:
         KINDS[found.kind].check_modifier(resource_type, modifier)
-    values = tuple(filter(None, map(KINDS[found.kind].cleaned, split(value, ","))))
+    as_given = base == "_id" or modifier == "text"
+    parts = (part if as_given and part.strip() else KINDS[found.kind].cleaned(part) for part in split(value, ","))
+    values = tuple(filter(None, parts))
     if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
         problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
@@ -186,12 +193,12 @@ def _sort(query: Query, modifier: str, value: str) -> None:
         if base not in known:
             listed = ", ".join(sorted(known))
             message = (
-                f'HAPI-1194: Unknown _sort parameter value "{base}" for resource type "{query.resource_type}"'
+                f'HAPI-1194: Unknown _sort parameter value "{sanitised(base)}"'
+                f' for resource type "{query.resource_type}"'
                 " (Note: sort parameters values must use a valid Search Parameter)."
                 f" Valid values for this search are: [{listed}]"
             )
-            # HAPI keeps the error of a search that failed under way in a column of this length.
-            raise FhirError(400, message[:500])
+            raise FhirError(400, message[:ERROR_LENGTH])
         query.sort.append((name, descending))
 
 
@@ -202,7 +209,7 @@ def _include(resource_type: str, name: str, modifier: str, value: str) -> Includ
     source, _, rest = value.partition(":")
     param, _, target = rest.partition(":")
     if not source or not param:
-        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{value}". ')
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{sanitised(value)}". ')
     for number, kind in (("2017", source), ("2016", target)):
         if kind and kind not in resource_types():
             problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'

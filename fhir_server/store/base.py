@@ -151,6 +151,11 @@ class Store:
         self._forget(old.row_id, old_index)
         self.insert(new, index)
 
+    def revise(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
+        """Puts `new` in the place of `old`, which is kept nowhere."""
+        self._forget(old.row_id, old_index)
+        self.insert(new, index)
+
     def _forget(self, row_id: int, index: TableRows) -> None:
         """Removes a current version and its index rows."""
         self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE row_id = ?", (row_id,))

@@ -86,8 +86,6 @@ def _check_depth(text: str) -> None:
 
 def _check_characters(value: Json) -> None:
     for text in _texts(value):
-        if "\0" in text:
-            raise JsonTextError("Illegal character: NUL")
         try:
             text.encode("utf-8")
         except UnicodeEncodeError as error:

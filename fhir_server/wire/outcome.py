@@ -117,6 +117,17 @@ def updated_conditionally(reference: str, condition: str) -> Stored:
     )
 
 
+def unchanged_conditionally(reference: str, condition: str) -> Stored:
+    """A conditional PUT of what was there already."""
+    return Stored(
+        "SUCCESSFUL_UPDATE_WITH_CONDITIONAL_MATCH_NO_CHANGE",
+        "Conditional update succeeded: an existing resource matched the conditional URL and was updated,"
+        " but no changes were detected so no action was taken.",
+        f'Successfully conditionally updated resource "{reference}" with no changes detected.'
+        f' Existing resource matched URL "{condition}".',
+    )
+
+
 def created_by_conditional_update(reference: str, condition: str) -> Stored:
     """A conditional PUT that matched nothing."""
     return Stored(

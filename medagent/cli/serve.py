@@ -21,6 +21,13 @@ def command(
     reference_check: Annotated[
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to what is not there.")
     ] = True,
+    cors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="An origin whose web pages may ask (`*`: any); repeatable. Off by default, unlike HAPI: any page that "
+            "is open in a browser could read and write this server."
+        ),
+    ] = None,
 ) -> None:
     """Serve FHIR R4 over HTTP: the bundled hospital, or your own data.
 
@@ -41,6 +48,6 @@ def command(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
-            serve(file, host, port, token, insecure, reference_check)
+            serve(file, host, port, token, insecure, reference_check, cors or ())
     except ServerError as error:
         raise UserError(str(error)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import signal
@@ -19,6 +20,8 @@ import pytest
 from fhir_server import Server
 from fhir_server.__main__ import main
 from fhir_server.app import create_app
+from fhir_server.cors import with_cors
+from fhir_server.interactions.context import MAX_BODY
 
 PATIENT = {"resourceType": "Patient", "id": "a", "name": [{"family": "Smith"}]}
 
@@ -81,7 +84,7 @@ def test_a_long_body_is_refused_while_it_comes(server: Server) -> None:
     assert answer.json()["resourceType"] == "OperationOutcome"
 
 
-@pytest.mark.parametrize("accept", ["application/fhir+xml", "text/html"])
+@pytest.mark.parametrize("accept", ["text/turtle", "text/html"])
 def test_other_formats_are_406(server: Server, accept: str) -> None:
     answer = fetch(server, "GET", "/fhir/Patient/a", headers={"Accept": accept})
     assert answer.status_code == 406
@@ -165,3 +168,37 @@ def test_kill_9_loses_no_acknowledged_write(start: Callable[[], tuple[subprocess
         found = [client.get(f"{base}/Patient/{name}").status_code for name in acknowledged]
     assert set(found) == {200}
     assert len(set(acknowledged)) == len(acknowledged)
+
+
+def test_a_packed_body_is_unpacked(server: Server) -> None:
+    headers = {"Content-Type": "application/fhir+json", "Content-Encoding": "gzip"}
+    body = gzip.compress(b'{"resourceType": "Patient", "active": true}')
+    answer = fetch(server, "POST", "/fhir/Patient", content=body, headers=headers)
+    assert (answer.status_code, answer.json()["active"]) == (201, True)
+    bomb = gzip.compress(b" " * (MAX_BODY + 1))
+    assert fetch(server, "POST", "/fhir/Patient", content=bomb, headers=headers).status_code == 413
+    assert fetch(server, "POST", "/fhir/Patient", content=b"no gzip", headers=headers).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("origins", "allowed"), [([], None), (["http://b"], None), (["http://a"], "http://a"), (["*"], "http://a")]
+)
+def test_cors_is_for_named_origins(server: Server, origins: list[str], allowed: str | None) -> None:
+    async def run() -> list[httpx.Response]:
+        transport = httpx.ASGITransport(with_cors(create_app(server, token="secret"), origins))
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+            asked = {
+                "Origin": "http://a",
+                "Access-Control-Request-Method": "PUT",
+                "Access-Control-Request-Headers": "x",
+            }
+            return [
+                await client.request("OPTIONS", "/fhir/Patient/a", headers=asked),
+                await client.request("GET", "/fhir/Patient/a", headers={"Origin": "http://a"}),
+            ]
+
+    preflight, answer = asyncio.run(run())
+    assert preflight.headers.get("access-control-allow-origin") == allowed
+    assert answer.headers.get("access-control-allow-origin") == allowed
+    assert (preflight.status_code, answer.status_code) == (200 if allowed else 401, 401)
+    assert ("PUT" in preflight.headers.get("access-control-allow-methods", "")) is bool(allowed)

@@ -93,7 +93,7 @@ def date_param(text: str) -> DateParam:
 
 def invalid_date(text: str) -> FhirError:
     """HAPI's words for a text that is no date: it names the first character that is out of place."""
-    if len(text) > 10 and text[10] != "T" and re.match(r"\d{4}-\d\d-\d\d", text):
+    if len(text) >= 16 and text[10] != "T" and re.match(r"\d{4}-\d\d-\d\d", text):
         why = f"Expected character 'T' at index 10 but found {text[10]}"
         return FhirError(400, f'HAPI-1883: Invalid date/time format: "{text}": {why}')
     try:

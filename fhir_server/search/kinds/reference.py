@@ -8,7 +8,7 @@ from functools import cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.references import target, without_version
-from fhir_server.search.condition import Condition, placeholders
+from fhir_server.search.condition import Condition, of_type, placeholders
 from fhir_server.search.criteria import Criterion, unescape
 from fhir_server.search.element_paths import ElementPath
 from fhir_server.search.index_rows import IndexRows, ReferenceRow
@@ -28,7 +28,7 @@ MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
     """What indexes references, but not those to contained resources."""
-    if path.type_name not in ("Reference", "canonical", "uri"):
+    if path.type_name not in ("Reference", "canonical"):
         return None
     name, wanted, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
     canonical = not is_object
@@ -61,9 +61,12 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         value = without_version(value).removeprefix("/")
         if "/" in value:
             _check_type(value)
-            targets.append(value)
+            if not (criterion.modifier and "://" in value):  # a type says that the id follows
+                targets.append(value)
         else:
             targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
+    if not targets:
+        return [of_type(scope.resource_type, "0")]
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
     order = TARGET if len(criterion.values) > 1 else ""
     return [Condition("links", where, (number, *targets), order, weight=1, access=LINK)]

@@ -55,6 +55,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
             latitude, longitude, *rest = split(value, "|")
             north, east = float(latitude), float(longitude)
             distance = float(rest[0]) if rest and rest[0] else 1.0
+            if not all(map(math.isfinite, (north, east, distance))):
+                raise ValueError(value)
         except ValueError:
             raise FhirError(
                 400, f"HAPI-2229: Invalid position format '{value}'. Required format is 'latitude:longitude'"

@@ -20,6 +20,7 @@ from fhir_server.search.join_order import CODE, SYSTEM, SYSTEM_AND_CODE
 from fhir_server.search.kinds import string
 from fhir_server.search.kinds.kind import TEXTS, Extractor, Kind, Scope, TableRow, ValueExtractor, each
 from fhir_server.search.parameters import SearchParameter
+from fhir_server.wire.http import escape
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, str, str]
@@ -98,16 +99,31 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         missing = "No code specified: (missing)"
         said = f"Invalid token specified for parameter {parameter.name} - {missing}|{criterion.values[0]}"
         raise FhirError(400, f"HAPI-1240: {said}")
+    name = (scope.resource_type, parameter.name)
+    if modifier in ("in", "not-in"):
+        return [_by_value_set(number, name, unescape(criterion.values[0]), within=modifier == "in")]
     parts = [_part(value) for value in criterion.values]
     args = (number, *(arg for _, part_args, _ in parts for arg in part_args))
     where = f"param = ? AND {either([sql for sql, _, _ in parts])}"
     found = Condition("tokens", where, args, weight=2, access=_ACCESS[parts[0][0]])
-    if modifier in ("not", "not-in"):
+    if modifier == "not":
         return [replace(found, negated=True)]
     # Only alternatives of one form are looked up in one index of hashes, and so come in its order.
     if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1:
-        return [_by_hash(found, (scope.resource_type, parameter.name), parts)]
+        return [_by_hash(found, name, parts)]
     return [found]
+
+
+def _by_value_set(number: int, name: tuple[str, str], url: str, *, within: bool) -> Condition:
+    """The condition that the resource has a code within a value set, which must be one of HL7's, or one outside."""
+    known = definitions.value_set(url)
+    if known is None:
+        raise FhirError(404, f"HAPI-2024: Unknown ValueSet: {escape(url)}")
+    parts = [(_BOTH, (code, system), (system, code)) for system, codes in known.items() for code in codes]
+    args = (number, *(arg for _, part_args, _ in parts for arg in part_args))
+    where = f"param = ? AND {'' if within else 'NOT '}({either([_BOTH] * len(parts))})"
+    found = Condition("tokens", where, args, weight=3, access=SYSTEM_AND_CODE)
+    return _by_hash(found, name, parts) if within else found
 
 
 _CODE, _SYSTEM, _BOTH = "value = ?", "system = ?", "value = ? AND system = ?"

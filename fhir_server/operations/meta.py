@@ -1,0 +1,101 @@
+"""`$meta`, `$meta-add` and `$meta-delete`: profiles, security labels and tags; adding and deleting make no version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fhir_server.errors import FhirError
+from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.put import stored_rows
+from fhir_server.interactions.read import current
+from fhir_server.interactions.write import body_resource
+from fhir_server.resources.meta import labels
+from fhir_server.resources.normalise import Resource
+from fhir_server.wire.http import Response
+from fhir_server.wire.json_text import decode, render
+from fhir_server.wire.json_values import Json
+
+LABELS = ("profile", "security", "tag")
+
+
+def meta(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """The meta of a resource, or the labels in use on a type or the whole server."""
+    if resource_id:
+        return _answer(context, _own(decode(current(context, kind, resource_id).text or "")["meta"]))
+    where, values = ("type = ? AND", (kind,)) if kind else ("", ())
+    sql = f"SELECT text FROM resources WHERE {where} text IS NOT NULL ORDER BY row_id"
+    found: dict[str, list[Json]] = {}
+    for (text,) in context.store.query(sql, values):
+        head = text[: text.find("\n  }")]  # the meta is the first object of a text
+        if not any(f'"{name}":' in head for name in LABELS):
+            continue
+        for name, items in decode(text)["meta"].items():
+            if name in LABELS:
+                listed = found.setdefault(name, [])
+                listed += (item for item in items if item not in listed)
+    return _answer(context, {name: found[name] for name in LABELS if name in found})
+
+
+def meta_add(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """Adds the labels that the request names."""
+    return _change(
+        context, kind, resource_id, lambda had, given: labels({**given, "profile": _profiles(had, given)}, had)
+    )
+
+
+def meta_delete(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """Takes the labels away that the request names."""
+
+    def without(had: Resource, given: Resource) -> Resource:
+        return {
+            name: left for name in LABELS if (left := [one for one in had.get(name, []) if not _in(one, given, name)])
+        }
+
+    return _change(context, kind, resource_id, without)
+
+
+def _profiles(had: Resource, given: Resource) -> list[Json]:
+    return [*had.get("profile", []), *given.get("profile", [])]
+
+
+def _in(label: Json, given: Resource, name: str) -> bool:
+    """Whether a label is among those given, whatever its display."""
+    if name == "profile":
+        return label in given.get(name, [])
+    return any(
+        (label.get("system"), label.get("code")) == (one.get("system"), one.get("code")) for one in given.get(name, [])
+    )
+
+
+def _change(
+    context: RequestContext, kind: str, resource_id: str, change: Callable[[Resource, Resource], Resource]
+) -> Response:
+    parameters = body_resource(context, "Parameters", "EXTENDED_OPERATION_INSTANCE")
+    given = next((one["valueMeta"] for one in parameters.get("parameter", []) if "valueMeta" in one), None)
+    if given is None:
+        raise FhirError(400, "HAPI-0554: Input contains no parameter with name 'meta'")
+    with context.store.transaction():
+        row = current(context, kind, resource_id)
+        resource = decode(row.text or "")
+        rest = {name: value for name, value in resource["meta"].items() if name not in LABELS}
+        changed = change(resource["meta"], given)
+        resource["meta"] = rest | {name: changed[name] for name in LABELS if changed.get(name)}
+        new = row._replace(text=render(resource))
+        context.store.revise(row, stored_rows(context, row), new, stored_rows(context, new))
+    return _answer(context, _own(resource["meta"]))
+
+
+def _own(found: Resource) -> Resource:
+    """A meta without its source, which HAPI leaves out here."""
+    return {name: value for name, value in found.items() if name != "source"}
+
+
+def _answer(context: RequestContext, found: Resource) -> Response:
+    parameter = {"name": "return", "valueMeta": found} if found else {"name": "return"}
+    return context.respond(200, render({"resourceType": "Parameters", "parameter": [parameter]}))
+
+
+def resource_counts(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """`$get-resource-counts`: how many resources of each type there are."""
+    counted = [{"name": name, "valueInteger": count} for name, count in context.store.count().items()]
+    return context.respond(200, render({"resourceType": "Parameters", "parameter": counted}))

@@ -1,0 +1,141 @@
+"""FHIR's XML read to the JSON of a resource; no document types, no entities but XML's own.
+
+What an element is, one of a list or alone, a primitive or an object, is looked up in R4's definitions. Elements that R4
+does not know are left out, as HAPI's lenient parser does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from xml.parsers import expat
+
+from fhir_server import definitions
+from fhir_server.errors import FhirError
+from fhir_server.wire.json_values import DEPTH_LIMIT, Json
+
+_FHIR, _XHTML = "http://hl7.org/fhir", "http://www.w3.org/1999/xhtml"
+_REFUSED = "HAPI-0450: Failed to parse request body as XML resource. Error was: "
+
+
+@dataclass(slots=True)
+class _Node:
+    """An element: its name without namespace, its attributes and what stands inside."""
+
+    name: str
+    attributes: dict[str, str]
+    children: list[_Node] = field(default_factory=list)
+    markup: str = ""
+    """The text of a narrative's `div`, tags and all."""
+
+
+def parse_xml(text: str) -> Json:
+    """Read the body of a request that must hold a resource.
+
+    Raises:
+        FhirError: 400: the text is no XML, has a document type, nests too deeply, or its root is no resource type.
+    """
+    reader = _TreeReader(text.encode("utf-8", "replace"))
+    root = reader.root
+    if not definitions.is_resource_type(root.name):
+        raise _refusal(f'HAPI-1684: Unknown resource name "{root.name}" (this name is not known in FHIR version "R4")')
+    return _resource(root)
+
+
+def _refusal(message: str) -> FhirError:
+    return FhirError(400, _REFUSED + message)
+
+
+class _TreeReader:
+    """Builds the tree of elements; a `div` of XHTML is kept as its text."""
+
+    def __init__(self, source: bytes) -> None:
+        self._source = source
+        self._open: list[_Node] = []
+        self._div: tuple[int, int] | None = None
+        self._found: _Node | None = None
+        self._parser = parser = expat.ParserCreate(namespace_separator="|")
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.StartDoctypeDeclHandler = self._doctype
+        try:
+            parser.Parse(source, True)
+        except expat.ExpatError as error:
+            reason = expat.errors.messages[error.code]
+            raise _refusal(f"HAPI-1851: {reason} at [row,col]: [{error.lineno},{error.offset}]") from error
+
+    @property
+    def root(self) -> _Node:
+        """The outermost element."""
+        assert self._found is not None  # a text without one is no XML
+        return self._found
+
+    def _doctype(self, *_: object) -> None:
+        raise _refusal("HAPI-1851: a document type declaration is not allowed")
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if len(self._open) >= DEPTH_LIMIT:
+            raise _refusal("HAPI-1851: nested too deeply")
+        node = _Node(name.rpartition("|")[2], attributes)
+        if self._div is None and name == f"{_XHTML}|div":
+            self._div = len(self._open), self._parser.CurrentByteIndex
+        if self._open:
+            self._open[-1].children.append(node)
+        else:
+            self._found = node
+        self._open.append(node)
+
+    def _end(self, name: str) -> None:
+        node = self._open.pop()
+        if self._div is not None and self._div[0] == len(self._open):
+            end = self._source.find(b">", self._parser.CurrentByteIndex) + 1
+            node.markup = self._source[self._div[1] : end].decode("utf-8")
+            node.children = []
+            self._div = None
+
+
+def _resource(node: _Node) -> Json:
+    return {"resourceType": node.name, **_members(node, node.name)}
+
+
+@cache
+def _known(type_name: str) -> dict[str, tuple[bool, str]]:
+    """The elements of a type by name: whether each is a list, and its type."""
+    return {
+        element.key(declared): (element.many, declared.name)
+        for element in definitions.elements(type_name)
+        for declared in element.types
+    }
+
+
+def _members(node: _Node, type_name: str) -> Json:
+    found: dict[str, Json] = {name: node.attributes[name] for name in ("id", "url") if name in node.attributes}
+    known = _known(type_name)
+    for child in node.children:
+        many, kind = known.get(child.name, (False, ""))
+        if not kind:
+            continue
+        value, beside = _value(child, kind)
+        for key, one in ((child.name, value), (f"_{child.name}", beside)):
+            if many and (one is not None or key in found or (key[0] != "_" and beside)):
+                found.setdefault(key, []).append(one)
+            elif one is not None:
+                found[key] = one
+        if many and beside and len(found[f"_{child.name}"]) < len(found[child.name]):
+            beside_all = found[f"_{child.name}"]
+            found[f"_{child.name}"] = [None] * (len(found[child.name]) - len(beside_all)) + beside_all
+    return found
+
+
+def _value(node: _Node, kind: str) -> tuple[Json, Json]:
+    """The value of an element, and what stands beside it where it is a primitive."""
+    if kind == "Resource":
+        return (_resource(node.children[0]) if node.children else None), None
+    if kind == "xhtml":
+        return node.markup, None
+    if not definitions.is_primitive(kind):
+        return _members(node, kind), None
+    beside = _members(
+        _Node(node.name, {k: v for k, v in node.attributes.items() if k == "id"}, node.children), "Element"
+    )
+    return node.attributes.get("value"), beside or None

@@ -1,0 +1,88 @@
+"""FHIR's XML, written from the JSON of a resource in HAPI's layout.
+
+JSON says enough to write it: what has a `resourceType` is a resource, whose id is an element and not an attribute; the
+url of an extension is an attribute; `_name` beside `name` has the id and the extensions of a primitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fhir_server.wire.json_values import Json
+
+NAMESPACE = "http://hl7.org/fhir"
+_STEP = "   "
+_ESCAPES: dict[int, str | None] = {
+    **dict.fromkeys([*range(32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)]),  # what XML cannot carry
+    **{ord("&"): "&amp;", ord("<"): "&lt;", ord('"'): "&quot;", 9: "&#x9;", 10: "&#xa;", 13: "&#xd;"},
+}
+
+
+def to_xml(resource: Json, *, pretty: bool = True) -> str:
+    """The XML of a resource: over lines with three blanks a level, or in one line."""
+    lines = list(_resource(resource, 0, f' xmlns="{NAMESPACE}"'))
+    return "\n".join(lines) if pretty else "".join(line.lstrip(" ") for line in lines)
+
+
+def _resource(resource: Json, depth: int, attributes: str = "") -> Iterator[str]:
+    kind, blanks = resource["resourceType"], _STEP * depth
+    members = {key: value for key, value in resource.items() if key != "resourceType"}
+    inner = list(_members(members, depth + 1))
+    if inner:
+        yield f"{blanks}<{kind}{attributes}>"
+        yield from inner
+        yield f"{blanks}</{kind}>"
+    else:
+        yield f"{blanks}<{kind}{attributes}/>"
+
+
+def _members(members: Json, depth: int) -> Iterator[str]:
+    for key, value in members.items():
+        if key.startswith("_"):
+            if key[1:] not in members:
+                yield from _each(key[1:], None, value, depth)
+        else:
+            yield from _each(key, value, members.get(f"_{key}"), depth)
+
+
+def _each(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
+    """The elements of a member, with what stands beside it in `_key`."""
+    values = value if isinstance(value, list) else [value]
+    others = beside if isinstance(beside, list) else [beside]
+    for number in range(max(len(values), len(others))):
+        one = values[number] if number < len(values) else None
+        other = others[number] if number < len(others) else None
+        yield from _element(key, one, other or {}, depth)
+
+
+def _element(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
+    blanks = _STEP * depth
+    if isinstance(value, dict) and "resourceType" in value:
+        yield f"{blanks}<{key}>"
+        yield from _resource(value, depth + 1, f' xmlns="{NAMESPACE}"')
+        yield f"{blanks}</{key}>"
+        return
+    if key == "div" and isinstance(value, str):
+        yield f"{blanks}{value}"
+        return
+    fields = dict(value) if isinstance(value, dict) else dict(beside)
+    attributes = "".join(
+        f' {name}="{str(fields.pop(name)).translate(_ESCAPES)}"'
+        for name in ("id", *(("url",) if key in ("extension", "modifierExtension") else ()))
+        if fields.get(name) is not None
+    )
+    if not isinstance(value, dict) and value is not None:
+        attributes += f' value="{_text(value)}"'
+    inner = list(_members(fields, depth + 1))
+    if inner:
+        yield f"{blanks}<{key}{attributes}>"
+        yield from inner
+        yield f"{blanks}</{key}>"
+    else:
+        yield f"{blanks}<{key}{attributes}/>"
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).translate(_ESCAPES)

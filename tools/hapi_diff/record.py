@@ -1,0 +1,65 @@
+"""Record what a real HAPI answers to the requests in cases.txt, into tests/data/hapi/live.jsonl.xz.
+
+    python -m tools.hapi_diff.record http://localhost:18080/fhir [--loaded]
+
+HAPI must be fresh and empty (or `--loaded` with the recorded data alone): `hapi.sh PORT
+--hapi.fhir.reuse_cached_search_results_millis=-1` starts it. A line of cases.txt is `METHOD URL`, then, each behind
+` | `, `H:{…}` for headers and a body; `#` begins a heading, which names the rows that follow. Ids that the server gave
+are blanked in what is recorded. tests/fhir_server/test_live.py replays the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.hapi_diff.__main__ import Side, load
+from tools.hapi_diff.client import JSON, Case
+
+CASES = Path(__file__).with_name("cases.txt")
+RECORDING = Path(__file__).resolve().parents[2] / "tests" / "data" / "hapi" / "live.jsonl.xz"
+
+
+def cases() -> Iterator[Case]:
+    """The requests of the file, each with the heading above it as its rule."""
+    rule = ""
+    for line in CASES.read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            rule = line.removeprefix("#").strip()
+        elif line.strip():
+            request, *rest = line.split(" | ")
+            method, _, url = request.partition(" ")
+            headers = {
+                key: value for part in rest if part.startswith("H:") for key, value in json.loads(part[2:]).items()
+            }
+            body = next((part for part in rest if not part.startswith("H:")), None)
+            if body is not None and not any(name.lower() == "content-type" for name in headers):
+                headers |= JSON
+            yield Case(method, url, headers, body, rule)
+
+
+def main() -> None:
+    """Send the requests in order and write one line a row."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("hapi", metavar="URL", help="the base address of the HAPI")
+    parser.add_argument("--loaded", action="store_true", help="HAPI has the recorded data already")
+    options = parser.parse_args()
+    side = Side(options.hapi)
+    if not options.loaded:
+        load(side.client)
+    rows = []
+    for case in cases():
+        answer = side.send(case)
+        request = {"method": case.method, "url": case.url, "headers": case.headers, "body": case.body}
+        response = {"status": answer.status, "headers": answer.headers, "body": answer.body}
+        rows.append(json.dumps({"rule": case.rule, "request": request, "response": response}, ensure_ascii=False))
+    text = "\n".join(rows) + "\n"
+    RECORDING.write_bytes(lzma.compress(text.encode("utf-8"), preset=9 | lzma.PRESET_EXTREME))
+    print(f"{len(rows)} rows, {RECORDING.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
