@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from medagent.benchmarks.simpleqa.calls import CallRow
-
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
+from medagent.benchmarks.simpleqa.rows import ExchangeRow
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.opencompass import read_opencompass
 from refsol.simpleqa.prompts import judge_prompt
@@ -60,8 +59,10 @@ def run_folder(folder: Path) -> None:
     with files.answers_path.open("w") as answers, files.judgements_path.open("w") as judgements:
         for n, question in enumerate(questions):
             (call,) = panel.calls(question, REPLY)
-            answer = CallRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
-            verdict = CallRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
+            answer = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
+            verdict = ExchangeRow(
+                unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4]
+            )
             answers.write(answer.model_dump_json() + "\n")
             judgements.write(verdict.model_dump_json() + "\n")
 

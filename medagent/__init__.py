@@ -9,19 +9,29 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from medagent._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from medagent.agents.base import Agent, AgentContext, Move, Policy
     from medagent.agents.calls import Call, CallJob, CallRow, ReplyRow
     from medagent.agents.choice import AgentChoice, ModelChoice
     from medagent.api import LoadedRun, compare, grade, load_run, run, run_sync
-    from medagent.benchmark import Benchmark, ItemView, ShownMessage
+    from medagent.benchmark import Benchmark
     from medagent.benchmarks.medagentbench.episodes import Episode, SyncEpisode, episode, tasks
     from medagent.benchmarks.medagentbench.session import Outcome, Session, Turn
     from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
     from medagent.engine.boundary import blame
     from medagent.engine.job import Job, Unit, Worker
     from medagent.engine.plan import Plan, Stage
-    from medagent.engine.report import DataRef, ItemOutcome, Report, TableLine, TableSection
+    from medagent.engine.report import (
+        DataRef,
+        ItemOutcome,
+        ItemView,
+        Report,
+        ShownMessage,
+        TableLine,
+        TableSection,
+    )
     from medagent.engine.rows import Row, Spent
     from medagent.engine.run import Findings, JournalKind, Run, Standing
     from medagent.engine.settings import RunSettings
@@ -30,21 +40,28 @@ if TYPE_CHECKING:
     from medagent.models.settings import ModelSettings
     from medagent.options import Option
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "medagent.agents.base": ("Agent", "AgentContext", "Move", "Policy"),
     "medagent.agents.calls": ("Call", "CallJob", "CallRow", "ReplyRow"),
     "medagent.agents.choice": ("AgentChoice", "ModelChoice"),
     "medagent.api": ("LoadedRun", "compare", "grade", "load_run", "run", "run_sync"),
-    "medagent.benchmark": ("Benchmark", "ItemView", "ShownMessage"),
+    "medagent.benchmark": ("Benchmark",),
     "medagent.benchmarks.medagentbench.episodes": ("Episode", "SyncEpisode", "episode", "tasks"),
     "medagent.benchmarks.medagentbench.session": ("Outcome", "Session", "Turn"),
     "medagent.benchmarks.medagentbench.tasks.dataset": ("Dataset", "Task"),
     "medagent.engine.boundary": ("blame",),
     "medagent.engine.job": ("Job", "Unit", "Worker"),
     "medagent.engine.plan": ("Plan", "Stage"),
-    "medagent.engine.report": ("DataRef", "ItemOutcome", "Report", "TableLine", "TableSection"),
+    "medagent.engine.report": (
+        "DataRef",
+        "ItemOutcome",
+        "ItemView",
+        "Report",
+        "ShownMessage",
+        "TableLine",
+        "TableSection",
+    ),
     "medagent.engine.rows": ("Row", "Spent"),
     "medagent.engine.run": ("Findings", "JournalKind", "Run", "Standing"),
     "medagent.engine.settings": ("RunSettings",),

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from medagent import plugins
-from medagent.benchmark import DEFAULT, Benchmark, ItemView, find, of_folder
+from medagent.benchmark import DEFAULT, Benchmark, find, of_folder
 from medagent.engine.folder import benchmark_of
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import ItemOutcome, Report
+from medagent.engine.report import ItemOutcome, ItemView, Report
 from medagent.engine.rows import Row
 from medagent.engine.run import Run, execute, graded, report_of
 from medagent.options import Setting, checked

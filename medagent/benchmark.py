@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,33 +19,15 @@ from medagent.agents.calls import CallJob, ReplyRow
 from medagent.agents.choice import AgentChoice
 from medagent.engine.folder import benchmark_of
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ItemOutcome
+from medagent.engine.report import DataRef, ItemOutcome, ItemView
 from medagent.engine.rows import Row
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
 from medagent.engine.settings import RunSettings
 from medagent.errors import UserError
 from medagent.options import Setting
-from medagent.wire import Text
 
 GROUP = "medagent.benchmarks"
 DEFAULT = "medagentbench"
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMessage:
-    """One message of a shown item; `role` heads it, `reasoning` is what was thought apart."""
-
-    role: str
-    text: Text
-    reasoning: Text | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ItemView:
-    """One item for reading: what was said, and what came of it, a line each."""
-
-    messages: Sequence[ShownMessage]
-    lines: Sequence[str]
 
 
 class Benchmark(ABC):
@@ -115,7 +96,7 @@ class Benchmark(ABC):
             settings=settings,
             folder=settings.run_folder(self.name, who.label),
             data=data,
-            stages=(Stage(CallJob({"": who}, settings.concurrency, ReplyRow), lambda: calls),),
+            stages=(Stage(CallJob({"": who}, settings.concurrency, ReplyRow, settings.strip_thinking), lambda: calls),),
             decides={**settings.decides(), **who.digests(), "data-digest": data.digest, **(decides or {})},
             command=f"medagent run {self.reference or self.name}",
         )

@@ -15,13 +15,12 @@ from typing import Any
 
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.ehr.base import EhrSession
-from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
-from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
 from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
-from medagent.benchmarks.medagentbench.session import diagnostics
 from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS
 from medagent.errors import MedagentError, UserError
+from medagent.fhir_data.embedded import EmbeddedEhr
+from medagent.fhir_data.http import HttpEhr
+from medagent.fhir_data.record import EhrSession, diagnostics
 from medagent.models import open_model
 from medagent.models.base import Message
 from medagent.models.keys import key_uses

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import typer
 
 from medagent.benchmark import Benchmark
-from medagent.cli.run import carry_out
 from medagent.engine.settings import RunSettings
 from medagent.models.settings import ModelSettings
+from medagent.terminal.runs import carry_out
 
 S = TypeVar("S", bound=type[RunSettings])
 

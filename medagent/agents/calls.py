@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from medagent.agents.base import Agent, Move
@@ -13,6 +13,7 @@ from medagent.engine.boundary import blame
 from medagent.engine.rows import Row
 from medagent.errors import ContextLimitError, ModelError
 from medagent.models.limiter import EndpointStats
+from medagent.models.wording import strip_thinking
 from medagent.wire import Text
 
 
@@ -61,12 +62,14 @@ class CallJob(Generic[R]):
     who: Mapping[str, AgentChoice]
     concurrency: int
     row: type[R]
+    strip_thinking: bool = False
+    """Whether a leading `<think>` block is cut from an answer before the row takes it."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[CallWorker[R]]:
         """See `Job.open`."""
         async with AsyncExitStack() as stack:
-            worker: CallWorker[R] = CallWorker()
+            worker: CallWorker[R] = CallWorker(self.strip_thinking)
             for name, choice in self.who.items():
                 agent, stats = await stack.enter_async_context(choice.open(self.concurrency))
                 worker.agents[name] = agent
@@ -78,6 +81,7 @@ class CallJob(Generic[R]):
 class CallWorker(Generic[R]):
     """Makes calls; see `Worker`."""
 
+    strip_thinking: bool = False
     agents: dict[str, Agent] = field(default_factory=dict)
     stats: list[EndpointStats] = field(default_factory=list)
 
@@ -93,6 +97,8 @@ class CallWorker(Generic[R]):
                 if row.too_long_is_final:
                     raise
                 raise ModelError(str(error), retries=error.retries, waited=error.waited) from None
+            if self.strip_thinking:
+                move = replace(move, text=strip_thinking(move.text))
             row.take(move)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli.groups import Lazy, LazyGroup
+from medagent.terminal.groups import Lazy, LazyGroup
 
 COMMANDS = {
     "run": Lazy("medagent.cli.run:app", "Run a benchmark: MedAgentBench, or another one by its name."),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli import options
+from medagent.terminal import options
 
 
 def command(
@@ -19,7 +19,7 @@ def command(
 
     Example: medagent compare results/v2_r1_gpt-4o-mini results/v2_r1_gpt-4o
     """
-    from medagent import api
+    import medagent.api as api
     from medagent.reports.compare import document, print_comparison
 
     found = api.compare(a, b)

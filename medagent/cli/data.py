@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from medagent.cli import ehr, tasks
-from medagent.cli.groups import WholeGroup
+from medagent.terminal.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,

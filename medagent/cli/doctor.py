@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli import options, server_options
+from medagent.cli import server_options
+from medagent.terminal import options
 
 
 def command(

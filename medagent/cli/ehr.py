@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli import options, server_options
-from medagent.cli.groups import WholeGroup
+from medagent.cli import server_options
+from medagent.terminal import options
+from medagent.terminal.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,
@@ -27,7 +28,7 @@ def build() -> None:
 
     Example: medagent ehr build
     """
-    from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file
+    from medagent.fhir_data.embedded import bundled_file
     from medagent.reports.tables import say
 
     print(bundled_file(say).path)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli import options
+from medagent.terminal import options
 
 
 def command(
@@ -32,7 +32,7 @@ def command(
     """
     import json
 
-    from medagent import api
+    import medagent.api as api
     from medagent.benchmark import DEFAULT
     from medagent.engine.folder import benchmark_of
     from medagent.errors import UserError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli.groups import WholeGroup
+from medagent.terminal.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 from typer.core import TyperGroup
 
-from medagent.cli.groups import command
+from medagent.terminal.groups import command
 
 OUTPUT = "Output"
 
@@ -60,6 +60,7 @@ def run_function(benchmark: Any) -> Callable[..., None]:
         from medagent.cli.config import defaults
         from medagent.options import checked
         from medagent.reports.tables import say
+        from medagent.terminal.runs import carry_out
 
         context, as_json, quiet, config = (given.pop(name) for name in ("context", "as_json", "quiet", "config"))
         explicit = {
@@ -130,23 +131,3 @@ _OWN = [
     _own("quiet", bool, False, "--quiet", "-q", help="No progress."),
     _own("as_json", bool, False, "--json", help="Print JSON instead of a table."),
 ]
-
-
-def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool) -> None:
-    """Carry a plan (or what is awaited for one) out, print what came of it, exit: 0 done, 2 something is left."""
-    import asyncio
-
-    from medagent.engine.run import document, execute
-    from medagent.reports.end import print_end
-    from medagent.reports.tables import say
-
-    async def work() -> Any:
-        made = await plan if inspect.isawaitable(plan) else plan
-        return await execute(made, benchmark, quiet=quiet, say=say)
-
-    report = asyncio.run(work())
-    if as_json:
-        print(document(report))
-    else:
-        print_end(report)
-    raise typer.Exit(0 if report.complete else 2)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+    from medagent.fhir_data.http import HttpEhr
 
 FhirHeader = Annotated[
     list[str] | None,
@@ -21,9 +21,9 @@ def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> Ht
     """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
     from urllib.parse import urlsplit
 
-    from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
     from medagent.benchmarks.medagentbench.settings import server_headers
     from medagent.errors import UserError
+    from medagent.fhir_data.http import HttpEhr
 
     try:
         parts = urlsplit(url)

@@ -16,7 +16,7 @@ def command(
 
     Example: medagent show results/v2_r2_reference task5_7
     """
-    from medagent import api
+    import medagent.api as api
     from medagent.reports.show import show_item, show_run
 
     found = api.load_run(run)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from medagent.cli import options
+from medagent.terminal import options
 
 
 def command(

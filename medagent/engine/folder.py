@@ -140,7 +140,7 @@ def command_line(command: str, settings: Mapping[str, Setting]) -> str:
 
 def versions() -> dict[str, str]:
     """What ran it: medagent and Python."""
-    from medagent import __version__
+    from medagent._version import __version__
 
     return {"medagent": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
 

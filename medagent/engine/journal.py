@@ -168,7 +168,7 @@ def _lines(path: Path, row_type: type[R]) -> Iterator[R]:
                 yield row_type.model_validate(json.loads(line))
             except (ValidationError, ValueError, RecursionError):
                 raise UserError(
-                    f"{path}: line {number} is damaged; mend or remove that line "
+                    f"{path}:{number}: is damaged; mend or remove that line "
                     "(its unit is then run again), or choose another --round"
                 ) from None
 

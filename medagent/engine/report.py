@@ -6,6 +6,8 @@ they stand beside the common ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -127,6 +129,23 @@ class Report(BaseModel):
     def details(self) -> dict[str, Any]:
         """The benchmark's own fields."""
         return self.model_extra or {}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """One message of a shown item; `role` heads it, `reasoning` is what was thought apart."""
+
+    role: str
+    text: Text
+    reasoning: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemView:
+    """One item for reading: what was said, and what came of it, a line each."""
+
+    messages: Sequence[ShownMessage]
+    lines: Sequence[str]
 
 
 def by_trial(items: tuple[ItemOutcome, ...]) -> dict[str, list[bool]]:

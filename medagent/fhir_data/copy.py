@@ -19,11 +19,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.ehr.base import Reply
-from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
-from medagent.benchmarks.medagentbench.session import diagnostics
 from medagent.engine.files import write_whole
 from medagent.errors import FhirUnavailableError, UserError
+from medagent.fhir_data.http import HttpEhr, TooLargeError
+from medagent.fhir_data.record import Reply, diagnostics
 
 PAGE_SIZES = (200, 20, 1)
 """Resources asked for at once; fewer where a page would be larger than what is read."""

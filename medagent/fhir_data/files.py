@@ -118,14 +118,14 @@ def _file(path: Path) -> Iterator[Read]:
                 raise UserError(f"{path}: is empty")
             if second is not None and _is_object(first[1]):
                 for number, line in chain((first, second), lines):
-                    yield _line(line, f"{path}, line {number}")
+                    yield _line(line, f"{path}:{number}")
             else:
                 file.seek(0)
                 yield from _document(file.read(), str(path))
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except UnicodeDecodeError as error:
-        raise UserError(f"{path}, line {_first_not_utf8(path)}: is not UTF-8 ({error.reason})") from None
+        raise UserError(f"{path}:{_first_not_utf8(path)}: is not UTF-8 ({error.reason})") from None
 
 
 def _open(path: Path) -> TextIO:

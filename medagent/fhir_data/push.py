@@ -17,12 +17,12 @@ from typing import IO
 from fhir_server.synthetic import generate
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import JsonTextError
-from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
-from medagent.benchmarks.medagentbench.session import diagnostics
 from medagent.engine.files import write_whole
 from medagent.errors import FhirUnavailableError, UserError
 from medagent.fhir_data.files import Read, is_sqlite, read_resources, rewrite_references
+from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.order import components
+from medagent.fhir_data.record import diagnostics
 from medagent.fhir_data.store import stored_lines
 from medagent.paths import cache_dir
 

@@ -18,8 +18,8 @@ from typing import NoReturn
 from fhir_server import Server
 from fhir_server.errors import ServerError
 from fhir_server.resources.references import target
-from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file, imported_file
 from medagent.errors import UserError
+from medagent.fhir_data.embedded import bundled_file, imported_file
 from medagent.fhir_data.files import is_sqlite, read_resources
 
 NAMED = 5

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from medagent.benchmark import ItemView
 from medagent.engine.figures import dollars, duration
-from medagent.engine.report import Report
+from medagent.engine.report import ItemView, Report
 from medagent.reports.tables import percent, print_table
 from medagent.scrub import printable
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file
+from medagent.fhir_data.embedded import bundled_file
 from tests.command import medagent
 from tests.medagent.fhir_data.people import patient, ward
 

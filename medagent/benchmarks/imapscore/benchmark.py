@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.agents.choice import AgentChoice
-from medagent.benchmark import Benchmark, ItemView, failure_lines, selected
+from medagent.benchmark import Benchmark, failure_lines, selected
 from medagent.benchmarks.imapscore.extract import G_EVAL
 from medagent.benchmarks.imapscore.job import ExtractionJob, ItemRow, ItemUnit
 from medagent.benchmarks.imapscore.prompts import load_prompts
@@ -22,7 +22,7 @@ from medagent.benchmarks.imapscore.view import explanation
 from medagent.engine.files import write_whole
 from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ItemOutcome, TableLine, TableSection
+from medagent.engine.report import DataRef, ItemOutcome, ItemView, TableLine, TableSection
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
 from medagent.engine.settings import file_digest
 from medagent.errors import UserError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from medagent.cli.groups import WholeGroup
+from medagent.terminal.groups import WholeGroup
 
 if TYPE_CHECKING:
     from refsol.imapscore.records import Recording

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from medagent.benchmark import Benchmark, ItemView, ShownMessage, failure_lines
+from medagent.benchmark import Benchmark, failure_lines
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.findings import EpisodeCounts, findings, write_grade
 from medagent.benchmarks.medagentbench.plan import GradingContext, make_plan
@@ -17,7 +17,7 @@ from medagent.benchmarks.medagentbench.results.write import write_results
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.engine.figures import dollars
 from medagent.engine.plan import JOURNAL, Plan
-from medagent.engine.report import ItemOutcome
+from medagent.engine.report import ItemOutcome, ItemView, ShownMessage
 from medagent.engine.rows import FAILED
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing, read_report
 from medagent.errors import UserError

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from medagent.agents.base import Agent, AgentContext, Policy
 from medagent.agents.choice import AgentChoice
-from medagent.benchmarks.medagentbench.ehr.base import Ehr
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
 from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules, Turn, Write, clean
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Row
+from medagent.fhir_data.record import Ehr
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
 from medagent.wire import Text
@@ -104,7 +104,7 @@ class EhrChoice:
     async def open(self, shown: str) -> AsyncIterator[Ehr]:
         """Open it for a run; `shown` is the FHIR base that agents see."""
         if self.file is not None:
-            from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
+            from medagent.fhir_data.embedded import EmbeddedEhr
 
             embedded = EmbeddedEhr.open(self.file, shown)
             try:
@@ -112,7 +112,7 @@ class EhrChoice:
             finally:
                 embedded.close()
         else:
-            from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+            from medagent.fhir_data.http import HttpEhr
 
             async with HttpEhr(self.url, shown, headers=dict(self.headers), ca_file=self.ca_file) as http:
                 yield http

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from medagent.benchmarks.medagentbench.agents.tools import Toolbox, ToolError
-from medagent.benchmarks.medagentbench.ehr.base import Ehr, EhrSession
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.write import post_history
@@ -35,6 +34,7 @@ from medagent.benchmarks.medagentbench.session import (
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, load_tasks_file
 from medagent.errors import UserError
+from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.models.base import Tool, ToolCall
 from refsol.medagentbench import Facts, Verdict, grade_item
 from refsol.medagentbench.constants import PUBLISHED
@@ -157,8 +157,8 @@ class EpisodeContext:
         if self._options.fhir is None:
             ehr = _embedded(self._options.ehr, self._options.api_base)
         else:
-            from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
             from medagent.benchmarks.medagentbench.settings import server_headers
+            from medagent.fhir_data.http import HttpEhr
 
             server = HttpEhr(self._options.fhir, self._options.api_base, headers=server_headers([]))
             ehr = await self._stack.enter_async_context(server)
@@ -225,7 +225,7 @@ def _protocol(name: str, file: Path | None, functions: Path | None) -> Protocol:
 @lru_cache(maxsize=4)
 def _embedded(ehr: Path | None, base: str) -> Any:
     """An open embedded server; it stays open as long as the process."""
-    from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr, bundled_file, imported_file
+    from medagent.fhir_data.embedded import EmbeddedEhr, bundled_file, imported_file
 
     file = imported_file(ehr) if ehr is not None else bundled_file()
     return EmbeddedEhr.open(file.path, base)
@@ -239,7 +239,7 @@ def _facts(options: EpisodeOptions) -> Facts:
         return grading.facts(dataset, fhir=options.fhir, ehr=None, key=None)
     if options.ehr is None:
         return grading.facts(dataset, fhir=None, ehr=None, key=None)
-    from medagent.benchmarks.medagentbench.ehr.embedded import imported_file
-    from medagent.benchmarks.medagentbench.ehr.facts import embedded_facts
+    from medagent.benchmarks.medagentbench.facts import embedded_facts
+    from medagent.fhir_data.embedded import imported_file
 
     return embedded_facts(imported_file(options.ehr).path)

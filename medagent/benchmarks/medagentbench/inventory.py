@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file
 from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS, VERSIONS, Dataset, dataset_folder, load_dataset
+from medagent.fhir_data.embedded import bundled_file
 
 
 class _NotBuiltError(Exception):

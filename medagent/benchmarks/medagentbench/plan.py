@@ -9,8 +9,8 @@ from typing import Any
 
 from medagent.agents.choice import NO_MODEL, AgentChoice
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
-from medagent.benchmarks.medagentbench.ehr.facts import embedded_facts, http_facts
 from medagent.benchmarks.medagentbench.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, OwnAgent
+from medagent.benchmarks.medagentbench.facts import embedded_facts, http_facts
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.write import result_item
@@ -93,7 +93,7 @@ def _protocol(settings: MedAgentBenchSettings, dataset: Dataset) -> Protocol:
 async def _ehr(settings: MedAgentBenchSettings, say: Callable[[str], None]) -> EhrChoice:
     if settings.fhir:
         choice = EhrChoice(url=settings.fhir, headers=tuple(settings.fhir_headers.items()), ca_file=settings.ca_file)
-        from medagent.benchmarks.medagentbench.ehr.http import HttpEhr
+        from medagent.fhir_data.http import HttpEhr
 
         async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
             await ehr.check()
@@ -103,7 +103,7 @@ async def _ehr(settings: MedAgentBenchSettings, say: Callable[[str], None]) -> E
             f"data set {settings.dataset!r} is about patients of its own: name their FHIR server with --fhir, "
             "or their data (NDJSON) with --ehr"
         )
-    from medagent.benchmarks.medagentbench.ehr.embedded import bundled_file, imported_file
+    from medagent.fhir_data.embedded import bundled_file, imported_file
 
     file = imported_file(settings.ehr, say) if settings.ehr else bundled_file(say)
     return EhrChoice(file=file.path, digest=file.digest)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
-from medagent.benchmarks.medagentbench.ehr.http import TooLargeError
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.errors import MedagentError, SessionEndedError
+from medagent.fhir_data.http import TooLargeError
+from medagent.fhir_data.record import EhrSession, Reply, diagnostics
 from medagent.models.wording import fill, strip_thinking
 from medagent.wire import Text
 from refsol.medagentbench.constants import PUBLISHED
@@ -274,16 +274,6 @@ def _segments(path: str) -> list[str]:
 def clean(message: str) -> str:
     """The action in a message, as the published loop reads it: fences of tool code taken out, blanks stripped."""
     return message.strip().replace("```tool_code", "").replace("```", "").strip()
-
-
-def diagnostics(reply: Reply) -> str:
-    """What an OperationOutcome says, or the beginning of another body."""
-    try:
-        issues = json.loads(reply.text)["issue"]
-        texts = [str(issue.get("diagnostics") or issue.get("details", {}).get("text", "")) for issue in issues]
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return reply.reason or reply.text[:500]
-    return " ".join(text for text in texts if text)
 
 
 def _created(reply: Reply) -> dict[str, Any] | None:

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 
 from medagent.agents.calls import Call, CallJob, trial_keys
 from medagent.agents.choice import AgentChoice
-from medagent.benchmark import Benchmark, ItemView, ShownMessage, failure_lines, selected
+from medagent.benchmark import Benchmark, failure_lines, selected
 from medagent.benchmarks.promptcblue.data import DataFile, check_gold, read_data
 from medagent.benchmarks.promptcblue.rows import LineRow, line_key
 from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
 from medagent.engine.files import write_whole
 from medagent.engine.folder import read_run
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ItemOutcome, TableLine, TableSection
+from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage, TableLine, TableSection
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
 from medagent.errors import UserError
 from medagent.models.wording import strip_thinking

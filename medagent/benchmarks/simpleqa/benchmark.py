@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 from medagent.agents.calls import Call, CallJob
 from medagent.agents.choice import AgentChoice, ModelChoice, keyed
-from medagent.benchmark import Benchmark, ItemView, ShownMessage, failure_lines, selected
+from medagent.benchmark import Benchmark, failure_lines, selected
 from medagent.benchmarks.simpleqa.findings import scored
 from medagent.benchmarks.simpleqa.folder import RunFiles, shared_ids
 from medagent.benchmarks.simpleqa.judging import Judging, Question, owed_calls
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
 from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef
+from medagent.engine.report import DataRef, ItemView, ShownMessage
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
 from medagent.engine.settings import RunSettings
 from medagent.errors import UserError

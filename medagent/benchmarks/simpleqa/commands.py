@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from medagent.cli import options
-from medagent.cli.groups import WholeGroup
+from medagent.terminal import options
+from medagent.terminal.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,
@@ -116,9 +116,9 @@ def judge_command(
     from medagent.benchmarks.simpleqa.benchmark import Simpleqa, judge_again
     from medagent.benchmarks.simpleqa.judging import Judging
     from medagent.benchmarks.simpleqa.settings import judge_settings
-    from medagent.cli.run import carry_out
     from medagent.engine.settings import RunSettings
     from medagent.options import checked
+    from medagent.terminal.runs import carry_out
     from refsol.simpleqa.prompts import judge_prompt as read_prompt
 
     judging = Judging(judges=judge_settings(judge, judge_base_url or [], timeout), prompt=read_prompt(judge_prompt))

@@ -125,7 +125,7 @@ def _lines(path: Path, kind: TypeAdapter[T]) -> Iterator[T]:
             try:
                 yield kind.validate_json(line)
             except ValidationError:
-                raise UserError(f"{path}: line {number} is damaged; mend or remove that line") from None
+                raise UserError(f"{path}:{number}: is damaged; mend or remove that line") from None
 
 
 def _write(path: Path, rows: Iterable[T], kind: TypeAdapter[T]) -> None:

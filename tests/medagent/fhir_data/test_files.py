@@ -107,7 +107,7 @@ BAD = {
     "broken": (b'{"resourceType": "Patient",\n "id": }', "a.json: is not JSON: line 2, column 8"),
     "list": (b"[1, 2]", "a.json: is no FHIR resource"),
     "no type": (b'{"id": "a"}', "a.json: is no FHIR resource"),
-    "not UTF-8": (b'{"resourceType": "Patient",\n"id": "\xff"}', "a.json, line 2: is not UTF-8 (invalid start byte)"),
+    "not UTF-8": (b'{"resourceType": "Patient",\n"id": "\xff"}', "a.json:2: is not UTF-8 (invalid start byte)"),
     "deep": (b'{"resourceType":' + b"[" * 100_000, "a.json: is not JSON"),
     "entry": (json.dumps({"resourceType": "Bundle", "type": "batch", "entry": 5}).encode(), "entry is no list"),
     "no resource": (
@@ -146,14 +146,14 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         written(tmp_path, "short.gz", whole[:-20]),
         written(tmp_path, "damaged.gz", bytes(damaged)),
     ):
-        with pytest.raises(UserError, match=f"^{path}(, line 1)?: (cannot be read|is not UTF-8)"):
+        with pytest.raises(UserError, match=f"^{path}(:1)?: (cannot be read|is not UTF-8)"):
             list(read_resources([path]))
 
 
 def test_an_identifier_of_two_resources_is_refused(tmp_path: Path) -> None:
     people = "\n".join(patient(name, identifier=[{"value": "77"}]) for name in "ab")
     visit = json.dumps({"resourceType": "Encounter", "id": "e", "subject": {"reference": "Patient?identifier=77"}})
-    with pytest.raises(UserError, match=r"line 3: .* may mean Patient/a or Patient/b"):
+    with pytest.raises(UserError, match=r":3: .* may mean Patient/a or Patient/b"):
         read(written(tmp_path, "a.ndjson", f"{people}\n{visit}"))
 
 

@@ -109,7 +109,7 @@ def test_references_lead_to_what_is_imported_or_inside(tmp_path: Path, reference
     source = written(tmp_path / "a.ndjson", json.dumps(report), patient("p"))
     ran = medagent("ehr", "import", source, "--data", tmp_path / "a.sqlite")
     assert (ran.code == 0) is leads
-    assert leads or f"{reference} ({source}, line 1)" in ran.err
+    assert leads or f"{reference} ({source}:1)" in ran.err
 
 
 def test_references_to_what_was_there_before_lead_somewhere(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_bad_line_is_named_and_what_was_there_stays(tmp_path: Path, name: str)
         tmp_path / "bad.ndjson", patient("p", gender="male"), "", patient("q"), BAD_LINES[name], patient("r")
     )
     message = refused(medagent("ehr", "import", source, "--data", data))
-    assert f"{source}, line 4: " in message
+    assert f"{source}:4: " in message
     assert "nothing was imported" in message
     assert counts(data) == {"Patient": 1}
     medagent("ehr", "export", tmp_path / "out", "--data", data)
@@ -147,7 +147,7 @@ def test_a_bad_line_after_many_good_ones_leaves_nothing(tmp_path: Path) -> None:
     data, neighbour = tmp_path / "a.sqlite", written(tmp_path / "a.sqlite.kept", "mine")
     source = written(tmp_path / "bad.ndjson", *ward(2, 2500), BAD_LINES["bad code"])
     message = refused(medagent("ehr", "import", source, "--data", data))
-    assert f"{source}, line 5003: " in message
+    assert f"{source}:5003: " in message
     assert sorted(tmp_path.iterdir()) == [neighbour, source]
     medagent("ehr", "import", written(tmp_path / "p.json", patient("p")), "--data", data)
     refused(medagent("ehr", "import", source, "--data", data))

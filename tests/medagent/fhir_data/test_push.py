@@ -147,10 +147,10 @@ def test_the_token_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 BAD = {
     "absent reference": ([observation("o", "nobody"), patient("p")], "HAPI-1094"),
-    "twice": ([patient("p"), patient("p")], "line 2: Patient/p stands there a second time"),
-    "no id": ([patient("p"), '{"resourceType":"Patient"}'], "line 2: is no resource with an id"),
-    "broken": ([patient("p"), '{"resourceType":'], "line 2: is no resource with an id"),
-    "number as id": ([patient("p"), '{"resourceType":"Patient","id":7}'], "line 2: is no resource with an id"),
+    "twice": ([patient("p"), patient("p")], ":2: Patient/p stands there a second time"),
+    "no id": ([patient("p"), '{"resourceType":"Patient"}'], ":2: is no resource with an id"),
+    "broken": ([patient("p"), '{"resourceType":'], ":2: is no resource with an id"),
+    "number as id": ([patient("p"), '{"resourceType":"Patient","id":7}'], ":2: is no resource with an id"),
     "nothing": (['{"resourceType":"Bundle","type":"batch"}'], "data.ndjson: holds no resource"),
     "prefix taken": ([patient("7"), patient("x7")], "an id of digits only, prefixed with x, is another resource's"),
 }

@@ -56,7 +56,7 @@ def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | N
     if sum(value is not None for value in named.values()) > 1:
         raise UserError(f"only one of {', '.join(named)} can say where the facts come from")
     if fhir is not None:
-        from medagent.benchmarks.medagentbench.ehr.facts import http_facts
+        from medagent.benchmarks.medagentbench.facts import http_facts
         from medagent.benchmarks.medagentbench.settings import fhir_token
 
         token = fhir_token()

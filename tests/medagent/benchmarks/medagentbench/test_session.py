@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhir_server import Server
-from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
 from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
 from medagent.benchmarks.medagentbench.session import (
     ActionError,
@@ -24,6 +23,7 @@ from medagent.benchmarks.medagentbench.session import (
     strip_thinking,
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.fhir_data.embedded import EmbeddedEhr
 
 BASE = "http://localhost:8080/fhir/"
 PATIENT = {"resourceType": "Patient", "id": "p1", "name": [{"family": "Kis", "given": ["Ann"]}]}

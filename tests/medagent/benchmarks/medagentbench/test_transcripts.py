@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from fhir_server import Server
-from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
 from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.fhir_data.embedded import EmbeddedEhr
 from tests.shared_data import DATA, read_xz
 
 EPISODES = [json.loads(line) for line in read_xz(DATA / "medagentbench" / "transcripts.jsonl.xz").splitlines()]

@@ -6,6 +6,7 @@ only there an acknowledged POST is also carried out.
 
 from __future__ import annotations
 
+import json
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,6 +24,16 @@ class Reply:
     def ok(self) -> bool:
         """Whether the status is below 400 and not a redirect, which is never followed."""
         return self.status < 300
+
+
+def diagnostics(reply: Reply) -> str:
+    """What an OperationOutcome says, or the beginning of another body."""
+    try:
+        issues = json.loads(reply.text)["issue"]
+        texts = [str(issue.get("diagnostics") or issue.get("details", {}).get("text", "")) for issue in issues]
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        return reply.reason or reply.text[:500]
+    return " ".join(text for text in texts if text)
 
 
 class EhrSession(Protocol):

@@ -23,7 +23,7 @@ _TARGET = "/?&=%:;,+@!$'()*~"
 
 def embedded_facts(path: Path) -> Facts:
     """The embedded server over an SQLite file of its own, asked in process."""
-    from medagent.benchmarks.medagentbench.ehr.embedded import EmbeddedEhr
+    from medagent.fhir_data.embedded import EmbeddedEhr
 
     return server_facts(EmbeddedEhr.open(path, _BASE).server, _BASE)
 

@@ -8,7 +8,7 @@ import pytest
 
 from fhir_server import Server
 from fhir_server.app import create_app
-from medagent.benchmarks.medagentbench.ehr.facts import http_facts, server_facts
+from medagent.benchmarks.medagentbench.facts import http_facts, server_facts
 from refsol.errors import FactsError
 from refsol.medagentbench import Observation, Patient
 from tests.serving import serving

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
 from medagent.errors import FhirUnavailableError, UserError
 from medagent.fhir_data.files import is_sqlite, read_resources
+from medagent.fhir_data.record import EhrSession, Reply
 from medagent.paths import cache_dir
 from refsol.medagentbench.constants import PUBLISHED
 
@@ -125,7 +125,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
     from fhir_server.clock import SteppingClock
     from fhir_server.errors import FhirError, ServerError
     from fhir_server.ids import IdSource
-    from medagent import __version__
+    from medagent._version import __version__
 
     folder = cache_dir()
     target = folder / f"{name}-{__version__}.sqlite"

@@ -14,8 +14,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medagent.benchmarks.medagentbench.ehr.base import EhrSession, Reply
 from medagent.errors import FhirUnavailableError, UserError
+from medagent.fhir_data.record import EhrSession, Reply
 from medagent.wire import split_credentials
 
 if TYPE_CHECKING:

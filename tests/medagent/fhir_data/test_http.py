@@ -15,10 +15,10 @@ import respx
 from fhir_server import Server
 from fhir_server.app import create_app
 from fhir_server.synthetic import generate
-from medagent.benchmarks.medagentbench.ehr import http as http_ehr
-from medagent.benchmarks.medagentbench.ehr.base import Reply
-from medagent.benchmarks.medagentbench.ehr.http import HttpEhr, TooLargeError
 from medagent.errors import FhirUnavailableError, UserError
+from medagent.fhir_data import http as http_ehr
+from medagent.fhir_data.http import HttpEhr, TooLargeError
+from medagent.fhir_data.record import Reply
 from tests.command import medagent
 from tests.serving import serving
 

@@ -1,0 +1,1 @@
+"""What commands are made of: groups that load late, options worded once, a plan carried out and printed."""

@@ -1,0 +1,79 @@
+"""What a person sees of a report: tables with the columns that it needs, what failed, what it cost, nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, TableLine, TableSection
+from medagent.engine.rows import Spent
+from medagent.reports.end import print_end
+from medagent.reports.show import show_item, show_run
+from medagent.reports.tables import figure
+
+
+def report(**changes: object) -> Report:
+    lines = (
+        TableLine(name="a", n=4, value=0.5, interval=(0.15, 0.85), counts={"right": 2}),
+        TableLine(name="b", n=0, counts={"right": 0}, more={"not graded": 3, "rate of all": None}),
+    )
+    votes = TableSection(title="Votes", name="judge", lines=(TableLine(name="j", n=2, counts={"yes": 1, "no": 1}),))
+    table = (TableSection(lines=lines, title="Bench"), TableSection(lines=lines[:1]), votes)
+    values: dict[str, object] = {"benchmark": "bench", "folder": "results/x", "table": table, "files": ("run.json",)}
+    return Report.model_validate({**values, **changes})
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    out = capsys.readouterr().out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", out)
+    return "\n".join(" ".join(line.split()) for line in out.splitlines())
+
+
+def test_the_table_has_the_columns_that_its_lines_need(capsys: pytest.CaptureFixture[str]) -> None:
+    print_end(report())
+    out = said(capsys)
+    assert "group right n rate 95 % not graded rate of all" in out
+    assert "a 2 4 50.0 % 15.0 % to 85.0 %" in out
+    assert "b 0 0 – – 3 –" in out
+    assert "judge yes no n" in out
+    assert out.endswith("Files: results/x/ (run.json)")
+
+
+def test_failures_are_grouped_and_the_command_that_continues_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    failed = [f"u{n}: model_error: 500: down" for n in range(3)] + ["u9: fhir_error: away", "u8: agent_error: mine"]
+    endings = {"completed": 5, "invalid_action": 2, "model_error": 3}
+    spent = {"model m": Spent(calls=3, prompt=10, completion=5), "judge j": Spent(calls=1, prompt=2, cost=0.5)}
+    print_end(report(failed=failed, owed=["u0"], endings=endings, command="medagent run", spending=spent))
+    out = said(capsys)
+    assert "Not completed: 2 invalid_action" in out
+    assert "Failed, owed and not graded: 4" in out
+    assert "3 × model_error: 500: down (first: u0)" in out
+    assert "Continue: medagent run" in out
+    assert "model m: 3 calls, 10 + 5 tokens, –, 0 retries" in out
+    assert "judge j: 1 calls, 2 + 0 tokens, $0.5000" in out
+
+
+def test_what_a_model_said_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_end(report(notes=["\x1b[2Jgone"], failed=["u\x07: model_error: \x1b]0;title\x07"], owed=["u\x07"]))
+    assert "␛[2Jgone" in said(capsys)
+    show_item(ItemView([ShownMessage("agent", "\x1b[31mred\ud800", "\x08thought")], ["answer: \x9b1m"]))
+    out = said(capsys)
+    assert "␛[31mred" in out
+    assert "␈thought" in out
+
+
+def test_a_run_is_summed_up_by_verdicts_or_by_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    verdicts = [ItemOutcome(item=str(n), group="g", correct=right) for n, right in enumerate((True, False, None))]
+    show_run(report(items=verdicts, endings={"completed": 3}, slowest=3.2))
+    out = said(capsys)
+    assert "all 1 2 50.0 % 1" in out
+    assert "Ended: 3 completed" in out
+    assert "medagent show results/x 0" in out
+    show_run(report(items=[ItemOutcome(item="i", group="g", score=0.25), ItemOutcome(item="k", group="h", score=0.75)]))
+    assert "all 2 0.5000" in said(capsys)
+
+
+def test_figures_are_written_by_their_measure() -> None:
+    assert [figure(0.91666, measure) for measure in ("percent", "points", "score")] == ["91.7 %", "91.67", "0.9167"]
+    assert figure(None, "score") == "–"
