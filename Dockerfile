@@ -20,7 +20,7 @@ RUN PIP_CONSTRAINT=constraints/constraints.txt pip install . \
 
 USER medagent
 WORKDIR /work
-RUN medagent data build
+RUN medagent ehr build
 
 EXPOSE 8080
 ENTRYPOINT ["medagent"]

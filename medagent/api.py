@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome, ItemView, Report
 from medagent.engine.rows import Row
 from medagent.engine.run import Run, execute, graded, report_of
+from medagent.errors import UserError
 from medagent.options import Setting, checked
 from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
 
@@ -78,7 +79,10 @@ def grade(path: str | Path, **wanted: Any) -> Report:
         return graded(of_folder(place), place)
     from medagent.benchmarks.medagentbench.regrade import Wanted, regrade
 
-    return regrade(place, Wanted(**wanted))
+    if unknown := sorted(set(wanted) - {field.name for field in fields(Wanted)}):
+        raise UserError(f"{unknown[0]}: there is no such option of grade")
+    paths = {name: Path(wanted[name]) for name in ("tasks", "ehr", "key") if wanted.get(name) is not None}
+    return regrade(place, Wanted(**{**wanted, **paths}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +137,10 @@ def _is_medagentbench(path: Path) -> bool:
 
 def _outcomes(path: Path) -> Sequence[ItemOutcome]:
     if not _is_medagentbench(path):
-        return report_of(of_folder(path), path).items
+        report = report_of(of_folder(path), path)
+        if all(item.value is None for item in report.items):
+            raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
+        return report.items
     from medagent.benchmarks.medagentbench.results.verdicts import read_verdicts
 
     found = read_verdicts(path)

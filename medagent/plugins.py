@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import importlib.util
 import linecache
+import os
 import re
 import sys
 import traceback
@@ -73,6 +74,7 @@ def find(text: str, group: str) -> Plugin | None:
         text = next(iter(found)).value
     file = _FILE.fullmatch(text)
     if file is not None:
+        text = f"{_from_here(file['file'])}:{file['name']}"
         try:
             source = Path(file["file"]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -92,10 +94,16 @@ def given(cls: type) -> str:
     A class of a program's own file is named by the file, so that what the program ran can be found again.
     """
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    place = str(file) if cls.__module__ == "__main__" and file else cls.__module__
+    place = _from_here(str(file)) if cls.__module__ == "__main__" and file else cls.__module__
     path = f"{place}:{cls.__qualname__}"
     _given[path] = cls
     return path
+
+
+def _from_here(file: str) -> str:
+    """A file's path from the working folder where it lies below it, so that one file has one name."""
+    path, here = os.path.realpath(file), os.path.realpath(os.curdir)
+    return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
 
 
 def _class_digest(cls: type) -> str:

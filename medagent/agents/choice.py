@@ -94,8 +94,9 @@ class AgentChoice:
         return self.model.label
 
     def digests(self) -> dict[str, str | None]:
-        """The digests of the sources that decide what is answered."""
+        """The digests of the sources that decide what is answered, and the agent's path as it is known."""
         return {
+            **({"agent": self.agent.path} if self.agent else {}),
             "agent-digest": self.agent.digest if self.agent else None,
             "model-digest": self.model.plugin.digest if self.model and self.model.plugin else None,
         }

@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
+from medagent.engine.rows import RETRIED
 from medagent.errors import UserError
 from medagent.models.settings import Api, ModelSettings, key_table
 from medagent.options import Names, Option, Setting, values
@@ -22,6 +23,8 @@ from medagent.wire import without_password
 
 _LABEL = re.compile(r"[\w.-]+")
 
+Encoding = Literal["utf-8", "gbk", "gb18030"]
+"""Encodings of data files."""
 WHO = "Who answers"
 WHICH = "Which items"
 RUN = "The run"
@@ -110,6 +113,13 @@ class RunSettings(BaseModel):
     def _fits_a_folder_name(cls, value: str) -> str:
         if not _LABEL.fullmatch(value):
             raise ValueError("a label holds letters, digits, '.', '_' and '-' only")
+        return value
+
+    @field_validator("retry")
+    @classmethod
+    def _is_final(cls, value: list[str]) -> list[str]:
+        if unknown := [status for status in value if status not in RETRIED]:
+            raise ValueError(f"{unknown[0]}: what can be done again is {', '.join(RETRIED)}")
         return value
 
     @property

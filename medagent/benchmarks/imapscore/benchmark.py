@@ -59,7 +59,7 @@ class Imapscore(Benchmark):
     async def plan(self, settings: Any, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises InputError for bad items."""
         digest = file_digest(settings.data)
-        items = {item.id: item for item in read_items(settings.data)}
+        items = {item.id: item for item in read_items(settings.data, encoding=settings.encoding)}
         chosen = [items[id_] for id_ in selected(list(items), settings)]
         prompts = load_prompts()
         graph = None if settings.graph is None else load_graph(settings.graph)

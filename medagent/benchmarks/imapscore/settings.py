@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from medagent.engine.settings import RunSettings, Temperature
+from medagent.engine.settings import Encoding, RunSettings, Temperature
 from medagent.options import Option
 
 DATA = "The data"
@@ -18,6 +18,8 @@ class ImapscoreSettings(RunSettings):
 
     data: Annotated[Path, Option(DATA, "place")]
     """The items: JSON lines in the released form."""
+    encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
+    """How --data is encoded."""
     graph: Annotated[Path | None, Option(DATA, "place")] = None
     """Relate values by this graph before the model is asked."""
     min_votes: Annotated[int, Option(DATA), Field(ge=2, le=3)] = 2

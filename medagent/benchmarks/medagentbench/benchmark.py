@@ -99,7 +99,7 @@ def _counted(run: Run, conduct: EpisodeCounts) -> Iterator[EpisodeRow]:
 
 def _graded(folder: Path, trials: int, basis: GradingContext, conduct: EpisodeCounts) -> Findings:
     """Grade each trial's results file and write `grade.json` beside it."""
-    reports = []
+    reports, files = [], []
     for trial in range(1, trials + 1):
         results = results_path(folder, trial)
         if not results.exists():
@@ -107,9 +107,10 @@ def _graded(folder: Path, trials: int, basis: GradingContext, conduct: EpisodeCo
         report = grade_file(results, grading.items(basis.dataset), basis.facts, base=basis.api_base)
         write_grade(grade_path(results), report)
         reports.append(report)
+        files += [results.name, grade_path(results).name]
     if not reports:
         return Findings(notes=["No episode has ended, so nothing is graded."], ungraded=0)
-    return findings(reports, conduct, ("results.json", "grade.json", "episodes.jsonl", "run.json", "report.json"))
+    return findings(reports, conduct, (*files, "episodes.jsonl", "run.json", "report.json"))
 
 
 def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -69,14 +69,22 @@ def episode(task: Task | str, *, key: str | None = None, **options: Any) -> Epis
 
     Options are the fields of `EpisodeOptions`. Raises UserError for an unknown task or data that cannot be used.
     """
-    wanted = EpisodeOptions(**options)
+    wanted = _options(options)
     found = task if isinstance(task, Task) else _task(wanted, task)
     return EpisodeContext(found, key or f"{found.id}#1", wanted)
 
 
 def tasks(**options: Any) -> Sequence[Task]:
     """The tasks of a data set; options as `episode` has them. Raises UserError."""
-    return _dataset(EpisodeOptions(**options)).tasks
+    return _dataset(_options(options)).tasks
+
+
+def _options(given: dict[str, Any]) -> EpisodeOptions:
+    """The options of a call; paths may be texts. Raises UserError for one that is not there."""
+    if unknown := sorted(set(given) - {field.name for field in fields(EpisodeOptions)}):
+        raise UserError(f"{unknown[0]}: there is no such option of an episode")
+    paths = {name: Path(given[name]) for name in ("tasks_file", "ehr") if given.get(name) is not None}
+    return EpisodeOptions(**{**given, **paths})
 
 
 class Episode:

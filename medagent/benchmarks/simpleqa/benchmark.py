@@ -46,7 +46,7 @@ class Simpleqa(Benchmark):
 
     async def plan(self, settings: Any, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises InputError for bad data or prompts."""
-        items = read_items(settings.data, settings.variant)
+        items = read_items(settings.data, settings.variant, encoding=settings.encoding)
         prompt = model_prompt(settings.variant, settings.model_prompt)
         judges = keyed([*([settings.chat] if settings.chat else []), *settings.judges])[-len(settings.judges) :]
         judging = Judging(judges=judges, prompt=judge_prompt(settings.judge_prompt))

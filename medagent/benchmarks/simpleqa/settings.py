@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from medagent.engine.settings import RunSettings
+from medagent.engine.settings import Encoding, RunSettings
 from medagent.errors import UserError
 from medagent.models.settings import ModelSettings, key_table
 from medagent.options import Names, Option, Setting
@@ -29,6 +29,8 @@ class SimpleqaSettings(RunSettings):
     """The questions; by default the forty Hungarian ones that come along."""
     variant: Annotated[Variant, Option(DATA)] = "husimpleqa"
     """The format of --data."""
+    encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
+    """How --data is encoded."""
     lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG")] = ()
     """Languages of the instruction, e.g. en,hu (default: all of the prompt)."""
     model_prompt: Annotated[Path | None, Option(DATA, "place")] = None

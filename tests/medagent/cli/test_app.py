@@ -51,6 +51,7 @@ def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
         (["shwo"], "medagent --help lists"),
         (["run", "--limit", "0", "--agent", "nop"], "--limit: Input should be greater than or equal to 1"),
         (["run", "--limit", "few", "--agent", "nop"], "should be a valid integer"),
+        (["run", "--retry", "foo", "--agent", "nop"], "--retry: foo: what can be done again is agent_error, "),
         (["run", "promptcblue", "--model", "m"], "--data is needed: The test file"),
     ],
 )

@@ -306,3 +306,14 @@ def test_what_each_model_spent_stands_apart(tmp_path: Path, capsys: pytest.Captu
     assert [line.split(":")[0] for line in lines] == ["model m", "judge j", "judge mute"]
     assert lines[1].startswith("judge j: 4 calls, ")
     assert json.loads((run_folder(tmp_path) / "run.json").read_text(encoding="utf-8"))["settings"]["model"] == "m"
+
+
+def test_questions_in_another_encoding_are_read_and_else_named(tmp_path: Path) -> None:
+    rows = [{**row, "question": f"问题 {number}"} for number, row in enumerate(bundled_rows()[:3])]
+    data = tmp_path / "gbk.jsonl"
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    data.write_bytes(text.encode("gb18030"))
+    with ModelServer(reply='{"answer": "?", "evaluation": "INCORRECT"}') as server:
+        with pytest.raises(InputError, match="gbk.jsonl: not UTF-8 but probably G.*: --encoding g"):
+            run(server, tmp_path, data=data)
+        assert run(server, tmp_path, data=data, encoding="gb18030", lang=("hu",)) == 0

@@ -198,7 +198,7 @@ def test_runs_over_different_task_sets_are_not_compared(tmp_path: Path) -> None:
         (("--key", "k", "--ehr", "e"), "only one of --fhir, --ehr, --key"),
         (("--tasks", "nowhere.json"), "nowhere.json: cannot be read"),
         (("--dataset", "nothing"), "unknown data set 'nothing'; known: synthetic, official"),
-        (("--dataset", "official"), "medagent data import"),
+        (("--dataset", "official"), "medagent tasks import"),
     ],
 )
 def test_a_users_mistake_is_one_line(
