@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.layout import imported, in_circles, large_functions
 from tests.shared_data import ROOT
 
 PACKAGE = ROOT / "medagent"
@@ -25,33 +23,11 @@ FLOORS = [
     ["cli", "__main__"],
 ]
 """Rooms and files of the top level, the lowest first."""
-LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS = 400, 60, 10
-
-
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+LONGEST_FILE = 400
 
 
 def files() -> list[Path]:
     return sorted(path for path in PACKAGE.rglob("*.py"))
-
-
-def imported(path: Path) -> Iterator[Path]:
-    """The files of the package that a file imports, wherever in it."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "medagent":
-            folder = ROOT / node.module.replace(".", "/")
-            for name in node.names:
-                inner = folder / name.name
-                if inner.with_suffix(".py").exists():
-                    yield inner.with_suffix(".py")
-                elif inner.is_dir():
-                    yield inner / "__init__.py"
-                elif folder.is_dir():
-                    yield folder / "__init__.py"
-                else:
-                    yield folder.with_suffix(".py")
 
 
 def room(path: Path) -> str:
@@ -76,7 +52,7 @@ def test_no_file_imports_from_above() -> None:
     upward = [
         f"{path.relative_to(ROOT)} -> {target.relative_to(ROOT)}"
         for path in files()
-        for target in imported(path)
+        for target in imported(path, "medagent")
         if room(path) not in (room(target), "__init__") and room(target) != "__init__"
         if floor(room(target)) > floor(room(path))
     ]
@@ -87,35 +63,26 @@ def test_no_benchmark_knows_another() -> None:
     foreign = [
         f"{path.relative_to(ROOT)} -> {target.relative_to(ROOT)}"
         for path in files()
-        for target in imported(path)
+        for target in imported(path, "medagent")
         if benchmark(path) and benchmark(target) and benchmark(path) != benchmark(target)
     ]
     assert not foreign
     engine = [path for path in files() if room(path) in ("engine", "models", "agents", "reports")]
-    assert not [path for path in engine for target in imported(path) if room(target) == "benchmarks"]
+    assert not [path for path in engine for target in imported(path, "medagent") if room(target) == "benchmarks"]
 
 
 def test_no_circle_of_files() -> None:
-    graph = {path: {one for one in imported(path) if one.name != "__init__.py"} - {path} for path in files()}
+    graph = {
+        path: {one for one in imported(path, "medagent") if one.name != "__init__.py"} - {path} for path in files()
+    }
     graph.pop(PACKAGE / "__init__.py")
-    while free := [path for path, targets in graph.items() if not targets & graph.keys()]:
-        for path in free:
-            del graph[path]
-    assert not sorted(str(path.relative_to(ROOT)) for path in graph)
+    assert not in_circles(graph)
 
 
 def test_files_and_functions_are_small() -> None:
-    large = [str(path) for path in files() if len(path.read_text("utf-8").splitlines()) > LONGEST_FILE]
-    for path in files():
-        if room(path) == "cli" or path.name == "commands.py":
-            continue  # a command's parameters are its options
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                parameters = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-                length = (node.end_lineno or 0) - node.lineno + 1
-                if length > LONGEST_FUNCTION or len(parameters) > MOST_PARAMETERS:
-                    large.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({length} lines)")
-    assert not large
+    assert not [str(path) for path in files() if len(path.read_text("utf-8").splitlines()) > LONGEST_FILE]
+    # A command's parameters are its options.
+    assert not large_functions(path for path in files() if room(path) != "cli" and path.name != "commands.py")
 
 
 @pytest.mark.parametrize(

@@ -309,11 +309,14 @@ def test_what_each_model_spent_stands_apart(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_questions_in_another_encoding_are_read_and_else_named(tmp_path: Path) -> None:
-    rows = [{**row, "question": f"问题 {number}"} for number, row in enumerate(bundled_rows()[:3])]
+    plain = [
+        {name: str(value).encode("ascii", "ignore").decode() for name, value in row.items()} for row in bundled_rows()
+    ]
+    rows = [{**row, "question": f"这是第{number}个问题，谁知道答案？"} for number, row in enumerate(plain[:3])]
     data = tmp_path / "gbk.jsonl"
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    data.write_bytes(text.encode("gb18030"))
+    data.write_bytes(text.encode("gbk"))
     with ModelServer(reply='{"answer": "?", "evaluation": "INCORRECT"}') as server:
-        with pytest.raises(InputError, match="gbk.jsonl: not UTF-8 but probably G.*: --encoding g"):
+        with pytest.raises(InputError, match=r"gbk\.jsonl: not UTF-8 but probably GBK: --encoding gbk"):
             run(server, tmp_path, data=data)
-        assert run(server, tmp_path, data=data, encoding="gb18030", lang=("hu",)) == 0
+        assert run(server, tmp_path, data=data, encoding="gbk", lang=("hu",)) == 0
