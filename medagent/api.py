@@ -20,7 +20,7 @@ from medagent import plugins
 from medagent.benchmark import DEFAULT, Benchmark, find, of_folder
 from medagent.engine.folder import benchmark_of
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import ItemOutcome, ItemView, Report
+from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.rows import Row
 from medagent.engine.run import Run, execute, graded, report_of
 from medagent.errors import UserError
@@ -100,6 +100,10 @@ class LoadedRun:
     def rows(self, journal: str = JOURNAL) -> Iterator[Row]:
         """The last row of every unit of a journal; MedAgentBench's have the transcript."""
         return Run(self.path).rows(self.benchmark.journals[journal].row, journal)
+
+    def transcripts(self) -> Iterator[tuple[str, Sequence[ShownMessage]]]:
+        """Each unit's key with what was said in it, in order."""
+        return ((row.unit, self.benchmark.messages(row)) for row in self.rows())
 
     @property
     def report(self) -> Report:

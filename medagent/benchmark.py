@@ -19,7 +19,7 @@ from medagent.agents.calls import CallJob, ReplyRow
 from medagent.agents.choice import AgentChoice
 from medagent.engine.folder import benchmark_of
 from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ItemOutcome, ItemView
+from medagent.engine.report import DataRef, ItemOutcome, ItemView, ShownMessage
 from medagent.engine.rows import Row
 from medagent.engine.run import Findings, JournalKind, Run, Say, Standing
 from medagent.engine.settings import RunSettings
@@ -65,7 +65,14 @@ class Benchmark(ABC):
         if row is None:
             raise UserError(f"{run.path}: holds no episode {item}")
         kept = row.model_dump(exclude_none=True, exclude_defaults=True, exclude={"unit", "spent", "traceback"})
-        return ItemView([], [*(f"{name}: {value}" for name, value in kept.items()), *failure_lines(row)])
+        return ItemView(
+            self.messages(row), [*(f"{name}: {value}" for name, value in kept.items()), *failure_lines(row)]
+        )
+
+    def messages(self, row: Any) -> Sequence[ShownMessage]:
+        """What was said in a row of `episodes.jsonl`, in order."""
+        reply = getattr(row, "reply", None)
+        return [] if reply is None else [ShownMessage("answer", reply, row.reasoning)]
 
     def ungraded(self, run: Run) -> Sequence[ItemOutcome]:
         """The items of a run that cannot be graded yet, by how they ended."""

@@ -11,7 +11,7 @@ import asyncio
 import pickle
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
@@ -184,11 +184,9 @@ class _Home:
         """What goes on at the endpoints."""
         return list(self._worker.stats)
 
-    def run(self, unit: Any) -> Carried:
-        """Carry a unit out."""
-        row = self._job.row.begin(unit)
-        stop = self._do(self._carry_out(unit, row))
-        return Carried(row, None if stop is None else str(stop))
+    def begin(self, unit: Any) -> Future[Carried]:
+        """Begin a unit; what becomes of it is waited for elsewhere."""
+        return asyncio.run_coroutine_threadsafe(self._carry_out(unit, self._job.row.begin(unit)), self._loop)
 
     def close(self) -> None:
         """Cancel what is under way, whose rows say so, and close the job."""
@@ -197,11 +195,12 @@ class _Home:
         self._thread.join()
         self._loop.close()
 
-    async def _carry_out(self, unit: Any, row: Row) -> Any:
+    async def _carry_out(self, unit: Any, row: Row) -> Carried:
         task = asyncio.create_task(perform(self._worker, unit, row))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        return await task
+        stop = await task
+        return Carried(row, None if stop is None else str(stop))
 
     async def _end(self) -> None:
         for task in self._running:
@@ -221,11 +220,14 @@ _opening = threading.Lock()
 def run_here(run: str, blob: bytes, unit: bytes) -> Carried:
     """Carry a unit of the packed job out in this worker process."""
     try:
-        with _opening:
+        with _opening:  # a unit that has begun is known to whoever ends the run
             if run not in _homes:
                 _homes[run] = _Home(blob)
             home = _homes[run]
-        return Carried(None) if home is None else home.run(_unpacked(unit))
+            if home is None:
+                return Carried(None)
+            begun = home.begin(_unpacked(unit))
+        return begun.result()
     except StopRunError as error:
         return Carried(None, stop=str(error))
     except UserError as error:

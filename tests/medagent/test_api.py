@@ -138,6 +138,9 @@ def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
     assert loaded.settings["agent"] == "reference"
     assert {row.unit for row in loaded.rows()} == {f"task3_{n}#{t}" for n in range(1, 5) for t in (1, 2)}
     assert len(loaded.report.items) == 8
+    transcripts = dict(loaded.transcripts())
+    assert len(transcripts) == 8
+    assert [said.role for said in transcripts["task3_1#1"]][:2] == ["user", "agent"]
     assert loaded.item("task3_1#2").messages[0].role == "user"
     assert medagent.grade(reference).overall == loaded.report.overall
     assert medagent.grade(nop / "results.json", rules="fair").details["grades"][0]["rules"] == "fair"

@@ -65,6 +65,10 @@ class MedAgentBench(Benchmark):
             trials += 1
         return _graded(run.path, trials, basis, conduct)
 
+    def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
+        """The transcript."""
+        return [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+
     def ungraded(self, run: Run) -> Sequence[ItemOutcome]:
         """See `Benchmark.ungraded`."""
         rows = run.rows(EpisodeRow)
@@ -82,7 +86,7 @@ class MedAgentBench(Benchmark):
         report = read_report(run.path)
         items = report.items if report is not None else ()
         found = next((one for one in items if (one.item, one.trial) == (task_id, row.trial)), None)
-        said = [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+        said = self.messages(row)
         why = [f"why: {found.kind}: {found.reason}"] if found and found.kind else []
         why += [f"because: {found.because}"] if found and found.because else []
         return ItemView(said, [*_outcome(row, verdict), *why, *failure_lines(row)])

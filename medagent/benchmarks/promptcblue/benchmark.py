@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -116,6 +116,10 @@ class Promptcblue(Benchmark):
         trials = places.get("trials") or 1
         return _scored(run, PredictionContext(whole, data, gold, run.settings.get("strip-thinking") is True, trials))
 
+    def messages(self, row: LineRow) -> Sequence[ShownMessage]:
+        """The answer."""
+        return [] if row.answer is None else [ShownMessage("answer", row.answer, row.reasoning)]
+
     def show(self, run: Run, item: str) -> ItemView:
         """One line: its prompt where the test file is still there, the answer, what the parser made of it."""
         row = next((row for row in run.rows(LineRow) if row.unit == item), None)
@@ -130,8 +134,7 @@ class Promptcblue(Benchmark):
                 for line in read_data(Path(data)).lines
                 if line_key(line) == key
             ]
-        if row.answer is not None:
-            said.append(ShownMessage("answer", row.answer, row.reasoning))
+        said += self.messages(row)
         lines = [f"status: {row.status}" + (f" ({row.error})" if row.error else "")]
         if row.finish_reason:
             lines.append(f"finish reason: {row.finish_reason}")

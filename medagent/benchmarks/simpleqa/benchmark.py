@@ -101,6 +101,11 @@ class Simpleqa(Benchmark):
         """Score a folder as it was judged last."""
         return scored(RunFiles(run.path), write=False)
 
+    def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
+        """The prompt and the answer."""
+        answer = [] if row.reply is None else [ShownMessage("answer", row.reply, row.reasoning)]
+        return [ShownMessage("prompt", row.message), *answer]
+
     def show(self, run: Run, item: str) -> ItemView:
         """One question in one language: what was asked and answered, and each judge's words."""
         files = RunFiles(run.path)

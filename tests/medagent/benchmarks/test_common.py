@@ -1,0 +1,74 @@
+"""What all four benchmarks have by construction: the same flags, and show, grade and compare of their runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import medagent
+from tests.refsol.promptcblue.vectors import text, value
+from tests.shared_data import ROOT
+
+ITEMS = ROOT / "refsol" / "imapscore" / "data" / "items.jsonl"
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """The command of each benchmark over a scripted model, from a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    recorded = [json.loads(row) for row in text("predictions.jsonl").splitlines()]
+    Path("test.json").write_text(
+        "".join(json.dumps({**one, "input": "x", "target": ""}, ensure_ascii=False) + "\n" for one in recorded)
+    )
+    Path("gold.json").write_text(json.dumps(value("gold.json")))
+    Path("model.json").write_text(json.dumps({"*": ["FINISH([])"]}))
+    Path("judge.json").write_text(json.dumps({"*": ['{"evaluation": "CORRECT"}']}))
+    model = ["--model", "scripted:model.json"]
+    return {
+        "medagentbench": ["run", *model, "--tasks", "task3"],
+        "promptcblue": ["run", "promptcblue", *model, "--data", "test.json", "--gold", "gold.json"],
+        "simpleqa": ["run", "simpleqa", *model, "--judge", "scripted:judge.json", "--lang", "hu"],
+        "imapscore": ["run", "imapscore", *model, "--data", ITEMS],
+    }
+
+
+@pytest.mark.parametrize("name", ["medagentbench", "promptcblue", "simpleqa", "imapscore"])
+def test_trials_workers_limit_and_the_commands_that_read_a_run(words: dict[str, list[Any]], name: str) -> None:
+    command = words[name]
+    ran = medagent(*command, "--trials", 2, "--limit", 3, "--workers", 2)
+    assert ran.code == 0, ran.err + ran.out
+    assert "Files: results/" in ran.out
+    (folder,) = [path for path in Path("results").iterdir() if path.is_dir()]
+    rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
+    assert len(rows) == len({row["unit"] for row in rows}) == 6
+    report = json.loads((folder / "report.json").read_text())
+    assert (report["benchmark"], len(report["items"])) == (name, 6)
+    assert len(report["data"]["digest"]) == 64
+    again = medagent(*command, "--trials", 2, "--limit", 3)
+    assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+    assert json.loads(medagent(*command, "--trials", 2, "--limit", 3, "--json", "--quiet").out)["benchmark"] == name
+    shown = medagent("show", folder)
+    assert (shown.code, "6 completed" in shown.out) == (0, name != "simpleqa")
+    one = medagent("show", folder, report["items"][0]["item"])
+    assert one.code == 0, one.err
+    assert "status: completed" in one.out
+    assert medagent("show", folder, "nothing").err.count("\n") == 1
+    graded = medagent("grade", folder)
+    assert graded.code == 0, graded.err
+    chosen = report["items"][1]["item"].partition("/")[0]
+    few = medagent(*command, "--round", "few", "--ids", chosen, "--strip-thinking", "--concurrency", 1)
+    assert few.code == 0, few.err
+    (other,) = [path for path in Path("results").iterdir() if "_few_" in path.name]
+    compared = medagent("compare", folder, other)
+    if name == "imapscore":  # a model that says one thing to everything leaves nothing to score
+        assert (compared.code, "extraction_failed" in compared.err) == (1, True)
+    else:
+        assert compared.code == 0, compared.err
+        assert "compared" in compared.out
+    unknown = medagent(*command, "--round", "none", "--ids", "no-such")
+    assert (unknown.code, unknown.err.count("\n")) == (1, 1)
+    assert "no-such" in unknown.err
