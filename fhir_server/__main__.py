@@ -50,6 +50,7 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
 
     from fhir_server.app import create_app
     from fhir_server.server import Server
+    from fhir_server.wire.http import leave_out_reason_phrases
 
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -58,6 +59,7 @@ def serve(data: Path, host: str, port: int, token: str | None, insecure: bool, r
         raise ServerError(f"cannot listen on {host}:{port}: {error}; choose another --port") from error
     with listener:
         port = listener.getsockname()[1]
+        leave_out_reason_phrases()
         with Server.open(data, _base(host, port), reference_check=reference_check) as server:
             config = uvicorn.Config(
                 create_app(server, token=token),

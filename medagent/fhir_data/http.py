@@ -123,7 +123,7 @@ class HttpEhr:
 
 
 class _HttpSession:
-    private = False
+    rehearses = False
 
     def __init__(self, ehr: HttpEhr) -> None:
         self._ehr = ehr
@@ -136,6 +136,9 @@ class _HttpSession:
 
     async def post(self, target: str, body: str) -> Reply:
         return await self._ehr.send("POST", target, body.encode("utf-8", "surrogatepass"))
+
+    async def rehearse(self, target: str, body: str) -> Reply:
+        raise NotImplementedError("whatever an external server is sent, it carries out")
 
 
 async def _read(response: httpx.Response) -> bytes:
