@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from socket import inet_aton
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from medagent.benchmarks.medagentbench.requests_words import PORTS, ActionError
@@ -44,6 +44,8 @@ class FhirBase:
         if segments[: len(self._root)] != self._root:
             return None
         below = "".join("/" + segment for segment in segments[len(self._root) :])
+        if below and parts.path.endswith("/"):
+            below += "/"
         return below + (f"?{parts.query}" if parts.query else "")
 
     def same_server(self, parts: SplitResult) -> bool:
@@ -67,14 +69,18 @@ def escaped(url: str) -> str:
 
 def _server(parts: SplitResult) -> tuple[str | None, int | None]:
     host = parts.hostname
-    return "localhost" if host and _is_loopback(host) else host, parts.port or PORTS.get(parts.scheme)
+    return "localhost" if host and _is_this_machine(host) else host, parts.port or PORTS.get(parts.scheme)
 
 
-def _is_loopback(host: str) -> bool:
+def _is_this_machine(host: str) -> bool:
+    """Whether an IPv4 address, in any of its spellings, leads where localhost does; no name is looked up."""
     try:
-        return ip_address(host).is_loopback
-    except ValueError:
+        return inet_aton(host) in _THIS_MACHINE
+    except OSError:
         return False
+
+
+_THIS_MACHINE = frozenset(map(inet_aton, ("127.0.0.1", "0.0.0.0")))
 
 
 def _named(parts: SplitResult) -> str:
