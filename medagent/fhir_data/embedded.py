@@ -61,8 +61,6 @@ class EmbeddedEhr:
 class _OverlaySession:
     """The episode's own copy, and a shadow of the record for rehearsed writes, made when the first one comes."""
 
-    rehearses = True
-
     def __init__(self, server: Server, seed: str) -> None:
         self._server, self._seed = server, seed
         self._overlay = self._copy()

@@ -43,9 +43,6 @@ class EhrSession(Protocol):
     All raise FhirUnavailableError when the server could not be reached after the retries.
     """
 
-    rehearses: bool
-    """Whether `rehearse` can be called."""
-
     def reset(self) -> None:
         """Begin anew with a fresh copy, where writes stay with the episode; else nothing."""
         ...
@@ -58,8 +55,11 @@ class EhrSession(Protocol):
         """The server's answer to a POST of a JSON body."""
         ...
 
-    async def rehearse(self, target: str, body: str) -> Reply:
-        """What the server would answer to a POST after those rehearsed before it; no GET ever sees it."""
+    async def rehearse(self, target: str, body: str) -> Reply | None:
+        """What the server would answer to a POST after those rehearsed before it; no GET ever sees it.
+
+        None where that cannot be told without carrying the POST out.
+        """
         ...
 
 

@@ -7,7 +7,6 @@ the published loop does (observed behaviour): what a message means, what is answ
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -231,10 +230,16 @@ class Session:
 
     async def _execute(self, url: str, body: str) -> str:
         """Carry a POST out; the new resource's id. Raises ActionError where the server refuses it."""
-        write = await self._sent(url, self._ehr.post(self._base.target(url), body))
+        target = self._base.target(url)
+        try:
+            reply = await self._ehr.post(target, body)
+        except TooLargeError:
+            reply = Reply(500, "", "the answer is over 20 MB")
+        write = _written(url, reply)
+        number = self._kept(write)
         if write.refused is not None:
             raise ActionError(write.refused)
-        return self._id(write)
+        return number
 
     async def _rehearse(self, url: str, body: str) -> str:
         """Keep what the server would make of a POST that is only acknowledged; the id to be named.
@@ -246,32 +251,26 @@ class Session:
         except ActionError as error:
             if not self._published:
                 raise
-            return self._id(self._kept(Write(url, refused=f"not sent: {error}")))
-        if not self._ehr.rehearses:
-            return self._id(self._kept(Write(url, refused="not sent: writes are only acknowledged")))
-        return self._id(await self._sent(url, self._ehr.rehearse(target, body)))
+            return self._kept(Write(url, refused=f"not sent: {error}"))
+        reply = await self._ehr.rehearse(target, body)
+        if reply is None:
+            return self._kept(Write(url, refused="not sent: writes are only acknowledged"))
+        return self._kept(_written(url, reply))
 
-    async def _sent(self, url: str, sending: Awaitable[Reply]) -> Write:
-        try:
-            reply = await sending
-        except TooLargeError:
-            reply = Reply(500, "", "the answer is over 20 MB")
-        resource = _created(reply)
-        refused = None if resource is not None else f"HTTP status {reply.status}. {diagnostics(reply)}"
-        return self._kept(Write(url, resource, refused))
-
-    def _kept(self, write: Write) -> Write:
+    def _kept(self, write: Write) -> str:
+        """Keep what became of a POST; the stored resource's id, or the POST's number where nothing is stored."""
         self._outcome.writes.append(write)
-        return write
-
-    def _id(self, write: Write) -> str:
-        """The stored resource's id; where nothing is stored, the POST's number."""
         return str((write.resource or {}).get("id", len(self._outcome.writes)))
 
 
 def clean(message: str) -> str:
     """The action in a message, as the published loop reads it: fences of tool code taken out, blanks stripped."""
     return message.strip().replace("```tool_code", "").replace("```", "").strip()
+
+
+def _written(url: str, reply: Reply) -> Write:
+    resource = _created(reply)
+    return Write(url, resource, None if resource is not None else f"HTTP status {reply.status}. {diagnostics(reply)}")
 
 
 def _created(reply: Reply) -> dict[str, Any] | None:
