@@ -70,6 +70,7 @@ def serve(
     from fhir_server.app import create_app
     from fhir_server.cors import with_cors
     from fhir_server.server import Server
+    from fhir_server.wire.http import leave_out_reason_phrases
 
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -78,6 +79,7 @@ def serve(
         raise ServerError(f"cannot listen on {host}:{port}: {error}; choose another --port") from error
     with listener:
         port = listener.getsockname()[1]
+        leave_out_reason_phrases()
         with Server.open(data, _base(host, port), reference_check=reference_check) as server:
             config = uvicorn.Config(
                 with_cors(create_app(server, token=token), cors),

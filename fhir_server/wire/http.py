@@ -1,11 +1,12 @@
 """A request and a response as plain data; reading query strings and writing links.
 
-Query strings are read as HAPI's servlet container reads them: `+` is a blank, broken UTF-8 becomes U+FFFD, empty pairs
-are dropped, a name without `=` has the empty value.
+Query strings are read as HAPI's servlet container reads them: `+` is a blank, broken UTF-8 becomes U+FFFD (an escaped
+surrogate one, not three), empty pairs are dropped, a name without `=` has the empty value.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -73,8 +74,12 @@ def split_target(target: str) -> tuple[str, str]:
 
 
 def _sound(text: str) -> str:
-    """The text with U+FFFD for lone surrogates, which only a caller in process can send."""
+    """The text with U+FFFD for lone surrogates: escaped ones, and those that only a caller in process can send."""
+    text = _SURROGATE.sub("%EF%BF%BD", text)
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+_SURROGATE = re.compile("%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
 
 
 def path_segments(path: str) -> list[str]:
@@ -109,3 +114,15 @@ def link(base: str, pairs: Iterable[tuple[str, str]]) -> str:
 def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The pairs sorted by name, as HAPI repeats them; those of one name stay in their order."""
     return sorted(pairs, key=lambda pair: pair[0])
+
+
+def leave_out_reason_phrases() -> None:
+    """Let uvicorn, in this process, send status lines without a reason phrase, as HAPI's servlet container does.
+
+    Agents read the phrase in the words of an HTTP error. uvicorn takes it from a table and has no option for it.
+    """
+    from uvicorn.protocols.http import h11_impl, httptools_impl
+
+    for status in h11_impl.STATUS_PHRASES:
+        h11_impl.STATUS_PHRASES[status] = b""
+        httptools_impl.STATUS_LINE[status] = b"HTTP/1.1 %d \r\n" % status

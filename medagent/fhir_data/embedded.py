@@ -1,4 +1,4 @@
-"""The embedded FHIR server in process: no socket, a private overlay an episode, the same bytes every time.
+"""The embedded FHIR server in process: no socket, private overlays an episode, the same bytes every time.
 
 The hospital (or a user's own NDJSON) is imported once into an SQLite file in the cache folder, under the digest of
 what it was made from; a damaged file is made again.
@@ -22,6 +22,7 @@ from refsol.medagentbench.constants import PUBLISHED
 
 if TYPE_CHECKING:
     from fhir_server import Server
+    from fhir_server.server import Overlay
 
 _JSON = (("Content-Type", "application/fhir+json"),)
 
@@ -58,33 +59,45 @@ class EmbeddedEhr:
 
 
 class _OverlaySession:
-    private = True
+    """The episode's own copy, and a shadow of the record for rehearsed writes, made when the first one comes."""
 
     def __init__(self, server: Server, seed: str) -> None:
         self._server, self._seed = server, seed
-        self._overlay = server.overlay(seed=seed, now=PUBLISHED.now)
+        self._overlay = self._copy()
+        self._shadow: Overlay | None = None
 
     def reset(self) -> None:
-        self._overlay.close()
-        self._overlay = self._server.overlay(seed=self._seed, now=PUBLISHED.now)
+        self.close()
+        self._overlay, self._shadow = self._copy(), None
 
     def close(self) -> None:
         self._overlay.close()
+        if self._shadow is not None:
+            self._shadow.close()
 
     async def get(self, target: str) -> Reply:
-        return self._send("GET", target, b"", ())
+        return _send(self._overlay, "GET", target, b"", ())
 
     async def post(self, target: str, body: str) -> Reply:
-        return self._send("POST", target, body.encode("utf-8", "surrogatepass"), _JSON)
+        return _send(self._overlay, "POST", target, body.encode("utf-8", "surrogatepass"), _JSON)
 
-    def _send(self, method: str, target: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> Reply:
-        from fhir_server import Request
+    async def rehearse(self, target: str, body: str) -> Reply:
+        if self._shadow is None:
+            self._shadow = self._copy()
+        return _send(self._shadow, "POST", target, body.encode("utf-8", "surrogatepass"), _JSON)
 
-        try:
-            response = self._overlay.handle(Request(method, "/fhir" + target, headers, body))
-        except Exception as error:  # a fault of the server's costs this episode, not the run
-            raise FhirUnavailableError(f"{method} {target}: the embedded server failed: {error!r}") from error
-        return Reply(response.status, response.body.decode("utf-8", "replace"))
+    def _copy(self) -> Overlay:
+        return self._server.overlay(seed=self._seed, now=PUBLISHED.now)
+
+
+def _send(overlay: Overlay, method: str, target: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> Reply:
+    from fhir_server import Request
+
+    try:
+        response = overlay.handle(Request(method, "/fhir" + target, headers, body))
+    except Exception as error:  # a fault of the server's costs this episode, not the run
+        raise FhirUnavailableError(f"{method} {target}: the embedded server failed: {error!r}") from error
+    return Reply(response.status, response.body.decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a session needs of an EHR: a GET and a POST below the FHIR base, and who may write where.
 
-`Ehr` is opened once a run, `EhrSession` once an episode. Only the embedded EHR has a private copy for each episode, so
-only there an acknowledged POST is also carried out.
+`Ehr` is opened once a run, `EhrSession` once an episode. Only the embedded EHR has copies for each episode, so only
+there it can be told what would have become of a POST that is merely acknowledged.
 """
 
 from __future__ import annotations
@@ -40,11 +40,8 @@ class EhrSession(Protocol):
     """One episode's view of the EHR. `target` is the path below the FHIR base with its query, such as
     `/Patient?name=x`; bodies come back with the shown base in place of the server's own.
 
-    Both raise FhirUnavailableError when the server could not be reached after the retries.
+    All raise FhirUnavailableError when the server could not be reached after the retries.
     """
-
-    private: bool
-    """Whether writes stay with this episode."""
 
     def reset(self) -> None:
         """Begin anew with a fresh copy, where writes stay with the episode; else nothing."""
@@ -56,6 +53,13 @@ class EhrSession(Protocol):
 
     async def post(self, target: str, body: str) -> Reply:
         """The server's answer to a POST of a JSON body."""
+        ...
+
+    async def rehearse(self, target: str, body: str) -> Reply | None:
+        """What the server would answer to a POST after those rehearsed before it; no GET ever sees it.
+
+        None where that cannot be told without carrying the POST out.
+        """
         ...
 
 

@@ -202,5 +202,13 @@ def test_unknown_tasks_are_named() -> None:
     assert len(medagent.tasks(version="v1")) == 100
 
 
+def test_an_episode_by_tools_has_no_loop() -> None:
+    with pytest.raises(UserError, match="loop has no meaning"):
+        medagent.episode("task2_1", protocol="tools", loop="lenient")
+    with medagent.episode("task2_1", loop="lenient") as e:
+        e.reset()
+        assert "not under the FHIR base" in e.act("GET Patient?a=b")
+
+
 def test_the_rows_of_other_benchmarks_are_their_own(tmp_path: Path) -> None:
     assert issubclass(ReplyRow, medagent.Row)

@@ -40,7 +40,11 @@ class MedAgentBench(Benchmark):
     def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
         """Write a results file and a grade file for each trial."""
         basis: GradingContext = plan.context
-        conduct = EpisodeCounts(strip_thinking=plan.settings.strip_thinking, max_tokens=plan.settings.max_tokens)
+        conduct = EpisodeCounts(
+            strip_thinking=plan.settings.strip_thinking,
+            max_tokens=plan.settings.max_tokens,
+            loop=plan.decides.get("loop"),
+        )
         write_results(run.path, basis.dataset, plan.settings.round, _counted(run, conduct))
         return _graded(run.path, plan.settings.trials, basis, conduct)
 
@@ -56,7 +60,9 @@ class MedAgentBench(Benchmark):
         )
         settings = run.settings
         conduct = EpisodeCounts(
-            strip_thinking=settings.get("strip-thinking") is True, max_tokens=settings.get("max-tokens")
+            strip_thinking=settings.get("strip-thinking") is True,
+            max_tokens=settings.get("max-tokens"),
+            loop=settings.get("loop"),
         )
         for _ in _counted(run, conduct):
             pass

@@ -26,6 +26,7 @@ from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.write import post_history
 from medagent.benchmarks.medagentbench.session import (
     MAX_ROUNDS,
+    Loop,
     Outcome,
     Session,
     SessionRules,
@@ -57,11 +58,17 @@ class EpisodeOptions:
     max_rounds: int = MAX_ROUNDS
     api_base: str = PUBLISHED.base
     strip_thinking: bool = False
+    loop: Loop | None = None
+
+    def __post_init__(self) -> None:
+        if self.loop and self.protocol == "tools":
+            raise UserError("loop has no meaning with the protocol tools: the published runner has no tools")
 
     @property
     def rules(self) -> SessionRules:
         """What holds for the episode."""
-        return SessionRules(self.api_base, self.max_rounds, self.writes, self.strip_thinking)
+        loop = self.loop or "published"
+        return SessionRules(self.api_base, self.max_rounds, self.writes, self.strip_thinking, loop)
 
 
 def episode(task: Task | str, *, key: str | None = None, **options: Any) -> EpisodeContext:

@@ -31,10 +31,11 @@ class EpisodeCounts:
     malformed: int = 0
     strip_thinking: bool = False
     max_tokens: object = None
+    loop: object = None
 
     def notes(self) -> list[str]:
         """What a person should know of it."""
-        notes = []
+        notes = [f"Loop: {self.loop}"] if self.loop else []
         endings = Counter(self.statuses.values())
         if endings["agent_error"]:
             notes.append(

@@ -48,7 +48,13 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
     if isinstance(who, OwnAgent):
         answers = constant_answers(grading.items(dataset), facts) if who.kind == "constant" else {}
         who = OwnAgent(who.kind, answers, messages)
-    rules = SessionRules(settings.api_base, settings.max_rounds, settings.writes, settings.strip_thinking)
+    rules = SessionRules(
+        settings.api_base,
+        settings.max_rounds,
+        settings.writes,
+        settings.strip_thinking,
+        settings.loop_in_effect or "published",
+    )
     job = EpisodeJob(who, ehr, _protocol(settings, dataset), rules, settings.concurrency)
     return Plan(
         settings=settings,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import quote, unquote, urlsplit
 
+from medagent.benchmarks.medagentbench.fhir_base import FhirBase, escaped
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
+from medagent.benchmarks.medagentbench.requests_words import ActionError, prepare
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
-from medagent.errors import MedagentError, SessionEndedError
+from medagent.errors import SessionEndedError
 from medagent.fhir_data.http import TooLargeError
 from medagent.fhir_data.record import EhrSession, Reply, diagnostics
 from medagent.models.wording import fill, strip_thinking
@@ -33,14 +34,10 @@ Status = Literal[
     "cancelled",
 ]
 Writes = Literal["ack", "execute"]
+Loop = Literal["published", "lenient"]
+"""How the text protocol answers what cannot be done: in the published runner's words, or saying how to do better."""
 
 MAX_ROUNDS = 8
-# What the `requests` library leaves unescaped when it prepares a URL, so that a URL reads as the published runner's.
-_URL_SAFE = "!#$%&'()*+,/:;=?@[]~"
-
-
-class ActionError(MedagentError):
-    """An action that is not carried out; its text is what the agent is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,8 @@ class SessionRules:
     max_rounds: int = MAX_ROUNDS
     writes: Writes = "ack"
     strip_thinking: bool = False
+    loop: Loop = "published"
+    """For the text protocol only: the published runner has no tools."""
 
 
 class Session:
@@ -92,8 +91,8 @@ class Session:
         self._protocol = protocol
         self._rules = rules
         self._base = FhirBase(rules.api_base)
+        self._published = rules.loop == "published" and protocol.kind == "text"
         self._outcome = Outcome()
-        self._posts = 0
         self._begun = False
 
     def reset(self) -> str:
@@ -106,7 +105,6 @@ class Session:
         self._begun = True
         prompt = self._protocol.first_message(self._base.shown, self.task.context, self.task.instruction)
         self._outcome = Outcome(transcript=[Turn("user", prompt)])
-        self._posts = 0
         return prompt
 
     @property
@@ -167,22 +165,42 @@ class Session:
 
     async def _get(self, url: str) -> str:
         try:
-            target = self._base.target(self._with_format(url))
-            reply = await self._ehr.get(target)
+            body = await (self._published_get(url) if self._published else self._lenient_get(url))
         except ActionError as error:
             return fill(self._protocol.get_error, error=str(error))
         except TooLargeError:
             return fill(
                 self._protocol.get_error, error="the answer is over 20 MB; ask for less, for instance by _count"
             )
-        if reply.ok:
-            return fill(self._protocol.get_reply, body=reply.text)
-        return fill(self._protocol.get_error, error=self._http_error(reply, self._with_format(url)))
+        return fill(self._protocol.get_reply, body=body)
 
-    def _with_format(self, url: str) -> str:
+    async def _published_get(self, url: str) -> str:
+        """The body. Raises ActionError, in the words of the published runner, for everything else.
+
+        What is outside the base is answered as the published setup answers it, without asking anyone: the FHIR server
+        has nothing else, and nothing else runs.
+        """
+        asked = prepare(url + "&_format=json")
+        target = self._base.below(asked.parts)
+        if target is None:
+            if not self._base.same_server(asked.parts):
+                raise ActionError(asked.refused_connection())
+            raise ActionError(asked.not_tls() if asked.parts.scheme == "https" else asked.http_error(404, ""))
+        reply = await self._ehr.get(target)
+        if not reply.ok:
+            raise ActionError(asked.http_error(reply.status, reply.reason))
+        return self._base.renamed(reply.text, asked.parts)
+
+    async def _lenient_get(self, url: str) -> str:
+        """The body. Raises ActionError with what the server says, or why the URL cannot be asked."""
         if self._protocol.format_parameter == "append":
-            return url + "&_format=json"
-        return url + ("&" if "?" in url else "?") + "_format=json"
+            url += "&_format=json"
+        else:
+            url += ("&" if "?" in url else "?") + "_format=json"
+        reply = await self._ehr.get(self._base.target(url))
+        if not reply.ok:
+            raise ActionError(self._http_error(reply, url))
+        return reply.text
 
     def _http_error(self, reply: Reply, url: str) -> str:
         return fill(
@@ -190,7 +208,7 @@ class Session:
             status=str(reply.status),
             kind="Server" if reply.status >= 500 else "Client",
             reason=reply.reason,
-            url=quote(url, safe=_URL_SAFE, errors="replace"),
+            url=escaped(url),
             diagnostics=diagnostics(reply),
         )
 
@@ -199,81 +217,60 @@ class Session:
         url = url.strip()
         try:
             json.loads(body)
-            target = self._base.target(url)
-            number = await self._write(url, target, body)
         except (ValueError, RecursionError) as error:
-            return fill(self._protocol.post_invalid, reason=f"the lines after the url are not JSON ({error})")
+            return self._invalid("" if self._published else f"the lines after the url are not JSON ({error})")
+        try:
+            number = await (self._execute(url, body) if self._rules.writes == "execute" else self._rehearse(url, body))
         except ActionError as error:
-            return fill(self._protocol.post_invalid, reason=str(error))
+            return self._invalid(str(error))
         return fill(self._protocol.post_accepted, id=number)
 
-    async def _write(self, url: str, target: str, body: str) -> str:
-        """Carry a POST out where the rules say so; the id to be named. Raises ActionError where it is refused."""
-        self._posts += 1
-        if self._rules.writes == "ack" and not self._ehr.private:
-            self._outcome.writes.append(Write(url, refused="not sent: writes are only acknowledged"))
-            return str(self._posts)
+    def _invalid(self, reason: str) -> str:
+        return self._protocol.post_invalid + (f": {reason}" if reason else "")
+
+    async def _execute(self, url: str, body: str) -> str:
+        """Carry a POST out; the new resource's id. Raises ActionError where the server refuses it."""
+        target = self._base.target(url)
         try:
             reply = await self._ehr.post(target, body)
         except TooLargeError:
             reply = Reply(500, "", "the answer is over 20 MB")
-        resource = _created(reply)
-        if resource is not None:
-            self._outcome.writes.append(Write(url, resource))
-            return str(resource.get("id", self._posts))
-        refusal = f"HTTP status {reply.status}. {diagnostics(reply)}"
-        self._outcome.writes.append(Write(url, refused=refusal))
-        if self._rules.writes == "execute":
-            raise ActionError(refusal)
-        return str(self._posts)
+        write = _written(url, reply)
+        number = self._kept(write)
+        if write.refused is not None:
+            raise ActionError(write.refused)
+        return number
 
+    async def _rehearse(self, url: str, body: str) -> str:
+        """Keep what the server would make of a POST that is only acknowledged; the id to be named.
 
-class FhirBase:
-    """The FHIR base shown to the agent; says which URLs are inside it and what they are called below it."""
-
-    def __init__(self, shown: str) -> None:
-        self.shown = shown if shown.endswith("/") else shown + "/"
-        parts = urlsplit(self.shown)
-        self._origin = (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
-        self._root = _segments(parts.path)
-
-    def target(self, url: str) -> str:
-        """The path below the base with its query, escaped for the wire: `/Patient?name=Mary%20Ann`.
-
-        Inside means the base's scheme, host and port, and a path that, its dots resolved, is the base's or below it.
-        Raises ActionError for every other URL: it is never fetched.
+        Raises ActionError for a URL outside the base where the loop is lenient; the published one never looks at it.
         """
         try:
-            parts = urlsplit(url)
-            origin = (parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme))
-        except ValueError as error:
-            raise ActionError(f"{url} is not a URL: {error}") from None
-        segments = _segments(parts.path)
-        if origin != self._origin or segments[: len(self._root)] != self._root:
-            raise ActionError(f"{url} is not under the FHIR base {self.shown}; nothing else is reachable")
-        below = "".join("/" + segment for segment in segments[len(self._root) :])
-        query = f"?{parts.query}" if parts.query else ""
-        return quote(below + query, safe=_URL_SAFE, errors="replace")
+            target = self._base.target(url)
+        except ActionError as error:
+            if not self._published:
+                raise
+            return self._kept(Write(url, refused=f"not sent: {error}"))
+        reply = await self._ehr.rehearse(target, body)
+        if reply is None:
+            return self._kept(Write(url, refused="not sent: writes are only acknowledged"))
+        return self._kept(_written(url, reply))
 
-
-_PORTS = {"http": 80, "https": 443}
-
-
-def _segments(path: str) -> list[str]:
-    """The path's segments as written, with `.` and `..` (escaped ones too) resolved as RFC 3986, 5.2.4 does."""
-    resolved: list[str] = []
-    for segment in path.split("/"):
-        plain = unquote(segment)
-        if plain == "..":
-            resolved = resolved[:-1]
-        elif plain not in {"", "."}:
-            resolved.append(segment)
-    return resolved
+    def _kept(self, write: Write) -> str:
+        """Keep what became of a POST; the stored resource's id, or the POST's number where nothing is stored."""
+        self._outcome.writes.append(write)
+        return str((write.resource or {}).get("id", len(self._outcome.writes)))
 
 
 def clean(message: str) -> str:
     """The action in a message, as the published loop reads it: fences of tool code taken out, blanks stripped."""
     return message.strip().replace("```tool_code", "").replace("```", "").strip()
+
+
+def _written(url: str, reply: Reply) -> Write:
+    resource = _created(reply)
+    return Write(url, resource, None if resource is not None else f"HTTP status {reply.status}. {diagnostics(reply)}")
 
 
 def _created(reply: Reply) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from medagent.benchmarks.medagentbench.session import MAX_ROUNDS, Writes
+from medagent.benchmarks.medagentbench.session import MAX_ROUNDS, Loop, Writes
 from medagent.engine.settings import WHICH, WHO, RunSettings
 from medagent.errors import UserError
 from medagent.options import Names, Option, Setting
@@ -46,6 +46,10 @@ class MedAgentBenchSettings(RunSettings):
     """What the replay agent repeats."""
     protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
     """With --model: text (as published) or tools (tool calling)."""
+    loop: Annotated[Loop | None, Option(WHO)] = None
+    """With --protocol text, how what cannot be done is answered: published (default), in the published runner's words,
+    or lenient, saying how to do better (for training).
+    """
     max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
     """Messages an agent has."""
     ehr: Annotated[Path | None, Option(RECORD, "place")] = None
@@ -68,6 +72,8 @@ class MedAgentBenchSettings(RunSettings):
         idle = {
             "--model has no use with --agent other than text": model_idle and self.agent in AGENTS,
             "--protocol tools needs --model": self.protocol == "tools" and self.model is None,
+            "--loop has no meaning with --protocol tools: the published runner has no tools": self.loop
+            and self.protocol == "tools",
             "--ehr and --fhir cannot both say where the patients are": self.ehr and self.fhir,
             "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
             "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
@@ -79,6 +85,11 @@ class MedAgentBenchSettings(RunSettings):
             if applies:
                 raise UserError(problem)
         return self
+
+    @property
+    def loop_in_effect(self) -> Loop | None:
+        """The loop of the text protocol; None for tools."""
+        return None if self.protocol == "tools" else self.loop or "published"
 
     @property
     def fhir_headers(self) -> dict[str, str]:
@@ -93,6 +104,7 @@ class MedAgentBenchSettings(RunSettings):
             found["agent"] = None
         else:
             found["protocol"] = None
+        found["loop"] = self.loop_in_effect
         first = {"version": None if own else self.version, "round": self.round}
         found.update(
             dataset=None if own or self.dataset == "synthetic" else self.dataset,

@@ -48,7 +48,9 @@ class Protocol(BaseModel):
     kind: Literal["text", "tools"]
     """How an action is read: from the message's text, or from tool calls."""
     format_parameter: Literal["parameter", "append"] = "parameter"
-    """How `_format=json` gets into a GET's URL: as a parameter, or appended as `&_format=json` whatever is there."""
+    """How `_format=json` gets into a GET's URL where the loop is not the published one: as a parameter, or appended as
+    `&_format=json` whatever is there.
+    """
     prompt: str
     """The first message: {api_base}, {functions}, {context}, {question}."""
     get_reply: str
@@ -56,11 +58,13 @@ class Protocol(BaseModel):
     get_error: str
     """After a GET that did not: {error}."""
     http_error: str
-    """The {error} of an HTTP status: {status}, {kind} (Client or Server), {reason}, {url}, {diagnostics}."""
+    """The {error} of an HTTP status where the loop is not the published one: {status}, {kind} (Client or Server),
+    {reason}, {url}, {diagnostics}.
+    """
     post_accepted: str
     """After a POST that was accepted: {id}."""
     post_invalid: str
-    """After a POST that was not: {reason}."""
+    """After a POST that was not; the reason follows where it is told."""
     tool_error: str = "{error}"
     """Tools only, after a call that cannot be carried out: {error}."""
     functions: tuple[FhirFunction, ...] = ()

@@ -262,6 +262,8 @@ BAD = [
     (("--agent", "nop", "--round", "a/b"), ["--round", "letters, digits"]),
     (("--agent", "nop", "--model", "m"), ["--model"]),
     (("--agent", "nop", "--protocol", "tools"), ["--protocol tools needs --model"]),
+    (("--model", "m", "--protocol", "tools", "--loop", "lenient"), ["--loop", "--protocol tools"]),
+    (("--agent", "nop", "--loop", "kind"), ["--loop"]),
     (("--agent", "nop", "--ehr", "x", "--fhir", "http://127.0.0.1:9/fhir"), ["--ehr and --fhir"]),
     (("--agent", "nop", "--dataset", "official", "--tasks-file", "x"), ["--dataset and --tasks-file"]),
     (("--agent", "nop", "--cluster", "tcp://127.0.0.1:1", "--workers", "2"), ["--workers"]),
@@ -273,6 +275,22 @@ BAD = [
     (("--agent", "replay", "missing.json"), ["missing.json"]),
     (("--model", "m", "--base-url", "localhost:1"), ["http://"]),
 ]
+
+
+@pytest.mark.parametrize(("words", "loop"), [((), "published"), (("--loop", "lenient"), "lenient")])
+def test_the_loop_is_a_setting_and_is_named(tmp_path: Path, words: tuple[str, ...], loop: str) -> None:
+    (tmp_path / "replies.json").write_text(json.dumps({"*": ["GET Patient?a=b", "FINISH([])"]}))
+    ran = run(tmp_path, "--model", f"scripted:{tmp_path / 'replies.json'}", "--limit", 1, *words)
+    assert ran.code == 0
+    assert f"Loop: {loop}" in ran.out
+    folder = next(path for path in tmp_path.iterdir() if path.is_dir())
+    assert json.loads((folder / "run.json").read_text())["settings"]["loop"] == loop
+    said = next(iter(episodes(folder).values()))["transcript"][2]["content"]
+    assert ("No scheme supplied" in said) == (loop == "published")
+    other = "lenient" if loop == "published" else "published"
+    again = run(tmp_path, "--model", f"scripted:{tmp_path / 'replies.json'}", "--limit", 1, "--loop", other)
+    assert again.code == 1
+    assert f"loop {loop} → {other}" in again.err
 
 
 @pytest.mark.parametrize(("args", "words"), BAD)

@@ -1,0 +1,99 @@
+"""The FHIR base shown to the agent: which URLs lead to its server, and what those below it are called there."""
+
+from __future__ import annotations
+
+from socket import inet_aton
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from medagent.benchmarks.medagentbench.requests_words import PORTS, ActionError
+
+# What the `requests` library leaves unescaped when it prepares a URL, so that a URL reads as the published runner's.
+_URL_SAFE = "!#$%&'()*+,/:;=?@[]~"
+
+
+class FhirBase:
+    """The FHIR base shown to the agent. Other names of its address, such as 127.0.0.1, are the same server."""
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown if shown.endswith("/") else shown + "/"
+        self._parts = urlsplit(self.shown)
+        self._root = _segments(self._parts.path)
+
+    def target(self, url: str) -> str:
+        """The path below the base with its query, escaped for the wire: `/Patient?name=Mary%20Ann`.
+
+        Raises ActionError for a URL that is not below the base: it is never fetched.
+        """
+        try:
+            parts = urlsplit(url)
+            target = self.below(parts)
+        except ValueError as error:
+            raise ActionError(f"{url} is not a URL: {error}") from None
+        if target is None:
+            raise ActionError(f"{url} is not under the FHIR base {self.shown}; nothing else is reachable")
+        return escaped(target)
+
+    def below(self, parts: SplitResult) -> str | None:
+        """The path below the base with its query as written, or None for a URL outside it.
+
+        Inside means the base's scheme, host and port, and a path that, its dots resolved, is the base's or below it.
+        """
+        segments = _segments(parts.path)
+        if parts.scheme != self._parts.scheme or not self.same_server(parts):
+            return None
+        if segments[: len(self._root)] != self._root:
+            return None
+        below = "".join("/" + segment for segment in segments[len(self._root) :])
+        if below and parts.path.endswith("/"):
+            below += "/"
+        return below + (f"?{parts.query}" if parts.query else "")
+
+    def same_server(self, parts: SplitResult) -> bool:
+        """Whether a URL's host and port, by whatever name, are the base's."""
+        return _server(parts) == _server(self._parts)
+
+    def renamed(self, text: str, parts: SplitResult) -> str:
+        """A body with the base named as the request named it, as HAPI does, whose links repeat the Host header."""
+        asked, shown = _named(parts), _named(self._parts)
+        return text if asked == shown else text.replace(f"{shown}{self._path}", f"{asked}{self._path}")
+
+    @property
+    def _path(self) -> str:
+        return self._parts.path.rstrip("/")
+
+
+def escaped(url: str) -> str:
+    """A URL or a part of one, escaped for the wire."""
+    return quote(url, safe=_URL_SAFE, errors="replace")
+
+
+def _server(parts: SplitResult) -> tuple[str | None, int | None]:
+    host = parts.hostname
+    return "localhost" if host and _is_this_machine(host) else host, parts.port or PORTS.get(parts.scheme)
+
+
+def _is_this_machine(host: str) -> bool:
+    """Whether an IPv4 address, in any of its spellings, leads where localhost does; no name is looked up."""
+    try:
+        return inet_aton(host) in _THIS_MACHINE
+    except OSError:
+        return False
+
+
+_THIS_MACHINE = frozenset(map(inet_aton, ("127.0.0.1", "0.0.0.0")))
+
+
+def _named(parts: SplitResult) -> str:
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _segments(path: str) -> list[str]:
+    """The path's segments as written, with `.` and `..` (escaped ones too) resolved as RFC 3986, 5.2.4 does."""
+    resolved: list[str] = []
+    for segment in path.split("/"):
+        plain = unquote(segment)
+        if plain == "..":
+            resolved = resolved[:-1]
+        elif plain not in {"", "."}:
+            resolved.append(segment)
+    return resolved

@@ -1,0 +1,170 @@
+"""How the published runner's HTTP library reads a URL, and how it words what went wrong (`requests` over `urllib3`).
+
+An agent sees these words, so a score depends on them. They are written down as observed, not taken from the library,
+which this project does not use. No name is looked up and nothing is sent here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from medagent.errors import MedagentError
+
+PORTS = {"http": 80, "https": 443}
+# RFC 3986, appendix B.
+_URI = re.compile(r"(?:([a-zA-Z][a-zA-Z0-9+.-]*):)?(?://([^\\/?#]*))?([^?#]*)(?:\?([^#]*))?(?:#(.*))?", re.DOTALL)
+_BEGINS_AS_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+-]*:|/")
+_HOST_PORT = re.compile(r"((?:[^\[\]%:/?#]|%[0-9a-fA-F]{2})*|\[[^\]]*\])(?::0*?(|0|[1-9][0-9]{0,4}))?$")
+_ESCAPE = re.compile("%[0-9a-fA-F]{2}")
+_NO_HOST = re.compile(r"[\x00-,./:-@\[-`{-\x7f]")
+_UNRESERVED = re.compile("[A-Za-z0-9._~-]")
+_USER = "!$&'()*+,;=:"
+_PATH = _USER + "@/"
+_QUERY = _PATH + "?"
+_WHOLE = "!#$%&'()*+,/:;=?@[]~"
+# An object's address in memory stands there in the published runner.
+_CONNECTION = "<urllib3.connection.{kind}Connection object at 0x7f0000000000>"
+
+
+class ActionError(MedagentError):
+    """An action that is not carried out; its text is what the agent is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedUrl:
+    """A URL as `requests` sends it, and as its messages repeat it: escaped, scheme and host in lower case."""
+
+    text: str
+    parts: SplitResult
+
+    @property
+    def target(self) -> str:
+        """The path and query that the server is asked for."""
+        return (self.parts.path or "/") + (f"?{self.parts.query}" if self.parts.query else "")
+
+    def http_error(self, status: int, reason: str) -> str:
+        """The words for a status from 400 on."""
+        return f"{status} {'Server' if status >= 500 else 'Client'} Error: {reason} for url: {self.text}"
+
+    def refused_connection(self) -> str:
+        """The words where nothing listens at the URL's host and port."""
+        kind = self.parts.scheme.upper()
+        problem = (
+            f"{_CONNECTION.format(kind=kind)}: Failed to establish a new connection: [Errno 111] Connection refused"
+        )
+        return self._given_up(f"NewConnectionError('{problem}')")
+
+    def not_tls(self) -> str:
+        """The words for `https` to a port that speaks plain HTTP."""
+        return self._given_up("SSLError(SSLError(1, '[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)'))")
+
+    def _given_up(self, cause: str) -> str:
+        scheme = self.parts.scheme
+        pool = f"{scheme.upper()}ConnectionPool(host={self.parts.hostname!r}, port={self.parts.port or PORTS[scheme]})"
+        return f"{pool}: Max retries exceeded with url: {self.target} (Caused by {cause})"
+
+
+def prepare(url: str) -> PreparedUrl:
+    """The URL as it is sent. Raises ActionError, in the library's words, for what is no URL to it."""
+    url = url.lstrip()
+    if ":" in url and not url.lower().startswith("http"):
+        _split(url)
+        raise _no_adapter(url)
+    try:
+        scheme, authority, path, query, fragment = _parsed(url)
+    except ValueError:
+        raise ActionError(f"Failed to parse: {url}") from None
+    if not scheme:
+        raise ActionError(f"Invalid URL {url!r}: No scheme supplied. Perhaps you meant https://{url}?")
+    host = authority.rpartition("@")[2]
+    if not host or host.startswith(":"):
+        raise ActionError(f"Invalid URL {url!r}: No host supplied")
+    if host.startswith(("*", ".")):
+        raise ActionError("URL has an invalid label.")
+    path = path if path.startswith("/") else "/" + path
+    whole = f"{scheme}://{authority}{path}" + (f"?{query}" if query else "") + (f"#{fragment}" if fragment else "")
+    text = quote(_ESCAPE.sub(_plain_where_unreserved, whole), safe=_WHOLE, errors="replace")
+    parts = _split(text)
+    if scheme not in PORTS:
+        raise _no_adapter(text)
+    return PreparedUrl(text, parts)
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise ActionError(str(error)) from None
+
+
+def _no_adapter(url: str) -> ActionError:
+    return ActionError(f"No connection adapters were found for {url!r}")
+
+
+def _parsed(url: str) -> tuple[str, str, str, str, str]:
+    """Scheme, authority, path, query and fragment, each escaped. Raises ValueError for an impossible host or port."""
+    found = _URI.fullmatch(url if _BEGINS_AS_URI.match(url) else "//" + url)
+    if found is None:
+        raise ValueError(url)
+    scheme, authority, path, query, fragment = (part or "" for part in found.groups())
+    path = _without_dots(path)
+    return (
+        scheme.lower(),
+        _authority(authority),
+        _escaped(path, _PATH),
+        _escaped(query, _QUERY),
+        _escaped(fragment, _QUERY),
+    )
+
+
+def _authority(text: str) -> str:
+    user, at, place = text.rpartition("@")
+    found = _HOST_PORT.match(place)
+    if found is None:
+        raise ValueError(text)
+    host, port = found[1], found[2] or ""
+    if port and int(port) > 65535:
+        raise ValueError(port)
+    if host.startswith("["):
+        IPv6Address(host[1:-1])
+    elif not host.isascii():
+        host = ".".join(map(_label, host.split(".")))
+    return (_escaped(user, _USER) + at if user else "") + host.lower() + (f":{int(port)}" if port else "")
+
+
+def _label(label: str) -> str:
+    """A label of a host's name for the wire: beside letters of other scripts only ASCII letters, digits and hyphens."""
+    if not label.isascii() and _NO_HOST.search(label):
+        raise ValueError(label)
+    return label if label.isascii() else label.encode("idna").decode("ascii")
+
+
+def _without_dots(path: str) -> str:
+    """The path with `.` and `..` resolved and empty segments kept."""
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            kept = kept[:-1]
+        elif segment != ".":
+            kept.append(segment)
+    if path.startswith("/") and (not kept or kept[0]):
+        kept.insert(0, "")
+    if path.endswith(("/.", "/..")):
+        kept.append("")
+    return "/".join(kept)
+
+
+def _escaped(text: str, safe: str) -> str:
+    """The text with all but `safe` escaped; where one `%` begins no escape, every `%` is a letter of the text."""
+    upper, escapes = _ESCAPE.subn(lambda found: found[0].upper(), text)
+    if text.count("%") == escapes:
+        safe += "%"
+    return quote(upper.encode("utf-8", "surrogatepass"), safe=safe)
+
+
+def _plain_where_unreserved(found: re.Match[str]) -> str:
+    plain = unquote(found[0], errors="replace")
+    return plain if _UNRESERVED.fullmatch(plain) else found[0]
