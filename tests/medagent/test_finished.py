@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from pathlib import Path
 
@@ -52,17 +51,36 @@ def test_a_finished_folder_is_shown_graded_and_compared_and_nothing_in_it_change
     assert {file: after[file] for file in before} == before
 
 
-def test_an_unfinished_one_is_continued_under_the_same_settings_and_else_refused_by_name(results: Path) -> None:
-    folder = results / "v2_owed_scripted:script.json"
+NOWHERE = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--max-tokens", 2048, "--round", "old"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["promptcblue", "--data", "test.json", "--gold", "gold.json"],
+        ["imapscore", "--data", "items.jsonl", "--g-eval"],
+    ],
+)
+def test_the_same_command_goes_on_where_the_settings_mean_the_same(results: Path, words: list[str]) -> None:
+    ran = medagent("run", *words, *NOWHERE)
+    assert ran.code == 0, ran.err
+    assert "is finished and stays as it is" in ran.err
+    other = medagent("run", *words, *NOWHERE, "--temperature", 0.3)
+    assert (other.code, other.err.count("\n")) == (1, 1)
+    assert "temperature " in other.err
+
+
+def test_an_unfinished_one_is_refused_where_the_settings_mean_something_else(results: Path) -> None:
+    """Its agent read the kinder words of then, and asked for 2,048 tokens at most."""
     words = ["run", "--round", "owed", "--model", "scripted:script.json", "--ids", "task2_1,task2_2,task2_3"]
     refused = medagent(*words)
     assert refused.code == 1
-    assert "max-tokens 2048 → (none)" in refused.err
-    Path("script.json").write_text(json.dumps({"*": ["FINISH([1])"]}))
-    ran = medagent(*words, "--max-tokens", 2048)
-    assert ran.code == 0, ran.err
-    assert "3 units, 2 of them done before" in ran.err
-    assert (folder / "episodes.jsonl").read_text().count("\n") == 4
+    said = refused.err.splitlines()[-1]  # the hospital may be built before
+    assert said.startswith("medagent: results/v2_owed_scripted:script.json: was made under other settings (")
+    assert "max-tokens 2048 → (none)" in said
+    assert "loop (none) → published" in said
+    journal = results / "v2_owed_scripted:script.json" / "episodes.jsonl"
+    assert journal.read_text().count("\n") == 3
 
 
 def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
