@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
 from tests.command import medagent
 from tests.shared_data import DATA
 
@@ -58,6 +59,10 @@ def test_an_unfinished_one_is_continued_under_the_same_settings_and_else_refused
     refused = medagent(*words)
     assert refused.code == 1
     assert "max-tokens 2048 → (none)" in refused.err
+    assert "loop (none) → published" in refused.err  # its rows were made before there was a published loop
+    made = json.loads((folder / "run.json").read_text())
+    made["settings"].update({"loop": "published", "prompts-digest": load_protocol("text").digest})
+    (folder / "run.json").write_text(json.dumps(made))
     Path("script.json").write_text(json.dumps({"*": ["FINISH([1])"]}))
     ran = medagent(*words, "--max-tokens", 2048)
     assert ran.code == 0, ran.err
