@@ -79,25 +79,21 @@ class RequestContext:
 
     @property
     def in_xml(self) -> bool:
-        """Whether XML is asked for: by `_format`, else by an `Accept` that names it before JSON."""
-        wanted = self.value("_format")
-        if wanted is None:
-            wanted = preferred(self.request.header("accept") or "*/*")
-        if "*" in wanted and self.request.body:  # the answer is in the format of the request
-            wanted = (self.request.header("content-type") or "").partition(";")[0]
-        return "xml" in wanted
+        """Whether the answer is XML."""
+        return self.content_type == XML_CONTENT_TYPE
 
     @property
     def content_type(self) -> str:
-        """The type of an answer: HAPI repeats the name of earlier versions of FHIR where it is asked for."""
-        if self.in_xml:
-            return XML_CONTENT_TYPE
-        wanted = self.value("_format") or self.request.header("accept") or ""
-        return OLD_CONTENT_TYPE if "json+fhir" in wanted.replace(" ", "+") else CONTENT_TYPE
+        """The type of an answer to this request."""
+        sent = (self.request.header("content-type") or "") if self.request.body else None
+        return negotiated(self.value("_format"), self.request.header("accept"), sent)
 
     def value(self, name: str) -> str | None:
         """The last value of a parameter, or None."""
-        return next((value for key, value in reversed(self.pairs) if key == name), None)
+        for key, value in reversed(self.pairs):
+            if key == name:
+                return value
+        return None
 
     def respond(self, status: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """An answer in the layout that was asked for."""
@@ -113,6 +109,21 @@ class RequestContext:
     def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """A Bundle as the answer."""
         return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
+
+
+@lru_cache(maxsize=256)
+def negotiated(asked: str | None, accept: str | None, sent: str | None) -> str:
+    """The type of an answer: XML where `_format`, else an `Accept` that names it before JSON, asks for it.
+
+    With any type accepted it is that of the request's body, `sent`. HAPI repeats the JSON type of earlier versions of
+    FHIR where it is asked for. Cached, as every answer needs it and clients differ little.
+    """
+    wanted = preferred(accept or "*/*") if asked is None else asked
+    if "*" in wanted and sent is not None:
+        wanted = sent.partition(";")[0]
+    if "xml" in wanted:
+        return XML_CONTENT_TYPE
+    return OLD_CONTENT_TYPE if "json+fhir" in (asked or accept or "").replace(" ", "+") else CONTENT_TYPE
 
 
 @lru_cache(maxsize=256)
