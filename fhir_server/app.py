@@ -5,7 +5,6 @@ Raw ASGI, no framework: the work is synchronous and short, so a request is answe
 
 from __future__ import annotations
 
-import hmac
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol
@@ -51,12 +50,17 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
+def _carries(authorization: str, token: str) -> bool:
+    """Whether the header carries the token, compared in constant time."""
+    import hmac  # late: it loads OpenSSL, which a server without a token has no use for
+
+    return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
+
+
 async def _answer(server: Handler, token: str | None, scope: Message, receive: Receive, send: Send) -> None:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     given = {name: value for name, value in headers if name in ("authorization", "accept-encoding", "content-encoding")}
-    if token is not None and not hmac.compare_digest(
-        given.get("authorization", "").encode(), f"Bearer {token}".encode()
-    ):
+    if token is not None and not _carries(given.get("authorization", ""), token):
         response = _refusal(401, "This server wants its token: Authorization: Bearer …", "login")
         response.headers.append(("WWW-Authenticate", "Bearer"))
     else:

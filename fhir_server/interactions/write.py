@@ -20,7 +20,6 @@ from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import parse
 from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, stored_outcome
-from fhir_server.wire.xml_reader import parse_xml
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
@@ -193,6 +192,8 @@ def body_json(context: RequestContext, operation: str) -> Json:
     latin = "latin1" in parameters.lower() or "8859-1" in parameters
     text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
     if name in FHIR_XML:
+        from fhir_server.wire.xml_reader import parse_xml  # late: few clients send XML, every start would pay
+
         return parse_xml(text)
     if name not in FHIR_JSON:
         number = "0446" if name == FORM else "0449"
