@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients browser
+.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients integrations browser
 
 install: .venv/.installed
 run: install
@@ -35,6 +35,10 @@ JAVA_CLIENT := tests/clients/java/target
 NODE_CLIENTS := tests/clients/javascript/node_modules
 clients: .venv/.test-installed .venv-clients/.installed $(JAVA_CLIENT)/.installed $(NODE_CLIENTS)/.installed
 	$(BIN)/python -m tests.clients $(if $(BASE),--base $(BASE))
+
+# Acceptance by the other tools themselves, an environment for each: make integrations [ONLY="inspect mcp"]
+integrations: .venv/.test-installed
+	$(BIN)/python -m tests.integrations $(ONLY)
 
 lint: .venv/.test-installed
 	$(BIN)/ruff check .
@@ -77,4 +81,4 @@ $(NODE_CLIENTS)/.installed: tests/clients/javascript/package.json
 
 clean:
 	rm -rf $(JAVA_CLIENT) $(NODE_CLIENTS) .venv-clients
-	rm -rf .venv .venv-openai2 .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .venv .venv-openai2 .venv-integrations .mypy_cache .ruff_cache .pytest_cache dist

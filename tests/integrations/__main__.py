@@ -1,0 +1,170 @@
+"""`make integrations`: installs each peer beside medagent in an environment of its own and runs its check.
+
+A check is a folder here: `peer.toml` says what to install, `check.py` is run by that environment's Python in an
+empty folder. It asks the peer's own tools and prints what it found; its last line stands in the table. It fails by
+an exception or an exit status. The peers exclude each other (openenv and mcp, verifiers and openai 3), hence an
+environment each; they are kept in `.venv-integrations/` and made anew when `peer.toml` or `pyproject.toml` changes.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+ENVIRONMENTS = ROOT / ".venv-integrations"
+
+
+class Peer(BaseModel):
+    """What one `peer.toml` says: which distribution is asked, and what has to be installed for it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    distribution: str
+    """The package on PyPI whose version the table names."""
+    packages: tuple[str, ...] = ()
+    """Requirements beside medagent, with upper bounds."""
+    extras: tuple[str, ...] = ()
+    """Extras of medagent."""
+    python: tuple[int, int] = (3, 11)
+    """The oldest Python that the peer runs on."""
+    needs: tuple[str, ...] = ()
+    """Programs that have to be on the path, as `npx`."""
+    minutes: float = 10
+    """How long the check may take."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One row of the table."""
+
+    name: str
+    version: str
+    result: str
+    passed: bool | None
+    """None where the check could not be run on this machine; `result` says why."""
+
+
+def interpreters() -> Iterator[Path]:
+    """The Pythons of this machine, the running one first, then newer ones (`PYTHON_NEWER` before the rest)."""
+    yield Path(sys.executable)
+    if named := os.environ.get("PYTHON_NEWER"):
+        yield Path(named)
+    for minor in range(12, 16):
+        if found := shutil.which(f"python3.{minor}"):
+            yield Path(found)
+        yield from sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
+
+
+def version_of(python: Path) -> tuple[int, int] | None:
+    """The version of an interpreter, or None where it does not start (a shim without its Python)."""
+    asked = subprocess.run(
+        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
+    )
+    if asked.returncode:
+        return None
+    major, minor = asked.stdout.split()
+    return int(major), int(minor)
+
+
+def interpreter(oldest: tuple[int, int]) -> Path | None:
+    """The first Python of this machine that is new enough."""
+    return next((python for python in interpreters() if (version_of(python) or (0, 0)) >= oldest), None)
+
+
+def environment(name: str, peer: Peer, python: Path) -> Path:
+    """The Python of the peer's environment, installed where it is not there yet.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed; its output is in the error.
+    """
+    home = ENVIRONMENTS / name
+    wanted = sha256((ROOT / "pyproject.toml").read_bytes() + repr(peer).encode()).hexdigest()
+    mark = home / ".installed"
+    if not mark.is_file() or mark.read_text() != wanted:
+        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", home], check=True, capture_output=True, text=True)
+        extras = f"[{','.join(peer.extras)}]" if peer.extras else ""
+        pip: list[str | Path] = [
+            home / "bin" / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
+        subprocess.run(
+            [*pip, "--editable", f"{ROOT}{extras}", *peer.packages], check=True, capture_output=True, text=True
+        )
+        mark.write_text(wanted)
+    return home / "bin" / "python"
+
+
+def check(name: str) -> Outcome:
+    """Installs one peer and runs its check."""
+    peer = Peer.model_validate(tomllib.loads((HERE / name / "peer.toml").read_text(encoding="utf-8")))
+    if missing := [program for program in peer.needs if not shutil.which(program)]:
+        return Outcome(name, "–", f"not run: needs {', '.join(missing)} on the path", None)
+    python = interpreter(peer.python)
+    if python is None:
+        wanted = ".".join(map(str, peer.python))
+        return Outcome(name, "–", f"not run: needs Python {wanted} or newer (PYTHON_NEWER=PATH names one)", None)
+    try:
+        own = environment(name, peer, python)
+    except subprocess.CalledProcessError as error:
+        return Outcome(name, "–", f"not installed: {last_line(error.stderr)}", False)
+    asked = f"from importlib.metadata import version; print(version({peer.distribution!r}))"
+    version = subprocess.run([own, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
+    path = f"{own.parent}{os.pathsep}{os.environ['PATH']}"
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            ran = subprocess.run(
+                [own, HERE / name / "check.py"],
+                cwd=folder,
+                env=os.environ | {"PATH": path, "NO_COLOR": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=peer.minutes * 60,
+            )
+        except subprocess.TimeoutExpired:
+            return Outcome(name, version, f"still running after {peer.minutes:g} minutes", False)
+    if ran.returncode:
+        sys.stderr.write(f"--- {name}\n{ran.stdout}{ran.stderr}")
+        return Outcome(name, version, last_line(ran.stderr or ran.stdout), False)
+    return Outcome(name, version, last_line(ran.stdout), True)
+
+
+def last_line(text: str) -> str:
+    """The last line of an output that is not empty."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
+
+
+def main() -> int:
+    """Runs the named checks, or all; prints the table; 1 where one failed."""
+    names = sys.argv[1:] or sorted(path.parent.name for path in HERE.glob("*/peer.toml"))
+    table = Table("integration", "peer's version", "", "result")
+    failed = False
+    for name in names:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        outcome = check(name)
+        failed |= outcome.passed is False
+        mark = {True: "passed", False: "FAILED", None: "not run"}[outcome.passed]
+        table.add_row(outcome.name, outcome.version, mark, outcome.result)
+    Console().print(table)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
