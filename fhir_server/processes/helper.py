@@ -1,8 +1,8 @@
-"""Requests with large bodies, answered by a process of their own: meanwhile the server answers the others.
+"""Requests that take long, answered by a process of their own: meanwhile the server answers the others.
 
 A thread would not do: it shares the interpreter's lock, so each statement of a read would wait for it. The helper opens
 the same file; until it has committed, readers see the file as it was. Other writes wait their turn. The process starts
-with the first large body and ends once none has come for a while, which also gives back the memory that it took.
+with the first such request and ends once none has come for a while, which also gives back the memory that it took.
 """
 
 from __future__ import annotations
@@ -27,8 +27,14 @@ IDLE = 60.0
 """Seconds after which a helper that has nothing to do ends."""
 
 
+def takes_long(request: Request) -> bool:
+    """Whether a request is one for the helper: its body is large, or all resources of a type may have to be indexed."""
+    defines = request.method not in ("GET", "HEAD") and "/SearchParameter" in request.target.partition("?")[0]
+    return defines or len(request.body) >= LARGE
+
+
 class HelpedServer:
-    """A server that answers large bodies by a helper, and everything else itself. For one event loop."""
+    """A server that answers what takes long by a helper, and everything else itself. For one event loop."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -39,7 +45,7 @@ class HelpedServer:
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answers one request, at once where that takes no long time."""
-        if len(request.body) >= LARGE:
+        if takes_long(request):
             return self._helped(request)
         try:
             return self._server.handle(request)
