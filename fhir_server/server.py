@@ -118,6 +118,12 @@ class Server:
         """
         return cls(BaseStore(path, durable=durable), checked_base(base), reference_check=reference_check)
 
+    def deliver_to(self, hosts: Iterable[str]) -> None:
+        """Takes Subscriptions whose endpoints are on these hosts, and keeps what is written for `processes.hooks`."""
+        self.context.hooks = frozenset(host.lower() for host in hosts)
+        if self.context.hooks:
+            self.store.changes = []
+
     @property
     def settings(self) -> dict[str, Any]:
         """What `open` takes to open the same file for another process."""

@@ -36,6 +36,8 @@ class ServerContext:
     base: str
     """The address of the server, without a slash at the end."""
     reference_check: bool = True
+    hooks: frozenset[str] = frozenset()
+    """The hosts to which notifications of Subscriptions may be sent."""
     searches: Searches = field(default_factory=Searches)
     plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
     """Searches that were understood, by the search parameters there were, type and parameters."""

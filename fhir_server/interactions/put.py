@@ -8,6 +8,7 @@ from typing import Literal
 
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
+from fhir_server.interactions import subscriptions
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_references, leads_somewhere
 from fhir_server.resources.meta import labels
@@ -55,6 +56,8 @@ def put(
         unchanged = _unchanged(resource, old)
         if unchanged is not None:
             return Written(old, "same", unchanged)
+    if resource["resourceType"] == "Subscription":
+        resource = subscriptions.checked(context.server, resource)
     version = 1 if old is None else old.version + 1
     before = decode(old.text) if old is not None and old.text is not None else {}
     full = with_meta(resource, version, context, before)
@@ -99,9 +102,7 @@ _NAMED = ("ValueSet", "ConceptMap")
 
 
 def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
-    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use; and 422
-    for a Subscription that waits for notifications, which nobody would send.
-    """
+    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use."""
     kind, url = resource["resourceType"], resource.get("url")
     if kind == "Bundle" and resource.get("type") not in _STORABLE:
         raise FhirError(
@@ -111,9 +112,6 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
             " operation you should POST the Bundle resource to the Base URL of the server, not to the /Bundle"
             " endpoint.",
         )
-    if kind == "Subscription" and resource.get("status") in ("requested", "active"):
-        said = "This server delivers no notifications: it stores a Subscription only with the status off or error"
-        raise FhirError(422, said, "not-supported")
     if kind == "SearchParameter":
         own_parameters.check(resource)
     if kind not in _UNIQUE:

@@ -62,6 +62,8 @@ class Store:
         """Entries of Bundles by the server's address and number, as they were last rendered; emptied by every write."""
         self.found: dict[tuple[object, ...], array[int]] = {}
         """First matches of searches, by SQL and arguments; emptied by every write."""
+        self.changes: list[Version] | None = None
+        """The versions that were written since they were last taken, where somebody wants to know."""
         self.meter: Meter | None = None
         """Counts what the request at hand takes, where it has bounds."""
         self._depth = 0
@@ -130,7 +132,7 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """All or nothing; may be nested."""
         self._begin()
-        registry = self.registry
+        registry, changes = self.registry, len(self.changes or ())
         self._depth += 1
         name = f"level{self._depth}"
         self._writing()
@@ -141,6 +143,8 @@ class Store:
             self._writing()
             self.connection.execute(f"ROLLBACK TO {name}")
             self.registry = registry
+            if self.changes:
+                del self.changes[changes:]
             raise
         finally:
             self._writing()
@@ -170,6 +174,15 @@ class Store:
             (row.row_id, row.type, row.id, row.version, row.updated, row.text),
         )
         self.add_index(index)
+        if self.changes is not None:
+            self.changes.append(row)
+
+    def take_changes(self) -> list[Version]:
+        """What was written since this was last called; nothing where no `changes` are kept."""
+        if not self.changes:
+            return []
+        taken, self.changes = self.changes, []
+        return taken
 
     def add_index(self, index: TableRows) -> None:
         """Writes index rows of resources that are there."""
