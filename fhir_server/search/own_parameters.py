@@ -13,10 +13,6 @@ from functools import lru_cache
 
 from fhir_server import definitions
 from fhir_server.errors import FhirError
-from fhir_server.fhirpath.evaluator import Environment, evaluate
-from fhir_server.fhirpath.functions import FUNCTIONS
-from fhir_server.fhirpath.node import Node
-from fhir_server.fhirpath.parser import FhirPathError, called, parse
 from fhir_server.resources.references import target
 from fhir_server.search.element_paths import ElementPath, compile_path
 from fhir_server.search.index_rows import IndexRows
@@ -51,6 +47,9 @@ def check(resource: Json) -> None:
         return
     if expression is None:
         raise FhirError(422, "HAPI-1114: SearchParameter.expression is missing")
+    from fhir_server.fhirpath.functions import FUNCTIONS  # late: few stores have parameters of their own
+    from fhir_server.fhirpath.parser import FhirPathError, called, parse
+
     problem = f'HAPI-1121: Invalid FHIRPath format for SearchParameter.expression "{expression}"'
     try:
         unknown = next((name for name in called(parse(expression)) if name not in FUNCTIONS), None)
@@ -130,6 +129,11 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
 
     A parameter whose expression fails over this resource has none, as one that finds nothing.
     """
+    from fhir_server.fhirpath.evaluator import Environment, evaluate
+    from fhir_server.fhirpath.functions import FUNCTIONS
+    from fhir_server.fhirpath.node import Node
+    from fhir_server.fhirpath.parser import FhirPathError
+
     node = Node(resource, resource["resourceType"])
 
     def resolve(reference: str) -> Node | None:
