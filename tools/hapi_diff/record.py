@@ -6,8 +6,8 @@ HAPI must be fresh and empty (or `--loaded` with the recorded data alone): `hapi
 --hapi.fhir.reuse_cached_search_results_millis=-1` starts it. A line of cases.txt is `METHOD URL`, then, each behind
 ` | `, `H:{…}` for headers and a body; `#` begins a heading, which names the rows that follow. Ids that the server gave
 are blanked in what is recorded. `--only` asks what stands below headings that hold a text, and leaves the other rows as
-they were recorded: such requests must depend on the data and on each other alone. tests/fhir_server/test_live.py replays
-the rows.
+they were recorded: such requests must depend on the data and on each other alone.
+tests/fhir_server/test_live.py replays the rows.
 """
 
 from __future__ import annotations
