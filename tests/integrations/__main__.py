@@ -38,6 +38,9 @@ class Peer(BaseModel):
     """Requirements beside medagent, with upper bounds."""
     extras: tuple[str, ...] = ()
     """Extras of medagent."""
+    alone: bool = False
+    """Whether medagent stays out of the environment, where their requirements exclude each other: the check then
+    calls the command that `MEDAGENT` names, and imports what needs nothing but the standard library."""
     python: tuple[int, int] = (3, 11)
     """The oldest Python that the peer runs on."""
     needs: tuple[str, ...] = ()
@@ -96,7 +99,7 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
     if not mark.is_file() or mark.read_text() != wanted:
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([python, "-m", "venv", home], check=True, capture_output=True, text=True)
-        extras = f"[{','.join(peer.extras)}]" if peer.extras else ""
+        own = [] if peer.alone else ["--editable", f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else str(ROOT)]
         pip: list[str | Path] = [
             home / "bin" / "python",
             "-m",
@@ -105,9 +108,7 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
             "--quiet",
             "--disable-pip-version-check",
         ]
-        subprocess.run(
-            [*pip, "--editable", f"{ROOT}{extras}", *peer.packages], check=True, capture_output=True, text=True
-        )
+        subprocess.run([*pip, *own, *peer.packages], check=True, capture_output=True, text=True)
         mark.write_text(wanted)
     return home / "bin" / "python"
 
@@ -127,13 +128,18 @@ def check(name: str) -> Outcome:
         return Outcome(name, "–", f"not installed: {last_line(error.stderr)}", False)
     asked = f"from importlib.metadata import version; print(version({peer.distribution!r}))"
     version = subprocess.run([own, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
-    path = f"{own.parent}{os.pathsep}{os.environ['PATH']}"
+    given = {
+        "PATH": f"{own.parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT}" if peer.alone else str(HERE),
+        "MEDAGENT": str((Path(sys.executable) if peer.alone else own).with_name("medagent")),
+        "NO_COLOR": "1",
+    }
     with tempfile.TemporaryDirectory() as folder:
         try:
             ran = subprocess.run(
                 [own, HERE / name / "check.py"],
                 cwd=folder,
-                env=os.environ | {"PATH": path, "NO_COLOR": "1", "PYTHONPATH": str(HERE)},
+                env=os.environ | given,
                 capture_output=True,
                 text=True,
                 check=False,
