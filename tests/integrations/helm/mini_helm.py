@@ -1,5 +1,7 @@
 """PromptCBLUE's mini set as a scenario of HELM, and the run that asks it as it stands."""
 
+from typing import ClassVar
+
 from helm.benchmark.adaptation.adapter_spec import AdapterSpec
 from helm.benchmark.metrics.common_metric_specs import get_exact_match_metric_specs
 from helm.benchmark.run_spec import RunSpec, run_spec_function
@@ -21,7 +23,7 @@ class Mini(Scenario):
 
     name = "promptcblue_mini"
     description = "Two lines of each of PromptCBLUE's tasks."
-    tags: list[str] = []
+    tags: ClassVar[list[str]] = []
 
     def get_instances(self, output_path: str) -> list[Instance]:
         """The lines, with the target as the one right reference."""
