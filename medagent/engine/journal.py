@@ -27,6 +27,7 @@ from pydantic import BaseModel, ValidationError
 
 from medagent.core.errors import UserError
 from medagent.engine.journal_file import JournalFile, Line
+from medagent.engine.limits import Account
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
 
 M = TypeVar("M", bound=BaseModel)
@@ -67,6 +68,7 @@ class Journal(Generic[R]):
         """How many rows have calls."""
         self.unpriced = 0
         """How many calls have no known cost."""
+        self._priced = 0.0
         self.written = 0
         """How many rows were appended since it was opened."""
         self._next_number = 1
@@ -96,6 +98,11 @@ class Journal(Generic[R]):
     def state(self) -> str:
         """What the file holds, in short: its bytes and their CRC-32."""
         return f"{self._file.size}:{self._file.crc32:08x}"
+
+    @property
+    def account(self) -> Account:
+        """What of the sums counts against the limits of a run."""
+        return Account(self._priced, self.unpriced, self.spent.usage.total)
 
     def status(self, unit: str) -> str | None:
         """The last status of a unit, None if it has no row."""
@@ -174,6 +181,7 @@ class Journal(Generic[R]):
             self.paid += 1
             if row.spent.cost is None:
                 self.unpriced += sum(call.cost is None for call in row.spent.each) or row.spent.calls
+            self._priced += row.spent.cost or sum(call.cost or 0.0 for call in row.spent.each)
         self.began = min(filter(None, (self.began, row.started)), default="")
         self.ended = max(self.ended, row.timestamp)
 
