@@ -65,17 +65,17 @@ def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, co
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
     """The query and its SQL; the same parameters are understood once, unless they name a value set: it may change."""
-    plans = context.server.plans
-    known = plans.get((kind, pairs))
+    plans, registry = context.server.plans, context.registry
+    known = plans.get((registry, kind, pairs))
     if known is None:
-        query = parse(kind, pairs)
+        query = parse(registry, kind, pairs)
         library = StoredLibrary(context.server)
-        known = query, plan(query, context.server.params, library)
+        known = query, plan(query, registry, library)
         if library.asked:
             return known
         if len(plans) >= MAX_PLANS:
             plans.clear()
-        plans[kind, pairs] = known
+        plans[registry, kind, pairs] = known
     return known
 
 

@@ -12,9 +12,8 @@ from fhir_server.errors import FhirError
 from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.conditions import all_conditions
 from fhir_server.search.join_order import leading
-from fhir_server.search.parameter_numbers import ParameterNumbers
-from fhir_server.search.parameters import parameters
 from fhir_server.search.query import Query
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.search.sort import sorted_sql
 from fhir_server.terminology.library import Library
 
@@ -49,10 +48,10 @@ class SearchSql:
         return f"SELECT ({of_type}) - ({of_type} AND text IS NULL)", (self.whole_type, self.whole_type)
 
 
-def plan(query: Query, numbers: ParameterNumbers, library: Library) -> SearchSql:
+def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchSql:
     """The SQL of a search; `library` has the value sets that it may name."""
-    _check_size(query)
-    found = all_conditions(numbers, library, query.resource_type, query.criteria)
+    _check_size(query, registry)
+    found = all_conditions(registry, library, query.resource_type, query.criteria)
     # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
     ordered = not query.sort and query.offset is None
     by_type = ordered and any(item.by_type or (item.negated and not _asked_for(item, found)) for item in found)
@@ -63,7 +62,7 @@ def plan(query: Query, numbers: ParameterNumbers, library: Library) -> SearchSql
     filter_args = tuple(arg for item in rest for arg in item.args)
     if query.sort:
         matches = f"SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {where}"
-        sql, key_args = sorted_sql(query.resource_type, matches, query.sort, numbers)
+        sql, key_args = sorted_sql(query.resource_type, matches, query.sort, registry)
         return SearchSql(sql, (*lead.args, *filter_args, *key_args), None if found else query.resource_type)
     if not lead.order and not lead.lead:
         # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
@@ -85,12 +84,12 @@ def _asked_for(negated: Condition, found: list[Condition]) -> bool:
     return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in found)
 
 
-def _check_size(query: Query) -> None:
+def _check_size(query: Query, registry: ParameterRegistry) -> None:
     """Raises where a search has more conditions or values than SQLite can take."""
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     for item in query.criteria:
-        known = parameters(query.resource_type).get(item.name)
+        known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
         if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
             raise FhirError(400, f"{item.name} has too many values", "too-costly")
