@@ -159,8 +159,9 @@ class Scrubber:
         if parent in NAMING and len(text) >= SHORTEST_NAME:
             self._names.add(text)
         if text not in self._replaced:
-            self._numbers[label] = self._numbers.get(label, 0) + 1
-            self._replaced[text] = f"{label}-{self._numbers[label]}"
+            called = parent[:1].lower() + parent[1:] if label == "value" else label
+            self._numbers[called] = self._numbers.get(called, 0) + 1
+            self._replaced[text] = f"{called}-{self._numbers[called]}"
         return self._replaced[text]
 
 
