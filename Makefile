@@ -44,6 +44,10 @@ integrations: .venv/.test-installed
 release: .venv/.test-installed .venv-release/.installed
 	$(BIN)/python -m tools.release
 
+# The docs site, into site/: a broken link or a public name without a docstring fails.
+docs: .venv-docs/.installed
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+
 lint: .venv/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -72,6 +76,13 @@ format: .venv/.test-installed
 .venv-clients/.installed: constraints/clients.txt
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/clients.txt
+	touch $@
+
+.venv-docs/.installed: pyproject.toml constraints/constraints.txt constraints/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	cat constraints/constraints.txt constraints/docs.txt > .venv-docs/constraints.txt
+	PIP_CONSTRAINT=.venv-docs/constraints.txt .venv-docs/bin/python -m pip install --quiet \
+		--disable-pip-version-check --editable . mkdocs-material mkdocstrings-python
 	touch $@
 
 .venv-release/.installed: constraints/release.txt

@@ -43,11 +43,11 @@ def try_wheel(python: Path, wheel: Path, folder: Path) -> str:
     empty = folder / f"{home.name}-empty"
     empty.mkdir()
     medagent = own.parent / "medagent"
-    version = inside(empty, medagent, "--version").split()[-1]
+    version = inside(empty, medagent, "--version").split()[1].rstrip(",")
     expect(version == wheel.name.split("-")[1], f"{wheel.name} says that it is {version}")
     inside(empty, medagent, "run", "--limit", "10", "--agent", "reference", "--quiet")
     graded = json.loads(inside(empty, medagent, "grade", "results/v2_r1_reference", "--json"))
-    inside(empty, medagent, "report", "results/v2_r1_reference", "--out", "report.html")
+    inside(empty, medagent, "report", "results/v2_r1_reference", "-o", "report.html")
     expect((empty / "report.html").stat().st_size > 10_000, "medagent report wrote next to nothing")
     inside(empty, medagent, "doctor")
     inside(empty, own, "-m", "fhir_server", "--help")
