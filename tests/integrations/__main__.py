@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +20,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.table import Table
+
+from tools.pythons import interpreter
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -58,33 +59,6 @@ class Outcome:
     result: str
     passed: bool | None
     """None where the check could not be run on this machine; `result` says why."""
-
-
-def interpreters() -> Iterator[Path]:
-    """The Pythons of this machine, the running one first, then newer ones (`PYTHON_NEWER` before the rest)."""
-    yield Path(sys.executable)
-    if named := os.environ.get("PYTHON_NEWER"):
-        yield Path(named)
-    for minor in range(12, 16):
-        if found := shutil.which(f"python3.{minor}"):
-            yield Path(found)
-        yield from sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
-
-
-def version_of(python: Path) -> tuple[int, int] | None:
-    """The version of an interpreter, or None where it does not start (a shim without its Python)."""
-    asked = subprocess.run(
-        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
-    )
-    if asked.returncode:
-        return None
-    major, minor = asked.stdout.split()
-    return int(major), int(minor)
-
-
-def interpreter(oldest: tuple[int, int]) -> Path | None:
-    """The first Python of this machine that is new enough."""
-    return next((python for python in interpreters() if (version_of(python) or (0, 0)) >= oldest), None)
 
 
 def environment(name: str, peer: Peer, python: Path) -> Path:
