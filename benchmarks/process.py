@@ -12,7 +12,7 @@ import json, resource, subprocess, sys, time
 begun = time.monotonic()
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(json.dumps([used.ru_utime + used.ru_stime, time.monotonic() - begun, used.ru_maxrss / 1000]))
+print(json.dumps([used.ru_utime + used.ru_stime, time.monotonic() - begun, used.ru_maxrss * 1024 / 1e6]))
 """
 """In a small process of its own: a child's peak begins with the memory of whoever started it."""
 
