@@ -25,6 +25,26 @@ MAX_IDS = 10_000
 """The most values one condition may list; ids and references go into one IN list, other values do not."""
 
 
+MAX_SPAN = 2_000
+"""Up to this distance between the smallest and the greatest number that a condition leaves, what lies between is walked
+by another condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """A quicker way to the same matches where those of the leading condition lie close together, as those of a patient
+    do who was loaded with all that belongs to them: another condition's rows between the smallest and the greatest of
+    their numbers are few.
+
+    `bounds` is SQL for the two numbers; `sql` takes them as its last arguments.
+    """
+
+    bounds: str
+    bounds_args: tuple[object, ...]
+    sql: str
+    args: tuple[object, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SearchSql:
     """SQL for the numbers of the matches, in order and without a limit, and its arguments.
@@ -35,6 +55,7 @@ class SearchSql:
     sql: str
     args: tuple[object, ...]
     whole_type: str | None = None
+    narrowing: Narrowing | None = None
 
     def counting(self) -> tuple[str, tuple[object, ...]]:
         """SQL for how many matches there are, and its arguments.
@@ -72,11 +93,29 @@ def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchS
             changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
             order = f"GROUP BY row_id ORDER BY {changed}, row_id"
         sql = f"SELECT row_id FROM {lead.table} AS lead WHERE {where} {order}"
-        return SearchSql(sql, (*lead.args, *filter_args), None if found else query.resource_type)
+        whole_type = None if found else query.resource_type
+        return SearchSql(sql, (*lead.args, *filter_args), whole_type, None if by_type else _narrowing(lead, rest))
     walk, walk_args = lead.walk()
     filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
     sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
     return SearchSql(sql, (*walk_args, *filter_args))
+
+
+def _narrowing(lead: Condition, rest: list[Condition]) -> Narrowing | None:
+    """The way by another condition, where the rows of both are in order of the resources' numbers."""
+    other = next((item for item in rest if item.clustered and not item.negated), None)
+    if other is None or not lead.clustered:
+        return None
+    filters = [lead, *(item for item in rest if item is not other)]
+    where = " AND ".join([other.where, *(item.filter("lead.row_id") for item in filters)])
+    ends = (f"(SELECT {end}(row_id) FROM {lead.table} WHERE {lead.where})" for end in ("min", "max"))
+    return Narrowing(
+        f"SELECT {', '.join(ends)}",
+        lead.args * 2,
+        f"SELECT row_id FROM {other.table} AS lead WHERE {where} AND row_id BETWEEN ? AND ?"
+        " GROUP BY row_id ORDER BY row_id",
+        (*other.args, *(arg for item in filters for arg in item.args)),
+    )
 
 
 def _asked_for(negated: Condition, found: list[Condition]) -> bool:
@@ -102,7 +141,7 @@ def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tup
         return of_type(resource_type), found
     # The time of the last change leads only where nothing else does.
     leaders = [item for item in leaders if item.order != "updated"] or leaders
-    first = leaders[leading([item.access for item in leaders])]
+    first = leaders[leading(tuple(item.access for item in leaders))]
     if (first.order or first.lead) and ordered:
         lead = first
     else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest

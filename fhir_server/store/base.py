@@ -58,8 +58,8 @@ class Store:
         self.connection = connection
         self.registry = registry
         """The search parameters by which resources are indexed now."""
-        self.rendered: dict[tuple[str, int], str] = {}
-        """Entries of Bundles by the server's address and number, as they were last rendered; emptied by every write."""
+        self.rendered: dict[tuple[str, bytes], bytes] = {}
+        """Pages by the server's address and the numbers on them, as they were rendered; emptied by every write."""
         self.found: dict[tuple[object, ...], array[int]] = {}
         """First matches of searches, by SQL and arguments; emptied by every write."""
         self.changes: list[Version] | None = None
@@ -103,6 +103,17 @@ class Store:
             marks = ",".join("?" * len(part))
             sql = f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
             found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
+        return [found[row_id] for row_id in row_ids if row_id in found]
+
+    def texts_of(self, row_ids: Sequence[int]) -> list[tuple[str, bytes]]:
+        """Relative reference and text (UTF-8) of each of the resources with these numbers, as `rows` has them."""
+        found: dict[int, tuple[str, bytes]] = {}
+        for start in range(0, len(row_ids), MAX_PARAMETERS):
+            part = row_ids[start : start + MAX_PARAMETERS]
+            cursor = self.query(_texts_of(len(part)), part)
+            found |= {row_id: (f"{kind}/{resource_id}", text) for row_id, kind, resource_id, text in cursor}
+        if self.meter is not None:
+            self.meter.read(sum(len(text) for _, text in found.values()))
         return [found[row_id] for row_id in row_ids if row_id in found]
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
@@ -419,6 +430,12 @@ def _own_text(connection: sqlite3.Connection) -> str:
 @cache
 def _all_parameters() -> tuple[tuple[str, str], ...]:
     return tuple((kind, name) for kind in resource_types() for name in parameters(kind))
+
+
+@cache
+def _texts_of(count: int) -> str:
+    marks = ",".join("?" * count)
+    return f"SELECT row_id, type, id, CAST(text AS BLOB) FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
 @cache
