@@ -70,13 +70,12 @@ async def inspect_run(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> No
 
         task = Task(dataset=[Sample(id=unit.key, input="-") for unit in units], solver=play(), name="episodes")
         model = get_model("openai/m", base_url=url, api_key="none", responses_api=False)
-        with tempfile.TemporaryDirectory() as folder:
-            with contextlib.redirect_stdout(io.StringIO()):  # its progress, which no option turns off here
-                (log,) = await eval_async(
-                    task,
-                    model=model,
-                    log_dir=folder,
-                    max_connections=job.concurrency,
-                    max_samples=job.concurrency,
-                )
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):  # its progress
+            (log,) = await eval_async(
+                task,
+                model=model,
+                log_dir=folder,
+                max_connections=job.concurrency,
+                max_samples=job.concurrency,
+            )
         assert log.status == "success", log.error and log.error.message
