@@ -57,7 +57,6 @@ def command(
     from medagent.engine.files import write_whole
     from medagent.reports.compare import document
     from medagent.reports.compare_views import junit, markdown, with_reports
-    from medagent.reports.tables import percent, say
 
     if len(runs) < 2:
         raise UserError("compare takes two runs or more")
@@ -75,13 +74,18 @@ def command(
         print(document(list(found.values())))
     elif not as_markdown:
         _print(first, found)
-    if fail_under is None:
-        return
-    under = {other: one.difference for other, one in found.items() if one.difference < fail_under}
-    for other, difference in under.items():
-        say(f"{other}: {percent(difference)} against {first} is under --fail-under {fail_under:g}")
-    if under:
+    if fail_under is not None and _under(first, found, fail_under):
         raise typer.Exit(1)
+
+
+def _under(first: Path, found: dict[Path, Any], limit: float) -> bool:
+    """Whether a run's difference to the first is under the limit; each that is, is named."""
+    from medagent.reports.tables import percent, say
+
+    under = {other: one.difference for other, one in found.items() if one.difference < limit}
+    for other, difference in under.items():
+        say(f"{other}: {percent(difference)} against {first} is under --fail-under {limit:g}")
+    return bool(under)
 
 
 def _print(first: Path, found: dict[Path, Any]) -> None:
