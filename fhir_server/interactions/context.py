@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from fhir_server.clock import Clock, http_date
 from fhir_server.ids import IdSource
 from fhir_server.search.paging import Searches
-from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.search.query import Query
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.search.walks import SearchSql
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
@@ -31,15 +31,16 @@ class ServerContext:
     """What requests are answered from: a store, the searches with pages, and the settings of the server."""
 
     store: Store
-    params: ParameterNumbers
     ids: IdSource
     clock: Clock
     base: str
     """The address of the server, without a slash at the end."""
     reference_check: bool = True
+    hooks: frozenset[str] = frozenset()
+    """The hosts to which notifications of Subscriptions may be sent."""
     searches: Searches = field(default_factory=Searches)
-    plans: dict[tuple[str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
-    """Searches that were understood, by type and parameters."""
+    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
+    """Searches that were understood, by the search parameters there were, type and parameters."""
 
 
 @dataclass(slots=True)
@@ -66,6 +67,11 @@ class RequestContext:
     def store(self) -> Store:
         """The store to read and write."""
         return self.server.store
+
+    @property
+    def registry(self) -> ParameterRegistry:
+        """The search parameters there are."""
+        return self.server.store.registry
 
     @property
     def address(self) -> str:

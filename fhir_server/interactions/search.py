@@ -13,8 +13,7 @@ from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.search.walks import SearchSql, Walk
-from fhir_server.store import Store
+from fhir_server.search.walks import SearchSql, matches
 from fhir_server.wire.bundle import Bundle, search_page
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
@@ -68,17 +67,17 @@ def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, co
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
     """The query and its SQL; the same parameters are understood once, unless they name a value set: it may change."""
-    plans = context.server.plans
-    known = plans.get((kind, pairs))
+    plans, registry = context.server.plans, context.registry
+    known = plans.get((registry, kind, pairs))
     if known is None:
-        query = parse(kind, pairs)
+        query = parse(registry, kind, pairs)
         library = StoredLibrary(context.server)
-        known = query, plan(query, context.server.params, library)
+        known = query, plan(query, registry, library)
         if library.asked:
             return known
         if len(plans) >= MAX_PLANS:
             plans.clear()
-        plans[kind, pairs] = known
+        plans[registry, kind, pairs] = known
     return known
 
 
@@ -89,39 +88,12 @@ def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: in
     meter = context.store.meter
     if key in known and not (meter and meter.in_bundle):  # a Bundle's steps count whatever was found before
         return array("q", known[key])
-    walk, args = _quicker(context.store, planned)
-    row_ids = _walked(context.store, walk, args, limit, offset)
+    row_ids = matches(context.store.query, planned, limit, offset)
     if len(row_ids) <= MAX_REMEMBERED:
         if len(known) >= MAX_PLANS:
             known.clear()
         known[key] = row_ids[:]
     return row_ids
-
-
-def _quicker(store: Store, planned: SearchSql) -> tuple[Walk, tuple[object, ...]]:
-    """The quicker of the ways to the matches, and its arguments."""
-    if planned.few is not None:
-        number, *others = store.query(*planned.test).fetchone()
-        if number is not None and number <= planned.most:
-            return planned.few, (*others, *planned.few.args)
-    return planned.usual, planned.usual.args
-
-
-def _walked(store: Store, walk: Walk, args: tuple[object, ...], limit: int, offset: int) -> array[int]:
-    if not walk.repeats:
-        cursor = store.query(f"{walk.sql} LIMIT ? OFFSET ?", (*args, limit, offset))
-        return array("q", [row[0] for row in cursor])
-    found: dict[int, None] = {}
-    end = offset + limit if limit >= 0 else None
-    for row in store.query(walk.sql, args):
-        found[row[0]] = None
-        if len(found) == end:
-            break
-    else:
-        if walk.rest is not None:
-            end_of_rest = -1 if end is None else end - len(found)
-            found |= dict.fromkeys(_walked(store, walk.rest, walk.rest.args, end_of_rest, 0))
-    return array("q", list(found)[offset:end])
 
 
 def count_all(context: RequestContext, planned: SearchSql) -> int:

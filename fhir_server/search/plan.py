@@ -13,9 +13,8 @@ from fhir_server.errors import FhirError
 from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.conditions import all_conditions
 from fhir_server.search.join_order import leading
-from fhir_server.search.parameter_numbers import ParameterNumbers
-from fhir_server.search.parameters import parameters
 from fhir_server.search.query import Query
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.search.sort import sorted_sql, streamed
 from fhir_server.search.walks import (
     MAX_SORTED,
@@ -39,17 +38,17 @@ MAX_IDS = 10_000
 """The most values one condition may list; ids and references go into one IN list, other values do not."""
 
 
-def plan(query: Query, numbers: ParameterNumbers, library: Library) -> SearchSql:
+def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchSql:
     """The SQL of a search; `library` has the value sets that it may name."""
-    _check_size(query)
-    found = all_conditions(numbers, library, query.resource_type, query.criteria)
+    _check_size(query, registry)
+    found = all_conditions(registry, library, query.resource_type, query.criteria)
     # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
     ordered = not query.sort and query.offset is None
     by_type = ordered and any(item.by_type or (item.negated and not _asked_for(item, found)) for item in found)
     lead, rest = _choose(query.resource_type, found, ordered=ordered and not by_type)
     count = counted(lead, rest) if found else (_COUNT, (query.resource_type,))
     if query.sort:
-        return _sorted(query, lead, rest, count, numbers)
+        return _sorted(query, lead, rest, count, registry)
     if lead.lead or (lead.order and not lead.streams):
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
@@ -80,12 +79,12 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
 
 
 def _sorted(
-    query: Query, lead: Condition, rest: Sequence[Condition], count: Sql, numbers: ParameterNumbers
+    query: Query, lead: Condition, rest: Sequence[Condition], count: Sql, registry: ParameterRegistry
 ) -> SearchSql:
     """The matches in the order that `_sort` asks for."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
-        found, key_args = sorted_sql(query.resource_type, sql, query.sort, numbers)
+        found, key_args = sorted_sql(query.resource_type, sql, query.sort, registry)
         return Walk(found, (*args, *key_args))
 
     tests, args = where(lead, rest)
@@ -94,7 +93,7 @@ def _sorted(
     if narrow is not None:
         test, (sql, args) = narrow
         return SearchSql(usual, count, gathered(f"SELECT DISTINCT row_id FROM ({sql})", args), test, MAX_SPAN)
-    stream = streamed(query.resource_type, lead, rest, query.sort, numbers) if lead.weight > 1 else None
+    stream = streamed(query.resource_type, lead, rest, query.sort, registry) if lead.weight > 1 else None
     if stream is None:
         return SearchSql(usual, count)
     test = count if count[0] == _COUNT else at_most(lead, MAX_SORTED)
@@ -106,12 +105,12 @@ def _asked_for(negated: Condition, found: list[Condition]) -> bool:
     return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in found)
 
 
-def _check_size(query: Query) -> None:
+def _check_size(query: Query, registry: ParameterRegistry) -> None:
     """Raises where a search has more conditions or values than SQLite can take."""
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     for item in query.criteria:
-        known = parameters(query.resource_type).get(item.name)
+        known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
         if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
             raise FhirError(400, f"{item.name} has too many values", "too-costly")

@@ -11,7 +11,7 @@ import sqlite3
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.errors import ServerError, WritesElsewhere
+from fhir_server.search import own_parameters
 from fhir_server.search.hashing import index_hash
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 
 MAX_PARAMETERS = 500
@@ -53,13 +55,16 @@ class Store:
 
     prefix = "main."
 
-    def __init__(self, connection: sqlite3.Connection, params: dict[tuple[str, str], int]) -> None:
+    def __init__(self, connection: sqlite3.Connection, registry: ParameterRegistry) -> None:
         self.connection = connection
-        self.params = params
+        self.registry = registry
+        """The search parameters by which resources are indexed now."""
         self.rendered: dict[tuple[str, bytes], bytes] = {}
         """Pages by the server's address and the numbers on them, as they were rendered; emptied by every write."""
         self.found: dict[tuple[object, ...], array[int]] = {}
         """First matches of searches, by SQL and arguments; emptied by every write."""
+        self.changes: list[Version] | None = None
+        """The versions that were written since they were last taken, where somebody wants to know."""
         self.meter: Meter | None = None
         """Counts what the request at hand takes, where it has bounds."""
         self._depth = 0
@@ -139,6 +144,7 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """All or nothing; may be nested."""
         self._begin()
+        registry, changes = self.registry, len(self.changes or ())
         self._depth += 1
         name = f"level{self._depth}"
         self._writing()
@@ -148,6 +154,9 @@ class Store:
         except BaseException:
             self._writing()
             self.connection.execute(f"ROLLBACK TO {name}")
+            self.registry = registry
+            if self.changes:
+                del self.changes[changes:]
             raise
         finally:
             self._writing()
@@ -181,9 +190,29 @@ class Store:
             f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
             (row.row_id, row.type, row.id, row.version, row.updated, row.text),
         )
+        self.add_index(index)
+        if self.changes is not None:
+            self.changes.append(row)
+
+    def take_changes(self) -> list[Version]:
+        """What was written since this was last called; nothing where no `changes` are kept."""
+        if not self.changes:
+            return []
+        taken, self.changes = self.changes, []
+        return taken
+
+    def add_index(self, index: TableRows) -> None:
+        """Writes index rows of resources that are there."""
         for table, rows in index.items():
             if rows:
                 self.connection.executemany(_insert(self.prefix, table), rows)
+
+    def define(self, own: Own, changed: Collection[Key]) -> None:
+        """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.
+
+        Call inside a transaction.
+        """
+        raise NotImplementedError
 
     def replace(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
         """Makes `new` the current version in place of `old`, which becomes history."""
@@ -242,12 +271,12 @@ class BaseStore(Store):
         self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
         try:
             connection = connect(self.path, durable=durable)
-            params = _prepare(connection)
+            registry = _prepare(connection)
         except sqlite3.Error as error:
             raise ServerError(f"{self.path}: cannot be used as a store: {error}") from error
         except ServerError as error:
             raise ServerError(f"{self.path}: {error}") from None
-        super().__init__(connection, params)
+        super().__init__(connection, registry)
         self._next = int(connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0])
         self._saved = self._next
         self._seen = self._data_version()
@@ -262,6 +291,19 @@ class BaseStore(Store):
             self._seen = seen
             self.rendered.clear()
             self.found.clear()
+            if _own_text(self.connection) != own_parameters.as_text(self.registry.own):
+                self.registry = _registry(self.connection)
+
+    def define(self, own: Own, changed: Collection[Key]) -> None:
+        """See `Store.define`. What clients have defined is kept in the file, for other processes and the next start."""
+        self._writing()
+        self.connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", changed)
+        text = own_parameters.as_text(own)
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('parameters', ?)", (text,))
+        self.registry = _registry(self.connection)
+        numbers = [(self.registry.number(*key),) for key in changed]
+        for table in schema.INDEXES:
+            self.connection.executemany(f"DELETE FROM main.{table} WHERE param = ?", numbers)
 
     @property
     def next_number(self) -> int:
@@ -363,8 +405,8 @@ def _synchronous(*, durable: bool) -> str:
     return f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
 
 
-def _prepare(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    """Creates the tables of a new file and gives the numbers of the search parameters."""
+def _prepare(connection: sqlite3.Connection) -> ParameterRegistry:
+    """Creates the tables of a new file and gives its search parameters."""
     connection.execute("PRAGMA journal_mode = WAL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version == 0:
@@ -380,19 +422,27 @@ def _prepare(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
     with suppress(sqlite3.OperationalError):  # a file that cannot be written now is searched without them
         for statement in (schema.DELETED, *schema.ORDERED):
             connection.execute(statement)
-    return _params(connection)
-
-
-def _params(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    sql = "SELECT type, name, param FROM params"
-    known = {(kind, name): param for kind, name, param in connection.execute(sql)}
+    known = _numbers(connection)
     missing = [key for key in _all_parameters() if key not in known]
     if missing:
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", missing)
         connection.execute("COMMIT")
-        known = {(kind, name): param for kind, name, param in connection.execute(sql)}
-    return known
+    return _registry(connection)
+
+
+def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
+    found = connection.execute("SELECT type, name, param FROM params")
+    return {(kind, name): param for kind, name, param in found}
+
+
+def _registry(connection: sqlite3.Connection) -> ParameterRegistry:
+    return ParameterRegistry(_numbers(connection), own_parameters.from_text(_own_text(connection)))
+
+
+def _own_text(connection: sqlite3.Connection) -> str:
+    found = connection.execute("SELECT value FROM meta WHERE name = 'parameters'").fetchone()
+    return str(found[0]) if found else "[]"
 
 
 @cache
