@@ -6,8 +6,9 @@ Escapes and the errors for what cannot be understood are HAPI's, observed on 7.6
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
@@ -63,8 +64,7 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
     for name, value in pairs:
         if name in ("_count", "_offset"):
             whole(name, value)  # what is wrong with these HAPI says first
-    names = java_key_order(given)
-    _check_names(registry, resource_type, names)
+    names = _checked_names(registry, resource_type, tuple(given))
     seen: set[str] = set()
     for name, value in sorted(pairs, key=lambda pair: names.index(pair[0])):
         base, _, modifier = name.partition(":")
@@ -91,10 +91,12 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
     return query
 
 
-def _check_names(registry: ParameterRegistry, resource_type: str, names: Iterable[str]) -> None:
-    """Raises what HAPI finds before it looks at values: a date both bounded and `:missing`, unknown parameters, and
-    modifiers that references do not take.
+@lru_cache(maxsize=1024)
+def _checked_names(registry: ParameterRegistry, resource_type: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The names in HAPI's order. Raises what HAPI finds before it looks at values: a date both bounded and `:missing`,
+    unknown parameters, and modifiers that references do not take. Cached: searches differ by their values.
     """
+    names = java_key_order(given)
     known = registry.parameters(resource_type)
     for name in names:
         base, _, modifier = name.partition(":")
@@ -112,6 +114,7 @@ def _check_names(registry: ParameterRegistry, resource_type: str, names: Iterabl
     ]
     if any("." not in modifier for modifier in modifiers):  # of several HAPI names them all, chains too
         KINDS["reference"].check_modifier(resource_type, ", :".join(modifiers))
+    return tuple(names)
 
 
 def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
@@ -149,9 +152,10 @@ def whole(name: str, text: str) -> int | None:
     return int(text)
 
 
+@lru_cache(maxsize=4096)
 def criteria(
     registry: ParameterRegistry, resource_type: str, name: str, value: str, *, nested: bool = False
-) -> list[Criterion]:
+) -> Sequence[Criterion]:
     """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`. Only where
     it is `nested`, in a chain or `_has`, may a date have alternatives.
     """
