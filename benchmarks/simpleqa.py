@@ -1,10 +1,11 @@
 """How long 100,000 judged rows take to score: in memory, from OpenCompass files, and from a run's folder.
 
-python benchmarks/simpleqa.py [ROWS]
+python -m benchmarks.simpleqa [ROWS]
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
+from medagent.engine.journal import Journal
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.opencompass import read_opencompass
 from refsol.simpleqa.prompts import judge_prompt
@@ -31,7 +33,7 @@ JUDGED = ['{\n    "evaluation": "CORRECT"\n}', '{"evaluation": "INCORRECT"}', "N
 def timed(what: str) -> Iterator[None]:
     start, cpu = time.perf_counter(), time.process_time()
     yield
-    print(f"{what}: {time.perf_counter() - start:.2f} s ({time.process_time() - cpu:.2f} s of CPU)")
+    print(f"{what}: {time.perf_counter() - start:.2f} s ({time.process_time() - cpu:.2f} s of CPU)", flush=True)
 
 
 def opencompass(folder: Path) -> None:
@@ -43,7 +45,8 @@ def opencompass(folder: Path) -> None:
         (folder / name / "hu.json").write_text(json.dumps(entries), encoding="utf-8")
 
 
-def run_folder(folder: Path) -> None:
+async def run_folder(folder: Path) -> None:
+    """A finished run of questions that one judge has judged."""
     files = RunFiles(folder)
     judging = Judging(judges=[ModelSettings(name="J")], prompt=judge_prompt())
     panel = Panel(judging)
@@ -56,15 +59,17 @@ def run_folder(folder: Path) -> None:
     files.keep_questions(questions)
     files.add_judging(judging)
     (folder / "run.json").write_text('{"settings": {"model": "M", "variant": "husimpleqa"}}', encoding="utf-8")
-    with files.answers_path.open("w") as answers, files.judgements_path.open("w") as judgements:
-        for n, question in enumerate(questions):
-            (call,) = panel.calls(question, REPLY)
-            answer = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
-            verdict = ExchangeRow(
-                unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4]
-            )
-            answers.write(answer.model_dump_json() + "\n")
-            judgements.write(verdict.model_dump_json() + "\n")
+    answers = Journal(files.answers_path, ExchangeRow)
+    judgements = Journal(files.judgements_path, ExchangeRow)
+    for n, question in enumerate(questions):
+        (call,) = panel.calls(question, REPLY)
+        row = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
+        answered = answers.append(row)
+        row = ExchangeRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
+        judged = judgements.append(row)
+    await asyncio.gather(answered, judged)  # what was appended before is on disk with them
+    answers.close()
+    judgements.close()
 
 
 def main() -> None:
@@ -80,7 +85,7 @@ def main() -> None:
         with timed(f"read and score {ROWS:,} rows of OpenCompass"):
             score(read_opencompass(Path(name))[0].rows)
     with tempfile.TemporaryDirectory() as name:
-        run_folder(Path(name))
+        asyncio.run(run_folder(Path(name)))
         with timed(f"read and score a run folder of {ROWS:,} rows"):
             score(RunFiles(Path(name)).judged_set().rows)
 

@@ -23,6 +23,7 @@ from medagent.engine.journal_file import PROCESS
 from medagent.engine.journals import JournalKind, Journals, Run
 from medagent.engine.limits import Limits
 from medagent.engine.local import LocalExecutor
+from medagent.engine.memory import few_collections
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.progress import Progress
 from medagent.engine.report import DataRef, ItemOutcome, Measure, Report, TableLine, TableSection
@@ -131,7 +132,10 @@ async def execute(plan: Plan, scorer: Scorer, *, quiet: bool = True, say: Say = 
                 "chance alone; --temperature 0.7, for one, samples the model's"
             )
         plan.prepare()
-        with Journals(folder.path, scorer.journals, first=folder.journal, writable=folder.writable) as journals:
+        with (
+            few_collections(),
+            Journals(folder.path, scorer.journals, first=folder.journal, writable=folder.writable) as journals,
+        ):
             standing = await _stages(plan, journals, folder, quiet, say)
             if standing.stopped:
                 say(_stopped(standing, scorer.unit_noun))
@@ -262,6 +266,7 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
     )
 
 
+@few_collections()
 def report_of(scorer: Scorer, folder: Path) -> Report:
     """The report of a run's folder: as the run left it, or made anew (and not written) where the journals have moved on
     or there is none; a run that cannot be graded yet has its rows counted.
@@ -281,6 +286,7 @@ def report_of(scorer: Scorer, folder: Path) -> Report:
         return compose(scorer, folder, findings, journals, Standing(owed))
 
 
+@few_collections()
 def graded(scorer: Scorer, folder: Path, grade: Callable[[Run], Findings] | None = None) -> Report:
     """The report of a run's folder, graded anew, by `grade` or as the benchmark does; nothing is written.
 
