@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.table import machine, row
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
@@ -30,10 +31,10 @@ JUDGED = ['{\n    "evaluation": "CORRECT"\n}', '{"evaluation": "INCORRECT"}', "N
 
 
 @contextmanager
-def timed(what: str) -> Iterator[None]:
-    start, cpu = time.perf_counter(), time.process_time()
+def timed(what: str, asked: str = "") -> Iterator[None]:
+    cpu = time.process_time()
     yield
-    print(f"{what}: {time.perf_counter() - start:.2f} s ({time.process_time() - cpu:.2f} s of CPU)", flush=True)
+    row(f"{what}: CPU", asked, time.process_time() - cpu, "s")
 
 
 def opencompass(folder: Path) -> None:
@@ -63,30 +64,31 @@ async def run_folder(folder: Path) -> None:
     judgements = Journal(files.judgements_path, ExchangeRow)
     for n, question in enumerate(questions):
         (call,) = panel.calls(question, REPLY)
-        row = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
-        answered = answers.append(row)
-        row = ExchangeRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
-        judged = judgements.append(row)
+        answer = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
+        answered = answers.append(answer)
+        verdict = ExchangeRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
+        judged = judgements.append(verdict)
     await asyncio.gather(answered, judged)  # what was appended before is on disk with them
     answers.close()
     judgements.close()
 
 
 def main() -> None:
+    machine()
     rows = [JudgedAnswer(str(n), "hu", DIMENSIONS[n % 8], REPLY, {"J": JUDGED[n % 4]}) for n in range(ROWS)]
     with timed(f"score {ROWS:,} judged rows in memory"):
         score(rows)
     for rule in RULES:
         with timed(f"read {ROWS:,} verdicts, {rule}"):
-            for row in rows:
-                read_verdict(row.judged["J"] or "", rule)
+            for one in rows:
+                read_verdict(one.judged["J"] or "", rule)
     with tempfile.TemporaryDirectory() as name:
         opencompass(Path(name))
         with timed(f"read and score {ROWS:,} rows of OpenCompass"):
             score(read_opencompass(Path(name))[0].rows)
     with tempfile.TemporaryDirectory() as name:
         asyncio.run(run_folder(Path(name)))
-        with timed(f"read and score a run folder of {ROWS:,} rows"):
+        with timed(f"read and score a run folder of {ROWS:,} rows", "≤ 3.3"):
             score(RunFiles(Path(name)).judged_set().rows)
 
 

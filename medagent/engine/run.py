@@ -12,11 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 from medagent.core.errors import MedagentError, StopRunError, UserError
-from medagent.engine.files import write_changed
+from medagent.engine.files import write_changed_parts
 from medagent.engine.folder import RunFolder, read_run
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
@@ -299,12 +300,18 @@ def graded(scorer: Scorer, folder: Path, grade: Callable[[Run], Findings] | None
 
 def keep(folder: Path, report: Report) -> None:
     """Write `report.json`, unless it is there already. Raises UserError."""
-    write_changed(folder / REPORT, document(report) + "\n")
+    kept, encoder = _kept(report), json.JSONEncoder(indent=1)
+    write_changed_parts(folder / REPORT, lambda: chain(encoder.iterencode(kept), ["\n"]))
 
 
 def document(report: Report) -> str:
-    """The report as JSON, without the command, which says where endpoints are."""
-    return json.dumps(report.model_dump(mode="json", exclude={"command"}), indent=1)
+    """The report as JSON, as `report.json` has it."""
+    return json.dumps(_kept(report), indent=1)
+
+
+def _kept(report: Report) -> dict[str, Any]:
+    """All but the command, which says where endpoints are."""
+    return report.model_dump(mode="json", exclude={"command"})
 
 
 def read_report(folder: Path) -> Report | None:
