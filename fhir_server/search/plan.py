@@ -6,16 +6,28 @@ HAPI's database would start with (`join_order`); HAPI itself promises none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from fhir_server.errors import FhirError
 from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.conditions import all_conditions
 from fhir_server.search.join_order import leading
-from fhir_server.search.parameter_numbers import ParameterNumbers
-from fhir_server.search.parameters import parameters
 from fhir_server.search.query import Query
-from fhir_server.search.sort import sorted_sql
+from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.sort import sorted_sql, streamed
+from fhir_server.search.walks import (
+    MAX_SORTED,
+    MAX_SPAN,
+    SearchSql,
+    Sql,
+    Walk,
+    at_most,
+    counted,
+    in_order,
+    narrowed,
+    where,
+)
 from fhir_server.terminology.library import Library
 
 MAX_CONDITIONS = 200
@@ -26,58 +38,66 @@ MAX_IDS = 10_000
 """The most values one condition may list; ids and references go into one IN list, other values do not."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchSql:
-    """SQL for the numbers of the matches, in order and without a limit, and its arguments.
-
-    `whole_type` is the type where all resources of one are asked for.
-    """
-
-    sql: str
-    args: tuple[object, ...]
-    whole_type: str | None = None
-
-    def counting(self) -> tuple[str, tuple[object, ...]]:
-        """SQL for how many matches there are, and its arguments.
-
-        Whether a resource is deleted stands in its row, but rows need not be read to count a type with what is deleted
-        of it, nor to count that.
-        """
-        if self.whole_type is None:
-            return f"SELECT count(*) FROM ({self.sql})", self.args
-        of_type = "SELECT count(*) FROM resources WHERE type = ?"
-        return f"SELECT ({of_type}) - ({of_type} AND text IS NULL)", (self.whole_type, self.whole_type)
-
-
-def plan(query: Query, numbers: ParameterNumbers, library: Library) -> SearchSql:
+def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchSql:
     """The SQL of a search; `library` has the value sets that it may name."""
-    _check_size(query)
-    found = all_conditions(numbers, library, query.resource_type, query.criteria)
+    _check_size(query, registry)
+    found = all_conditions(registry, library, query.resource_type, query.criteria)
     # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
     ordered = not query.sort and query.offset is None
     by_type = ordered and any(item.by_type or (item.negated and not _asked_for(item, found)) for item in found)
     lead, rest = _choose(query.resource_type, found, ordered=ordered and not by_type)
-    where = lead.where.replace("@row_id", "lead.row_id") + "".join(
-        f" AND {item.filter('lead.row_id')}" for item in rest
-    )
-    filter_args = tuple(arg for item in rest for arg in item.args)
+    count = counted(lead, rest) if found else (_COUNT, (query.resource_type,))
     if query.sort:
-        matches = f"SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {where}"
-        sql, key_args = sorted_sql(query.resource_type, matches, query.sort, numbers)
-        return SearchSql(sql, (*lead.args, *filter_args, *key_args), None if found else query.resource_type)
-    if not lead.order and not lead.lead:
-        # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
-        # Of a type HAPI walks the index by type and time of the last write.
-        order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
-        if by_type and lead.table != "resources":
-            changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
-            order = f"GROUP BY row_id ORDER BY {changed}, row_id"
-        sql = f"SELECT row_id FROM {lead.table} AS lead WHERE {where} {order}"
-        return SearchSql(sql, (*lead.args, *filter_args), None if found else query.resource_type)
-    walk, walk_args = lead.walk()
-    filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
-    sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
-    return SearchSql(sql, (*walk_args, *filter_args))
+        return _sorted(query, lead, rest, count, registry)
+    if lead.lead or (lead.order and not lead.streams):
+        walk, walk_args = lead.walk()
+        filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
+        sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
+        return SearchSql(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
+    return in_order(lead, rest) if lead.order else _as_inserted(lead, rest, count, by_type=by_type)
+
+
+_COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
+"""SQL for how many resources of a type there are."""
+
+
+def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> SearchSql:
+    """The matches in order of their numbers; with `by_type` in order of their last change."""
+    # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
+    # Of a type HAPI walks the index by type and time of the last write.
+    order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
+    if by_type and lead.table != "resources":
+        changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
+        order = f"GROUP BY row_id ORDER BY {changed}, row_id"
+    tests, args = where(lead, rest)
+    usual = Walk(f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} {order}", args)
+    narrow = None if by_type else narrowed(lead, rest)
+    if narrow is None:
+        return SearchSql(usual, count)
+    test, (sql, args) = narrow
+    return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
+
+
+def _sorted(
+    query: Query, lead: Condition, rest: Sequence[Condition], count: Sql, registry: ParameterRegistry
+) -> SearchSql:
+    """The matches in the order that `_sort` asks for."""
+
+    def gathered(sql: str, args: tuple[object, ...]) -> Walk:
+        found, key_args = sorted_sql(query.resource_type, sql, query.sort, registry)
+        return Walk(found, (*args, *key_args))
+
+    tests, args = where(lead, rest)
+    usual = gathered(f"SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {tests}", args)
+    narrow = narrowed(lead, rest)
+    if narrow is not None:
+        test, (sql, args) = narrow
+        return SearchSql(usual, count, gathered(f"SELECT DISTINCT row_id FROM ({sql})", args), test, MAX_SPAN)
+    stream = streamed(query.resource_type, lead, rest, query.sort, registry) if lead.weight > 1 else None
+    if stream is None:
+        return SearchSql(usual, count)
+    test = count if count[0] == _COUNT else at_most(lead, MAX_SORTED)
+    return SearchSql(stream, count, usual, test, MAX_SORTED)
 
 
 def _asked_for(negated: Condition, found: list[Condition]) -> bool:
@@ -85,12 +105,12 @@ def _asked_for(negated: Condition, found: list[Condition]) -> bool:
     return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in found)
 
 
-def _check_size(query: Query) -> None:
+def _check_size(query: Query, registry: ParameterRegistry) -> None:
     """Raises where a search has more conditions or values than SQLite can take."""
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     for item in query.criteria:
-        known = parameters(query.resource_type).get(item.name)
+        known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
         if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
             raise FhirError(400, f"{item.name} has too many values", "too-costly")
@@ -103,7 +123,7 @@ def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tup
         return of_type(resource_type), found
     # The time of the last change leads only where nothing else does.
     leaders = [item for item in leaders if item.order != "updated"] or leaders
-    first = leaders[leading([item.access for item in leaders])]
+    first = leaders[leading(tuple(item.access for item in leaders))]
     if (first.order or first.lead) and ordered:
         lead = first
     else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest
