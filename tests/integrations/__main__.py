@@ -1,9 +1,10 @@
 """`make integrations`: installs each peer beside medagent in an environment of its own and runs its check.
 
 A check is a folder here: `peer.toml` says what to install, `check.py` is run by that environment's Python in an
-empty folder. It asks the peer's own tools and prints what it found; its last line stands in the table. It fails by
-an exception or an exit status. The peers exclude each other (openenv and mcp, verifiers and openai 3), hence an
-environment each; they are kept in `.venv-integrations/` and made anew when `peer.toml` or `pyproject.toml` changes.
+empty folder, and may import the modules that lie here. It asks the peer's own tools and prints what it found; its
+last line stands in the table. It fails by an exception or an exit status. The peers exclude each other (openenv and
+mcp, verifiers and openai 3), hence an environment each; they are kept in `.venv-integrations/` and made anew when
+`peer.toml` or `pyproject.toml` changes.
 """
 
 import os
@@ -132,7 +133,7 @@ def check(name: str) -> Outcome:
             ran = subprocess.run(
                 [own, HERE / name / "check.py"],
                 cwd=folder,
-                env=os.environ | {"PATH": path, "NO_COLOR": "1"},
+                env=os.environ | {"PATH": path, "NO_COLOR": "1", "PYTHONPATH": str(HERE)},
                 capture_output=True,
                 text=True,
                 check=False,
