@@ -68,8 +68,7 @@ def export_inspect(folder: Path, out: Path) -> int:
 
 def evaluation_log(folder: Path) -> EvalLog:
     """The log of a run's folder. Raises UserError."""
-    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric
-    from inspect_ai.log import recompute_metrics
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric, recompute_metrics
 
     from medagent.integrations.inspect.adapters import adapter_class
     from medagent.integrations.inspect.scorers import SCORERS, metric_definitions
@@ -179,7 +178,6 @@ class _Kept:
 
     def score(self, record: Record) -> Score:
         """What the run's own report says of the item."""
-        from inspect_ai.scorer import Score
 
         from medagent.integrations.inspect.adapters import Grade
         from medagent.integrations.inspect.scorers import as_score

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, ClassVar
+from weakref import finalize
 
 from medagent.agents.calls import Call, CallJob
 from medagent.agents.choice import AgentChoice, ModelChoice
@@ -30,7 +32,6 @@ from medagent.benchmarks.simpleqa.rows import ExchangeRow
 from medagent.benchmarks.simpleqa.settings import named_prompt
 from medagent.core.errors import UserError
 from medagent.core.options import checked
-from medagent.engine.job import Job
 from medagent.engine.journals import Run
 from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
@@ -141,7 +142,7 @@ class Adapter(ABC):
         """What items have in common that are no independent draws: here their group."""
         return group
 
-    def job(self, model: str) -> Job[Any, Any]:
+    def job(self, model: str) -> Any:
         """The job that carries units out, for one of the models that are evaluated."""
         return self.plan().stages[0].job
 
@@ -165,7 +166,9 @@ class MedAgentBenchAdapter(Adapter):
     def item(self, unit: EpisodeUnit) -> Item:
         """See `Adapter.item`."""
         task = unit.task
-        return Item(task.id, f"{task.context}\n\n{task.instruction}" if task.context else task.instruction, "", task.type)
+        return Item(
+            task.id, f"{task.context}\n\n{task.instruction}" if task.context else task.instruction, "", task.type
+        )
 
     async def grade(self, item: str, row: EpisodeRow, judged: Judged | None = None) -> Grade:
         """See `Adapter.grade`."""
@@ -271,7 +274,7 @@ class SimpleqaAdapter(Adapter):
         """What each judge says of an answer."""
         if prediction is None:
             return {}
-        settings = self.plan().settings
+        settings: Any = self.plan().settings
         judging = Judging(judges=settings.judges, prompt=named_prompt(settings.judge_prompt))
         judges = {judge.name: AgentChoice(ModelChoice.of(judge)) for judge in judging.judges}
         replies: dict[str, str | None] = {}
@@ -303,12 +306,13 @@ class ImapscoreAdapter(Adapter):
 
     def _models(self) -> Mapping[str, Any]:
         """See `Adapter._models`; replies are kept for this process alone, as Inspect has a cache of its own."""
-        self._folder = TemporaryDirectory(prefix="medagent-imapscore-")
-        return {"model": MODEL, "cache": Path(self._folder.name) / "replies.sqlite"}
+        folder = Path(mkdtemp(prefix="medagent-imapscore-"))
+        finalize(self, rmtree, folder, ignore_errors=True)
+        return {"model": MODEL, "results_dir": folder}
 
     def job(self, model: str) -> ExtractionJob:
         """See `Adapter.job`."""
-        job: ExtractionJob = self.plan().stages[0].job
+        job: ExtractionJob = super().job(model)
         return replace(job, identity={**job.identity, "name": model})
 
     async def grade(self, item: str, row: ItemRow, judged: Judged | None = None) -> Grade:

@@ -72,7 +72,9 @@ async def open_record(state: TaskState, source: Adapter) -> OpenRecord:
     record = await stack.enter_async_context(ehr.session(unit.key))
     session = Session(unit.task, record, job.protocol, job.rules)
     toolbox = Toolbox.of(job.protocol, job.rules.api_base)
-    opened = OpenRecord(state.uuid, source, session, toolbox, session.reset(), state.store, EpisodeRow.begin(unit), unit.seed, stack)
+    opened = OpenRecord(
+        state.uuid, source, session, toolbox, session.reset(), state.store, EpisodeRow.begin(unit), unit.seed, stack
+    )
     _open[state.uuid] = opened
     opened.keep()
     return opened

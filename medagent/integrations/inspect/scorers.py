@@ -30,8 +30,8 @@ from inspect_ai.solver import TaskState
 from medagent.engine.rows import OWED
 from medagent.integrations.inspect.adapters import STORED, Adapter, Grade, adapter
 from refsol.promptcblue.parse import CCKS
-from refsol.promptcblue.score import score
 from refsol.promptcblue.public import PUBLIC
+from refsol.promptcblue.score import score
 from refsol.promptcblue.tasks import specs_of
 
 NOT_GRADED = OWED | {"refused"}

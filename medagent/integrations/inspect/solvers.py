@@ -136,7 +136,7 @@ async def _play_tools(state: TaskState, opened: OpenRecord) -> None:
             opened.keep()
             state.messages.append(ChatMessageUser(content=reply))
         for call in calls:
-            if opened.session.done:
+            if opened.session.outcome().status is not None:
                 break
             if call.parse_error is None and call.function in tools:
                 carried_out = ChatMessageAssistant(content="", tool_calls=[call])

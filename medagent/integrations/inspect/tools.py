@@ -1,6 +1,6 @@
 """The FHIR functions and `finish` as Inspect's tools, over the record of the sample that calls them.
 
-    react(tools=fhir_tools(), submit=AgentSubmit(name="finish", tool=finish()))
+react(tools=fhir_tools(), submit=AgentSubmit(name="finish", tool=finish()))
 """
 
 from __future__ import annotations

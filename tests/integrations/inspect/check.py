@@ -155,7 +155,9 @@ def main() -> None:
         assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench1").iterdir())).values())
         assert 0 < right < len(frame)
         look(Path("exported"), Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
-    print(f"{count} samples of four benchmarks: eval, run, export and score agree; list, data frame and viewer show them")
+    print(
+        f"{count} samples of four benchmarks: eval, run, export and score agree; list, data frame and viewer show them"
+    )
 
 
 main()

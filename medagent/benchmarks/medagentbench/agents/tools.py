@@ -94,9 +94,15 @@ class Toolbox:
         if method not in ("GET", "POST"):
             return "message", {"text": action}
         resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
-        found = [name for name, one in self.functions.items() if (one.method, one.resource_type) == (method, resource_type)]
+        found = [
+            name for name, one in self.functions.items() if (one.method, one.resource_type) == (method, resource_type)
+        ]
         if method == "POST":
-            return (found[0], _json(body)) if found and isinstance(_json(body), dict) else (method, {"url": url, "body": body})
+            return (
+                (found[0], _json(body))
+                if found and isinstance(_json(body), dict)
+                else (method, {"url": url, "body": body})
+            )
         given = {name: values[0] if len(values) == 1 else values for name, values in parse_qs(query).items()}
         known = [name for name in found if set(given) <= set(self.functions[name].parameters.get("properties", {}))]
         return ([*known, *found][0], {**given}) if found else (method, {"url": url})
