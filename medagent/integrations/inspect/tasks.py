@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from inspect_ai import Task, task
+from inspect_ai._util.error import PrerequisiteError  # what Inspect shows as one line; it has no public name
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import HeadlineMetric
 from inspect_ai.model import GenerateConfig
 from inspect_ai.solver import Solver
 
+from medagent.core.errors import MedagentError
 from medagent.integrations.inspect.adapters import Adapter, adapter
 from medagent.integrations.inspect.records import close_record
 from medagent.integrations.inspect.scorers import SCORERS
@@ -99,7 +101,10 @@ def listed(value: str | list[str] | tuple[str, ...]) -> list[str]:
 
 def _task(source: Adapter, solver: Solver, **more: Any) -> Task:
     score, headline = SCORERS[source.name]
-    plan = source.plan()
+    try:
+        plan = source.plan()
+    except MedagentError as error:
+        raise PrerequisiteError(str(error)) from None
     settings = plan.settings
     samples = [
         Sample(

@@ -123,14 +123,12 @@ def look(folder: Path, picture: Path) -> None:
                 viewport={"width": 1280, "height": 760}
             )
             page.goto(f"http://127.0.0.1:{port}/")
-            page.get_by_text("medagentbench0").first.click()
-            page.get_by_text("task1_").first.wait_for()
-            page.screenshot(path=picture.with_stem("inspect-view-samples"))
+            page.get_by_text("medagent/medagentbench").last.click()
             page.get_by_text("task1_").first.click()
-            page.get_by_text("FINISH([60])").first.wait_for()
+            page.get_by_text("get_patient").first.wait_for()
             page.screenshot(path=picture.with_stem("inspect-view-transcript"))
             page.get_by_role("tab", name="Scoring").click()
-            page.get_by_text("refsol").first.wait_for()
+            page.get_by_text("wrong-value").first.wait_for()
             page.screenshot(path=picture)
     finally:
         server.terminate()
@@ -154,7 +152,11 @@ def main() -> None:
         right = (frame["score_refsol"] == "C").sum()
         assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench1").iterdir())).values())
         assert 0 < right < len(frame)
-        look(Path("exported"), Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
+        shown = Path("shown")  # two logs: one alone is opened at once, without the list
+        shown.mkdir()
+        for name in ("medagentbench1", "promptcblue0"):
+            Path("exported", f"{name}.eval").rename(shown / f"{name}.eval")
+        look(shown, Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
     print(
         f"{count} samples of four benchmarks: eval, run, export and score agree; list, data frame and viewer show them"
     )

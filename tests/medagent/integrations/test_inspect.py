@@ -27,6 +27,17 @@ class InspectModel(Model):
     pass
 """
 
+ENDLESS = """
+from medagent import Agent
+
+class Endless(Agent):
+    def play(self, task, prompt):
+        while True:
+            if task.id == "task2_1":
+                raise ValueError("no idea")
+            yield "GET http://localhost:8080/fhir/Patient"
+"""
+
 
 @pytest.fixture(autouse=True)
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,9 +154,31 @@ def test_export_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_run_becomes_a_log(tmp_path: Path) -> None:
     log_module = pytest.importorskip("inspect_ai.log", reason="needs the extra inspect")
-    report = medagent.run_sync(agent="reference", results_dir=tmp_path, limit=4)
+    report = medagent.run_sync(agent="reference", results_dir=tmp_path, writes="execute", ids=["task5_1"])
     out = tmp_path / "run.eval"
     assert command("export", "inspect", tmp_path / "v2_r1_reference", out).code == 0
     log = log_module.read_eval_log(str(out))
-    assert [str(one.id) for one in log.samples] == [one.item for one in report.items]
-    assert {one.scores["refsol"].value for one in log.samples} == {"C"}
+    sample = log.samples[0]
+    assert (sample.id, sample.scores["refsol"].value, sample.limit, sample.error) == ("task5_1", "C", None, None)
+    assert sample.input == next(task.instruction for task in medagent.tasks() if task.id == "task5_1")
+    assert [event.function for event in sample.events if event.event == "tool"][-1] == "finish"
+    assert sample.metadata["group"] == "task5"
+    assert log.results.scores[0].metrics["accuracy"].value == report.overall.value == 1.0
+    again = tmp_path / "again.eval"
+    command("export", "inspect", tmp_path / "v2_r1_reference", again)
+    other = log_module.read_eval_log(str(again))
+    assert (other.eval.task_id, other.samples[0].uuid) == (log.eval.task_id, sample.uuid)
+
+
+def test_how_an_episode_ended_is_a_limit_or_an_error_of_its_sample(tmp_path: Path) -> None:
+    log_module = pytest.importorskip("inspect_ai.log", reason="needs the extra inspect")
+    script = tmp_path / "agents.py"
+    script.write_text(ENDLESS)
+    medagent.run_sync(agent=f"{script}:Endless", results_dir=tmp_path, ids=["task1_1", "task2_1"], max_rounds=3)
+    out = tmp_path / "run.json"
+    assert command("export", "inspect", tmp_path / "v2_r1_Endless", out).code == 0
+    first, second = log_module.read_eval_log(str(out)).samples
+    assert (first.limit.type, first.limit.limit, first.error) == ("turn", 3.0, None)
+    assert (second.limit, second.error.message) == (None, "agent_error: ValueError: no idea")
+    assert "raise ValueError" in second.error.traceback
+    assert [one.scores["refsol"].value for one in (first, second)] == ["I", "I"]
