@@ -32,6 +32,14 @@ def command(
             "is open in a browser could read and write this server."
         ),
     ] = None,
+    allow_hook: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A host to which Subscriptions may have notifications sent (rest-hook); repeatable. Whoever may write "
+            "here could else have this machine send requests anywhere, so it sends none to others, and localhost too "
+            "must be named."
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,6 +54,8 @@ def command(
     what clients write to them goes when the server ends.
 
     Example: medagent serve --port 8080 --workers 4
+
+    Example: medagent serve --data hospital.sqlite --allow-hook localhost
     """
     import signal
     import sys
@@ -61,6 +71,6 @@ def command(
     try:
         with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
             access = Access(token, cors or (), allow_host or ())
-            serve(file, host, port, access, insecure, reference_check, workers, durable)
+            serve(file, host, port, access, insecure, reference_check, workers, durable, allow_hook or ())
     except ServerError as error:
         raise UserError(str(error)) from None

@@ -7,8 +7,7 @@ and what medagent then grades must be what `medagent run` gets from the same end
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,21 +31,18 @@ def answers() -> dict[str, str]:
 
 
 @contextmanager
-def endpoint() -> Iterator[str]:
+def chat_endpoint(reply: Callable[[dict[str, Any]], str]) -> Iterator[str]:
     """An OpenAI-compatible endpoint on a loopback port while the block runs; its base URL, ending in `/v1`."""
-    said = answers()
 
     def answer(method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Answer:
         asked = json.loads(body)
-        content = asked["messages"][-1]["content"]
-        question = content if isinstance(content, str) else "".join(part["text"] for part in content)
-        text = next(answer for known, answer in said.items() if known.strip() in question)
+        message = {"role": "assistant", "content": reply(asked)}
         document = {
             "id": "chatcmpl-1",
             "object": "chat.completion",
             "created": 1,
             "model": asked["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
             "usage": {"prompt_tokens": 9, "completion_tokens": 9, "total_tokens": 18},
         }
         return Answer(200, [("Content-Type", "application/json")], json.dumps(document).encode())
@@ -55,9 +51,23 @@ def endpoint() -> Iterator[str]:
         yield url + "/v1"
 
 
+@contextmanager
+def endpoint() -> Iterator[str]:
+    """The endpoint that answers the mini set."""
+    said = answers()
+
+    def reply(asked: dict[str, Any]) -> str:
+        content = asked["messages"][-1]["content"]
+        question = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        return next(answer for known, answer in said.items() if known.strip() in question)
+
+    with chat_endpoint(reply) as url:
+        yield url
+
+
 def medagent(*arguments: str) -> Any:
     """What a command of medagent prints with `--json`."""
-    command = [str(Path(sys.executable).with_name("medagent")), *arguments, "--json"]
+    command = [os.environ["MEDAGENT"], *arguments, "--json"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"OPENAI_API_KEY": "k"})
     if ran.returncode:
         raise AssertionError(f"{' '.join(command)}: exit code {ran.returncode}: {ran.stderr}")

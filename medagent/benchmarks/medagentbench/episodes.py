@@ -245,11 +245,11 @@ def _protocol(name: str, file: Path | None, functions: Path | None) -> Protocol:
 @lru_cache(maxsize=4)
 def _embedded(options: EpisodeOptions) -> Any:
     """An open embedded server; it stays open as long as the process."""
-    from medagent.fhir_data.embedded import EmbeddedEhr, bundled_file, imported_file
+    from medagent.benchmarks.medagentbench.inventory import patients_file
+    from medagent.fhir_data.embedded import EmbeddedEhr
 
     dataset = _dataset(options)
-    own = options.ehr or dataset.hospital
-    file = imported_file(own) if own is not None else bundled_file()
+    file = patients_file(dataset, options.ehr)
     return EmbeddedEhr.open(file.path, options.api_base, dataset.constants.now)
 
 
