@@ -30,7 +30,7 @@ from tests.shared_data import ROOT
 from tools import option_tables
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAM_PAGES = ("agents.md", "benchmarks.md", "models.md")
@@ -38,6 +38,7 @@ LONGEST = {"agents.md-1": 30, "agents.md-2": 15, "agents.md-3": 30, "benchmarks.
 """Lines that a program may have: of an agent or a model the class's file, without the lines that run it."""
 PUBLIC = {
     "medagent": medagent.__all__,
+    "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
     "medagent.rl": medagent.rl.__all__,
     "medagent.testing": medagent.testing.__all__,
 }
