@@ -118,7 +118,7 @@ class HelpedServer:
 def run(server: Server, listener: socket.socket, access: Access) -> None:
     """Answers on the socket until a signal comes."""
     helped = HelpedServer(server)
-    http.run(access.application(helped), listener, helped)
+    http.run(access, helped, listener, helped)
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
