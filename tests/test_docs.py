@@ -16,6 +16,7 @@ import pytest
 import typer.main
 
 import medagent
+import medagent.rl
 import medagent.testing
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.results.write import result_item
@@ -29,13 +30,18 @@ from tests.shared_data import ROOT
 from tools import option_tables
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAM_PAGES = ("agents.md", "benchmarks.md", "models.md")
 LONGEST = {"agents.md-1": 30, "agents.md-2": 15, "agents.md-3": 30, "benchmarks.md-1": 60, "models.md-1": 30}
 """Lines that a program may have: of an agent or a model the class's file, without the lines that run it."""
-PUBLIC = {"medagent": medagent.__all__, "medagent.testing": medagent.testing.__all__}
+PUBLIC = {
+    "medagent": medagent.__all__,
+    "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
+    "medagent.rl": medagent.rl.__all__,
+    "medagent.testing": medagent.testing.__all__,
+}
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 

@@ -19,8 +19,8 @@ FLOORS = [
     ["agents", "fhir_data", "reports"],
     ["benchmarks"],
     ["api"],
-    ["export", "testing"],
-    ["cli", "__main__"],
+    ["export", "integrations", "testing"],
+    ["cli", "rl", "__main__"],
 ]
 """Rooms and files of the top level, the lowest first."""
 LONGEST_FILE = 400
