@@ -111,7 +111,7 @@ def test_a_run_of_an_agent_in_a_running_loop(tmp_path: Path, capsys: pytest.Capt
     assert (report.overall.value, report.overall.n, report.complete) == (1.0, 30, True)
     assert (report.benchmark, report.data.name, report.data.version) == (
         "medagentbench",
-        "MedAgentBench-Synthetic",
+        "MedAgentBench-Synthetic@2",
         "v2",
     )
     assert [item.item for item in report.items][:2] == ["task2_1", "task2_2"]
@@ -164,10 +164,10 @@ def test_an_episode_in_one_call() -> None:
             reply = await e.call("get_patient", {"identifier": e.task.eval_MRN})
             assert '"resourceType": "Patient"' in reply
             assert "no tool 'nothing'" in await e.call("nothing", {})
-            await e.act("FINISH([37])")
+            await e.act("FINISH([67])")
             assert (e.done, e.outcome.status, e.verdict().correct) == (True, "completed", True)
             with pytest.raises(SessionEndedError, match="has ended"):
-                await e.act("FINISH([37])")
+                await e.act("FINISH([67])")
             e.reset()
             assert (e.done, e.transcript[1:], e.verdict().correct) == (False, [], False)
 
@@ -192,7 +192,7 @@ def test_episodes_of_a_group_do_not_meet() -> None:
     async def sample(number: int) -> bool | None:
         async with medagent.episode("task2_1", key=f"sample {number}") as e:
             e.reset()
-            await e.act(f"FINISH([{36 + number % 2}])")
+            await e.act(f"FINISH([{66 + number % 2}])")
             return e.verdict().correct
 
     async def group() -> list[bool | None]:

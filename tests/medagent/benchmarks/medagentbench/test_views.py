@@ -109,6 +109,6 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
         assert re.search(r"Versions: medagent \S+ .*python 3\.\d+.*, httpx \d.*, pydantic \d", out)
     assert "Published figures" not in ran.out
     grade = json.loads((folder / "grade.json").read_text())
-    assert grade["data"]["name"] == "MedAgentBench-Synthetic"
+    assert grade["data"]["name"] == "MedAgentBench-Synthetic@2"
     assert grade["settings"]["max-tokens"] == 99
     assert "openai" in grade["versions"]
