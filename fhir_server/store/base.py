@@ -109,16 +109,18 @@ class Store:
             found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
         return [found[row_id] for row_id in row_ids if row_id in found]
 
-    def texts_of(self, row_ids: Sequence[int]) -> list[tuple[str, bytes]]:
-        """Relative reference and text (UTF-8) of each of the resources with these numbers, as `rows` has them."""
-        found: dict[int, tuple[str, bytes]] = {}
+    def texts_of(self, row_ids: Sequence[int]) -> list[tuple[int, str, bytes]]:
+        """Number, relative reference and text (UTF-8) of the resources with these numbers, as `rows` has them."""
+        found: list[tuple[int, str, bytes]] = []
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            cursor = self.query(_texts_of(len(part)), part)
-            found |= {row_id: (f"{kind}/{resource_id}", text) for row_id, kind, resource_id, text in cursor}
+            found += self.query(_texts_of(len(part)), part)
         if self.meter is not None:
-            self.meter.read(sum(len(text) for _, text in found.values()))
-        return [found[row_id] for row_id in row_ids if row_id in found]
+            self.meter.read(sum(len(text) for _, _, text in found))
+        if [row[0] for row in found] == list(row_ids):  # most matches come in order of their numbers
+            return found
+        by_number = {row[0]: row for row in found}
+        return [by_number[row_id] for row_id in row_ids if row_id in by_number]
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that meet a condition on type, id or row_id, newest first."""
@@ -469,7 +471,8 @@ def _all_parameters() -> tuple[tuple[str, str], ...]:
 @cache
 def _texts_of(count: int) -> str:
     marks = ",".join("?" * count)
-    return f"SELECT row_id, type, id, CAST(text AS BLOB) FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+    columns = "row_id, type || '/' || id, CAST(text AS BLOB)"
+    return f"SELECT {columns} FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
 @cache
