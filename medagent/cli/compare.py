@@ -11,6 +11,21 @@ from medagent.benchmarks.medagentbench.wanted import Wanted
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
+AsMarkdown = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown, for a summary of a CI run: what was lost, and why.")
+]
+JunitFile = Annotated[
+    Path | None, typer.Option("--junit", help="Write JUnit XML: an item is a test, and one that was lost has failed.")
+]
+FailUnder = Annotated[
+    float | None,
+    typer.Option(
+        min=-1,
+        max=1,
+        help="Exit code 1 where a run's rate less the first run's is under this: -0.02 allows two points.",
+    ),
+]
+
 
 @with_options(fields_of(Wanted, "tasks", "ehr", "key", "fhir"))
 def command(
@@ -23,21 +38,9 @@ def command(
         ),
     ],
     as_json: options.AsJson = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown, for a summary of a CI run: what was lost, and why.")
-    ] = False,
-    junit_file: Annotated[
-        Path | None,
-        typer.Option("--junit", help="Write JUnit XML: an item is a test, and one that was lost has failed."),
-    ] = None,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(
-            min=-1,
-            max=1,
-            help="Exit code 1 where a run's rate less the first run's is under this: -0.02 allows two points.",
-        ),
-    ] = None,
+    as_markdown: AsMarkdown = False,
+    junit_file: JunitFile = None,
+    fail_under: FailUnder = None,
 ) -> None:
     """Compare runs item by item: who flipped, and whether that is more than chance. Of three or more, each with the
     first.
@@ -54,7 +57,6 @@ def command(
     from medagent.engine.files import write_whole
     from medagent.reports.compare import document
     from medagent.reports.compare_views import junit, markdown, with_reports
-    from medagent.reports.tables import percent, say
 
     if len(runs) < 2:
         raise UserError("compare takes two runs or more")
@@ -72,13 +74,18 @@ def command(
         print(document(list(found.values())))
     elif not as_markdown:
         _print(first, found)
-    if fail_under is None:
-        return
-    under = {other: one.difference for other, one in found.items() if one.difference < fail_under}
-    for other, difference in under.items():
-        say(f"{other}: {percent(difference)} against {first} is under --fail-under {fail_under:g}")
-    if under:
+    if fail_under is not None and _under(first, found, fail_under):
         raise typer.Exit(1)
+
+
+def _under(first: Path, found: dict[Path, Any], limit: float) -> bool:
+    """Whether a run's difference to the first is under the limit; each that is, is named."""
+    from medagent.reports.tables import percent, say
+
+    under = {other: one.difference for other, one in found.items() if one.difference < limit}
+    for other, difference in under.items():
+        say(f"{other}: {percent(difference)} against {first} is under --fail-under {limit:g}")
+    return bool(under)
 
 
 def _print(first: Path, found: dict[Path, Any]) -> None:
