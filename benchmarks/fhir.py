@@ -97,6 +97,7 @@ def by_transactions(base: str, lines: list[str], cpu: Callable[[], float] | None
 
 def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], float] | None = None) -> Figures:
     found = []
+    once(base, paths)
     for connections in (1, 16):
         before = cpu() if cpu else 0
         done = load(base, paths, connections, seconds)
