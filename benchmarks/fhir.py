@@ -36,7 +36,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks import fhir_searches
-from benchmarks.fhir_client import get, lasting, load, own_client
+from benchmarks.fhir_client import get, lasting, load, once, own_client
 from benchmarks.fhir_running import Running
 from benchmarks.table import machine, row
 from fhir_server import Request, Server
