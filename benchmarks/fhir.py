@@ -36,7 +36,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from benchmarks import fhir_searches
-from benchmarks.fhir_client import get, lasting, load, own_client
+from benchmarks.fhir_client import get, lasting, load, once, own_client
 from benchmarks.fhir_running import Running
 from benchmarks.table import machine, row
 from fhir_server import Request, Server
@@ -97,6 +97,7 @@ def by_transactions(base: str, lines: list[str], cpu: Callable[[], float] | None
 
 def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], float] | None = None) -> Figures:
     found = []
+    once(base, paths)
     for connections in (1, 16):
         before = cpu() if cpu else 0
         done = load(base, paths, connections, seconds)

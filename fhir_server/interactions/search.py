@@ -223,7 +223,7 @@ def _entries(
     page = rendered.get(key)
     if page is None:
         start = f"{context.base}/"
-        page = search_page((start + path, text, "match") for path, text in context.store.texts_of(row_ids))
+        page = search_page((start + path, text, "match") for _, path, text in context.store.texts_of(row_ids))
         if len(page) <= MAX_PAGE:
             if len(rendered) >= MAX_PAGES:
                 rendered.clear()

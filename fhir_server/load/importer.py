@@ -70,8 +70,8 @@ def load(
         ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
-    count, defines = 0, False
-    with store.unsynced():
+    count, defines, empty = 0, False, not store.count()
+    with store.unsynced(), ExitStack() as stack:
         for chunk in _chunks(iter(lines), store.next_number, cache):
             for number, reason in chunk.refused:
                 if refused is None:
@@ -80,6 +80,8 @@ def load(
             if chunk.resources:
                 with store.transaction():
                     _write(store, chunk)
+                if empty and not count and len(chunk.resources) == CHUNK:  # a large import
+                    stack.enter_context(store.ordered_later())
                 count += len(chunk.resources)
                 defines |= any(row[1] == "SearchParameter" for row in chunk.resources)
         if defines:

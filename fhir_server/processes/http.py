@@ -99,6 +99,17 @@ class Connection(HttpToolsProtocol):
             self._end = None
 
 
+def connection_class(access: Access, server: Handler) -> type[Connection]:
+    """Connections whose plain GETs the server answers at once."""
+    at_once = access.at_once(server)
+
+    class ServerConnection(Connection):
+        def at_once(self, target: str, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
+            return at_once(target, headers) if at_once else None
+
+    return ServerConnection
+
+
 def look_seldom_for_cycles() -> None:
     """A request makes many small objects and no cycles: looking for them less often spares a fifth of its time."""
     gc.freeze()
@@ -109,15 +120,9 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
     """Answers on the socket in this thread, inside of `beside`, which shares the event loop."""
     leave_out_reason_phrases()
 
-    at_once = access.at_once(server)
-
-    class ServerConnection(Connection):
-        def at_once(self, target: str, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
-            return at_once(target, headers) if at_once else None
-
     config = uvicorn.Config(
         access.application(server),
-        http=ServerConnection,
+        http=connection_class(access, server),
         log_level="warning",
         access_log=False,
         server_header=False,

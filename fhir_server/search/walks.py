@@ -16,7 +16,7 @@ from fhir_server.search.condition import Condition
 MAX_SPAN = 2_000
 """Up to this distance between the smallest and the greatest number that a condition leaves, all that lies between is
 walked by another condition."""
-MAX_SORTED = 5_000
+MAX_SORTED = 1_000
 """So many resources are sorted, rather than picked out of an index that has all in the order that is asked for."""
 
 Sql = tuple[str, tuple[object, ...]]

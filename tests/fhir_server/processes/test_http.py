@@ -1,0 +1,123 @@
+"""Plain GETs are answered where they arrive: as the application would, and in their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Iterator
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import pytest
+
+from fhir_server import Request, Response, Server
+from fhir_server.access import Access
+from fhir_server.processes import http
+from tests.fhir_server.ward import ward
+from tests.serving import serving
+
+LAST = "Host: localhost\r\nConnection: close\r\n"
+CHANGES = re.compile(
+    rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?<=x-request-id: )\w+|(?<=(?:ed|te): )\w+, .*?GMT|\d{4}-[\d-]+T[\d:.]+\+00:00|#\w{16}"
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with ward() as server:
+        yield server
+
+
+def exchange(url: str, request: str) -> bytes:
+    """What is answered until the server closes the connection, but for times and ids."""
+    parts = urlsplit(url)
+    with closing(socket.create_connection((parts.hostname, parts.port), timeout=10)) as connection:
+        connection.sendall(request.encode("latin-1"))
+        answer = b""
+        while got := connection.recv(65536):
+            answer += got
+    return CHANGES.sub(b"<>", answer.replace(str(parts.port).encode(), b"<port>"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "GET /fhir/Patient/p7 HTTP/1.1\r\n",
+        "GET /fhir/Patient?name=a&_count=1 HTTP/1.1\r\n",
+        "GET /fhir/Patient?name=%C3%A9 HTTP/1.1\r\nAccept: application/fhir+xml\r\n",
+        "GET /fhir/Patient/nobody HTTP/1.1\r\n",
+        "GET /fhir/Patient?unknown=1 HTTP/1.1\r\nX-Request-ID: mine\r\n",
+        "GET /elsewhere HTTP/1.1\r\n",
+        "GET //fhir/Patient/p7 HTTP/1.1\r\n",
+        "GET http://localhost/fhir/Patient/p7 HTTP/1.1\r\n",
+        "GET /fhir/Patient/p7#there HTTP/1.1\r\n",
+        "GET /fhir/Patient/p7 HTTP/1.1\r\nOrigin: http://page.example\r\n",
+        "GET /fhir/Patient/p7 HTTP/1.1\r\nAccept-Encoding: gzip\r\n",
+        "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}",
+        "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: evil.example\r\n",
+        "HEAD /fhir/Patient/p7 HTTP/1.1\r\n",
+        "OPTIONS /fhir HTTP/1.1\r\n",
+        "DELETE /fhir/Patient/nobody HTTP/1.1\r\n",
+    ],
+)
+def test_the_answer_is_the_applications(server: Server, head: str) -> None:
+    access = Access(origins=["http://page.example"])
+    last = f"GET /fhir/Patient/p7 HTTP/1.1\r\n{LAST}\r\n"
+    request = f"{head}{last}" if head.endswith("{}") else f"{head}Host: localhost\r\n\r\n{last}"
+    answers = []
+    for connection in (http.Connection, http.connection_class(access, server)):
+        with serving(access.application(server), connection) as url:
+            answers.append(exchange(url, request))
+    assert answers[0] == answers[1]
+    assert answers[0].count(b"HTTP/1.1 ") == (1 if "evil" in head else 2)  # a refusal ends the connection
+
+
+@pytest.mark.parametrize(
+    ("header", "at_once"),
+    [
+        ((b"accept", b"*/*"), True),
+        ((b"accept-encoding", b"identity"), True),
+        ((b"accept-encoding", b"deflate, gzip"), False),
+        ((b"content-length", b"0"), False),
+        ((b"expect", b"100-continue"), False),
+        ((b"origin", b"http://page.example"), False),
+        ((b"host", b"evil.example"), False),
+    ],
+)
+def test_what_is_answered_at_once(server: Server, header: tuple[bytes, bytes], at_once: bool) -> None:
+    answer = Access().at_once(server)
+    assert answer is not None
+    headers = [header] if header[0] == b"host" else [(b"host", b"localhost"), header]
+    assert (answer("/fhir/Patient/p7", headers) is not None) == at_once
+    assert Access(token="t").at_once(server) is None
+
+
+def test_requests_that_come_together_are_answered_in_their_turn(server: Server) -> None:
+    body = '{"resourceType": "Patient", "id": "turn"}'
+    put = "PUT /fhir/Patient/turn HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/fhir+json\r\n"
+    put += f"Content-Length: {len(body)}\r\n\r\n{body}"
+    get = "GET /fhir/Patient/turn HTTP/1.1\r\nHost: localhost\r\n"
+    with serving(Access().application(server), http.connection_class(Access(), server)) as url:
+        answer = exchange(url, f"{get}\r\n{get}\r\n{put}{get}\r\n{get}Connection: close\r\n\r\n")
+    assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"404", b"404", b"201", b"200", b"200"]
+
+
+class Slow:
+    """Answers later, or not at all."""
+
+    def handle(self, request: Request) -> Response | Awaitable[Response]:
+        if "broken" in request.target:
+            raise RuntimeError("broken")
+        return self._later()
+
+    async def _later(self) -> Response:
+        await asyncio.sleep(0.01)
+        return Response(200, [], b"later")
+
+
+def test_a_later_answer_and_a_fault_are_the_applications() -> None:
+    with serving(Access().application(Slow()), http.connection_class(Access(), Slow())) as url:
+        assert exchange(url, f"GET /fhir/x HTTP/1.1\r\n{LAST}\r\n").endswith(b"later")
+        get = "GET /fhir/broken HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert b" 500 " in exchange(url, get)
