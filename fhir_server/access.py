@@ -19,16 +19,18 @@ from fhir_server.errors import FhirError
 @dataclass(frozen=True, slots=True)
 class Access:
     """`token`, where there is one, must come with every request; where there is none, `hosts` are the names under which
-    the server may be asked, beside loopback ones. `origins` are those of pages that may ask.
+    the server may be asked, beside loopback ones. `origins` are those of pages that may ask. With `episodes` there are
+    records with tokens of their own, and there must be a token for who opens them.
     """
 
     token: str | None = None
     origins: Sequence[str] = ()
     hosts: Sequence[str] = ()
+    episodes: bool = False
 
     def application(self, server: Handler) -> App:
         """The ASGI application over a server."""
-        app = with_cors(create_app(server, token=self.token), self.origins)
+        app = with_cors(create_app(server, token=self.token, episodes=self.episodes), self.origins)
         return app if self.token is not None else _with_hosts(app, frozenset(map(_plain, self.hosts)))
 
 

@@ -12,11 +12,13 @@ import gc
 import socket
 import sys
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from typing import BinaryIO, Self
 
 from fhir_server.access import Access
 from fhir_server.errors import FhirError, WritesElsewhere
 from fhir_server.processes import frames, http
+from fhir_server.processes.episodes import ServerWithEpisodes
 from fhir_server.search.paging import Search
 from fhir_server.server import Server
 from fhir_server.wire.http import Request, Response
@@ -106,6 +108,9 @@ class HelpedServer:
 
 def run(server: Server, listener: socket.socket, access: Access) -> None:
     """Answers on the socket until a signal comes."""
+    if access.episodes:
+        http.run(access.application(ServerWithEpisodes(server)), listener, nullcontext())
+        return
     helped = HelpedServer(server)
     http.run(access.application(helped), listener, helped)
 

@@ -21,6 +21,13 @@ def command(
     reference_check: Annotated[
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to what is not there.")
     ] = True,
+    episodes: Annotated[
+        bool,
+        typer.Option(
+            help="Open private copies of the record on request, each with a path and a token of its own; the data are "
+            "only read. Needs --token."
+        ),
+    ] = False,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer reads; one writes.")] = 1,
     durable: Annotated[
         bool, typer.Option(help="Keep acknowledged writes through a power failure: each waits for the disk.")
@@ -60,7 +67,7 @@ def command(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
-            access = Access(token, cors or (), allow_host or ())
+            access = Access(token, cors or (), allow_host or (), episodes)
             serve(file, host, port, access, insecure, reference_check, workers, durable)
     except ServerError as error:
         raise UserError(str(error)) from None

@@ -20,6 +20,7 @@ FLOORS = [
     ["metadata", "welcome"],
     ["routes"],
     ["server"],
+    ["episodes"],
     ["app"],
     ["cors"],
     ["access"],
