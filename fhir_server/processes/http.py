@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from contextlib import AbstractAsyncContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -58,7 +60,32 @@ def look_seldom_for_cycles() -> None:
 def run(app: App, listener: socket.socket, beside: AbstractAsyncContextManager[object]) -> None:
     """Answers on the socket in this thread, inside of `beside`, which shares the event loop."""
     leave_out_reason_phrases()
-    config = uvicorn.Config(
+    config = _config(app)
+    look_seldom_for_cycles()
+
+    async def serve() -> None:
+        async with beside:
+            await uvicorn.Server(config).serve(sockets=[listener])
+
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(serve())
+
+
+@contextmanager
+def serving(app: App, listener: socket.socket) -> Iterator[None]:
+    """Answers on the socket in a thread of its own while the block runs."""
+    server = uvicorn.Server(_config(app))
+    thread = threading.Thread(target=server.run, args=([listener],), name="fhir-server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _config(app: App) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         http=Connection,
         log_level="warning",
@@ -68,11 +95,3 @@ def run(app: App, listener: socket.socket, beside: AbstractAsyncContextManager[o
         proxy_headers=False,
         ws="none",
     )
-    look_seldom_for_cycles()
-
-    async def serve() -> None:
-        async with beside:
-            await uvicorn.Server(config).serve(sockets=[listener])
-
-    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(serve())

@@ -22,11 +22,7 @@ def command(
         bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to what is not there.")
     ] = True,
     episodes: Annotated[
-        bool,
-        typer.Option(
-            help="Open private copies of the record on request, each with a path and a token of its own; the data are "
-            "only read. Needs --token."
-        ),
+        bool, typer.Option(help="Open private, logged copies on request (POST /episodes); needs --token.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer reads; one writes.")] = 1,
     durable: Annotated[
