@@ -28,6 +28,7 @@ COMMANDS = {
     "ehr": Lazy("medagent.cli.ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."),
     "key": Lazy("medagent.cli.key:app", "Answer keys, for grading offline."),
     "serve": Lazy("medagent.cli.serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
+    "mcp": Lazy("medagent.cli.mcp:command", "Tasks, or a FHIR server, for any MCP client."),
     "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
     "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, compare judges, judge again."),
     "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),

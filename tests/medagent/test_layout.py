@@ -19,7 +19,7 @@ FLOORS = [
     ["agents", "fhir_data", "reports"],
     ["benchmarks"],
     ["api"],
-    ["export", "testing"],
+    ["export", "integrations", "testing"],
     ["cli", "__main__"],
 ]
 """Rooms and files of the top level, the lowest first."""
