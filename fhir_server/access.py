@@ -31,7 +31,7 @@ class Access:
     def application(self, server: Handler) -> App:
         """The ASGI application over a server."""
         app = with_cors(create_app(server, token=self.token, episodes=self.episodes), self.origins)
-        return app if self.token is not None else _with_hosts(app, frozenset(map(_plain, self.hosts)))
+        return app if self.token is not None else with_hosts(app, frozenset(map(_plain, self.hosts)))
 
 
 def is_loopback(host: str) -> bool:
@@ -44,7 +44,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _with_hosts(app: App, names: frozenset[str]) -> App:
+def with_hosts(app: App, names: frozenset[str] = frozenset()) -> App:
+    """The application for requests to loopback names and to these, by their Host header."""
+
     async def wrapped(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")

@@ -29,6 +29,8 @@ COMMANDS = {
     "key": Lazy("medagent.cli.key:app", "Answer keys, for grading offline."),
     "serve": Lazy("medagent.cli.serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
     "mcp": Lazy("medagent.cli.mcp:command", "Tasks, or a FHIR server, for any MCP client."),
+    "green": Lazy("medagent.cli.green:command", "Assess agents that speak A2A."),
+    "purple": Lazy("medagent.cli.purple:command", "Offer a model as an agent that speaks A2A."),
     "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
     "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, compare judges, judge again."),
     "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),

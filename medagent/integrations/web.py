@@ -7,19 +7,22 @@ import socket
 import sys
 from typing import Any
 
-from fhir_server.access import is_loopback
+from fhir_server.access import is_loopback, with_hosts
 from medagent.core.errors import UserError
 
 
-async def serve(app: Any, host: str, port: int, token: str | None, *, path: str = "") -> None:
-    """Answer until a signal comes; says where on standard error. Raises UserError where that cannot be."""
+async def serve(app: Any, listener: socket.socket, address: str) -> None:
+    """Answer on the socket until a signal comes; says on standard error at which address."""
     import uvicorn
 
-    listener = listen(host, port, token)
-    with listener:
-        print(f"medagent: http://{host}:{listener.getsockname()[1]}{path}", file=sys.stderr, flush=True)
-        config = uvicorn.Config(with_token(app, token), log_level="warning", access_log=False, ws="none")
-        await uvicorn.Server(config).serve(sockets=[listener])
+    print(f"medagent: {address}", file=sys.stderr, flush=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def address_of(host: str, listener: socket.socket) -> str:
+    """The address of a listening socket."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
 
 
 def listen(host: str, port: int, token: str | None) -> socket.socket:
@@ -33,9 +36,9 @@ def listen(host: str, port: int, token: str | None) -> socket.socket:
 
 
 def with_token(app: Any, token: str | None) -> Any:
-    """The application, for requests that carry the token."""
+    """The application for requests that carry the token; without one, for those to a loopback name."""
     if token is None:
-        return app
+        return with_hosts(app)
     wanted = f"Bearer {token}".encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:

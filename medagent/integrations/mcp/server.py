@@ -11,7 +11,7 @@ from mcp.server.stdio import stdio_server
 
 from medagent.core.version import __version__
 from medagent.integrations.mcp.offer import Answer, Offer
-from medagent.integrations.web import serve
+from medagent.integrations.web import address_of, listen, serve, with_token
 
 
 def create_server(offer: Offer) -> Any:
@@ -63,4 +63,6 @@ async def serve_stdio(offer: Offer) -> None:
 
 async def serve_http(offer: Offer, host: str, port: int, token: str | None) -> None:
     """Answer clients at `http://host:port/mcp` until a signal comes. Raises UserError."""
-    await serve(create_server(offer).streamable_http_app(host=host), host, port, token, path="/mcp")
+    app = with_token(create_server(offer).streamable_http_app(host=host), token)
+    with listen(host, port, token) as listener:
+        await serve(app, listener, f"{address_of(host, listener)}/mcp")
