@@ -29,7 +29,7 @@ from tests.shared_data import ROOT
 from tools import option_tables
 
 DOCS = ROOT / "docs"
-PAGES = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAM_PAGES = ("agents.md", "benchmarks.md", "models.md")
