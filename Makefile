@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients integrations browser
+.PHONY: install run test test-long test-openai2 lint format clean hapi-diff clients integrations browser release docs
 
 install: .venv/.installed
 run: install
@@ -40,6 +40,14 @@ clients: .venv/.test-installed .venv-clients/.installed $(JAVA_CLIENT)/.installe
 integrations: .venv/.test-installed
 	$(BIN)/python -m tests.integrations $(ONLY)
 
+# Builds and checks a release, tries the wheel where nothing else is, and says what is left for a person.
+release: .venv/.test-installed .venv-release/.installed
+	$(BIN)/python -m tools.release
+
+# The docs site, into site/: a broken link or a public name without a docstring fails.
+docs: .venv-docs/.installed
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+
 lint: .venv/.test-installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -70,6 +78,18 @@ format: .venv/.test-installed
 	.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/clients.txt
 	touch $@
 
+.venv-docs/.installed: pyproject.toml constraints/constraints.txt constraints/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	cat constraints/constraints.txt constraints/docs.txt > .venv-docs/constraints.txt
+	PIP_CONSTRAINT=.venv-docs/constraints.txt .venv-docs/bin/python -m pip install --quiet \
+		--disable-pip-version-check --editable . mkdocs-material mkdocstrings-python
+	touch $@
+
+.venv-release/.installed: constraints/release.txt
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check -r constraints/release.txt
+	touch $@
+
 $(JAVA_CLIENT)/.installed: tests/clients/java/pom.xml $(wildcard tests/clients/java/*.java)
 	mvn -q -B -f tests/clients/java/pom.xml dependency:copy-dependencies -DincludeScope=runtime
 	javac -d $(JAVA_CLIENT)/classes -cp '$(JAVA_CLIENT)/dependency/*' tests/clients/java/*.java
@@ -81,4 +101,4 @@ $(NODE_CLIENTS)/.installed: tests/clients/javascript/package.json
 
 clean:
 	rm -rf $(JAVA_CLIENT) $(NODE_CLIENTS) .venv-clients
-	rm -rf .venv .venv-openai2 .venv-integrations .mypy_cache .ruff_cache .pytest_cache dist
+	rm -rf .venv .venv-openai2 .venv-integrations .venv-release .venv-docs site .mypy_cache .ruff_cache .pytest_cache dist

@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             not options.no_reference_check,
             options.workers,
             options.durable,
+            options.allow_hook,
         )
     except ServerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -71,6 +72,13 @@ def _parser() -> argparse.ArgumentParser:
         "the data themselves are only read; needs --token",
     )
     parser.add_argument("--durable", action="store_true", help="survive power failures: each write waits for the disk")
+    parser.add_argument(
+        "--allow-hook",
+        nargs="+",
+        default=(),
+        metavar="HOST",
+        help="hosts to which Subscriptions may have notifications sent; this machine too must be named",
+    )
     parser.add_argument("--no-reference-check", action="store_true", help="accept references to what is not there")
     return parser
 
@@ -84,8 +92,10 @@ def serve(
     reference_check: bool,
     workers: int = 1,
     durable: bool = False,
+    hooks: Sequence[str] = (),
 ) -> None:
     """Opens the store and answers on the socket until a signal comes. A `host` that is an address may be asked by it.
+    `hooks` are the hosts to which notifications may be sent.
 
     Raises:
         ServerError: the address is not loopback and neither a token is set nor `insecure`; the port is taken; the file
@@ -113,6 +123,7 @@ def serve(
         if host not in ANY:
             access = replace(access, hosts=(*access.hosts, host))
         with Server.open(data, _base(host, port), reference_check=reference_check, durable=durable) as server:
+            server.deliver_to(hooks)
             print(f"fhir_server: {server.context.base} from {data}", file=sys.stderr, flush=True)
             if workers > 1:
                 from fhir_server.processes import workers as several

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from fhir_server.clock import instant
 from fhir_server.interactions.context import RequestContext
 from fhir_server.operations.table import offered
-from fhir_server.search.parameters import SearchParameter, parameters, resource_types
+from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.search.query import FULLTEXT
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
@@ -28,15 +30,17 @@ INTERACTIONS = (
 
 def capability_statement(context: RequestContext) -> Response:
     """Answers `GET metadata`."""
-    text = _statement(context.base, context.server.reference_check).replace("<now>", instant(context.now))
+    text = _statement(context.base, context.server.reference_check, context.registry).replace(
+        "<now>", instant(context.now)
+    )
     return context.respond(200, text)
 
 
 @lru_cache(maxsize=8)
-def _statement(base: str, reference_check: bool) -> str:
+def _statement(base: str, reference_check: bool, registry: ParameterRegistry) -> str:
     rest = {
         "mode": "server",
-        "resource": [_resource(kind, reference_check) for kind in resource_types()],
+        "resource": [_resource(kind, reference_check, registry.parameters(kind)) for kind in resource_types()],
         "interaction": [{"code": "transaction"}, {"code": "batch"}, {"code": "history-system"}],
         "operation": [{"name": operation.name, "definition": operation.definition} for operation in offered("")],
     }
@@ -56,8 +60,7 @@ def _statement(base: str, reference_check: bool) -> str:
     return render(statement)
 
 
-def _resource(kind: str, reference_check: bool) -> Json:
-    known = parameters(kind)
+def _resource(kind: str, reference_check: bool, known: Mapping[str, SearchParameter]) -> Json:
     references = [name for name, found in known.items() if found.kind == "reference"]
     resource: Json = {
         "type": kind,

@@ -19,7 +19,6 @@ from fhir_server.errors import ServerError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
 from fhir_server.routes import answer
-from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.base import as_lines
 from fhir_server.store.overlay import Pool
@@ -37,9 +36,7 @@ class Overlay:
     def __init__(self, server: Server, ids: IdSource, clock: Clock) -> None:
         self._store = OverlayStore(server.store, server.pool)
         base = server.context
-        self._context = ServerContext(
-            self._store, base.params, ids, clock, base.base, base.reference_check, plans=base.plans
-        )
+        self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check, plans=base.plans)
 
     def handle(self, request: Request, meter: Meter | None = None) -> Response:
         """Answers one request.
@@ -110,7 +107,7 @@ class Server:
     def __init__(self, store: BaseStore, base: str, *, reference_check: bool) -> None:
         self.store = store
         self.pool = Pool(store)
-        self.context = ServerContext(store, ParameterNumbers(store.params), IdSource(), Clock(), base, reference_check)
+        self.context = ServerContext(store, IdSource(), Clock(), base, reference_check)
 
     @classmethod
     def open(
@@ -129,6 +126,12 @@ class Server:
             ServerError: the file is not a store of this server, or `base` is no http address.
         """
         return cls(BaseStore(path, durable=durable), checked_base(base), reference_check=reference_check)
+
+    def deliver_to(self, hosts: Iterable[str]) -> None:
+        """Takes Subscriptions whose endpoints are on these hosts, and keeps what is written for `processes.hooks`."""
+        self.context.hooks = frozenset(host.lower() for host in hosts)
+        if self.context.hooks:
+            self.store.changes = []
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -277,7 +278,12 @@ def _prompt(value: Any) -> str:
 
 
 def _zipped(path: Path) -> tuple[dict[str, Any], list[Any]]:
-    """The header and the samples of Inspect's zip."""
+    """The header and the samples of Inspect's zip.
+
+    It is packed by zstandard, which zipfile reads from Python 3.14 on; before, zipfile-zstd teaches it.
+    """
+    with suppress(ImportError):
+        import zipfile_zstd  # noqa: F401  # changes zipfile
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
@@ -285,7 +291,7 @@ def _zipped(path: Path) -> tuple[dict[str, Any], list[Any]]:
             return json.loads(archive.read(start)), [json.loads(archive.read(name)) for name in sorted(names)]
     except NotImplementedError:
         raise InputError(
-            f"{path}: is packed in a way that Python cannot read; `inspect log convert` makes JSON"
+            f"{path}: is packed by zstandard: `pip install zipfile-zstd`, or `inspect log convert --to json`"
         ) from None
     except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no log of Inspect: {error}") from None

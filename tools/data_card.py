@@ -1,4 +1,4 @@
-"""Writes docs/data-card.md from a bundled and a full data set made now: python tools/data_card.py.
+"""Writes docs/data-card.md from the bundled and a full data set made now: python tools/data_card.py.
 
 The figures of the original are those that its paper and its published image report.
 """
@@ -16,7 +16,7 @@ from medagent.benchmarks.medagentbench.generator.write import Wanted, make
 from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL, Like
 
 PAGE = Path(__file__).parent.parent / "docs" / "data-card.md"
-SEED = "data card"
+SEEDS: dict[Like, str] = {"bundled": "synthetic@2", "full": "data card"}
 ORIGINAL = {"Observation": 5634, "Procedure": 1250, "Condition": 748, "MedicationRequest": 220}
 """Resources a patient in the original, as its paper reports them."""
 PAIRS = (
@@ -36,7 +36,7 @@ TESTS = ("MG", "K", "GLU", "A1C", "NA", "CL", "CO2", "BUN", "CREA", "HGB", "WBC"
 def main() -> None:
     """Write the page."""
     with TemporaryDirectory() as aside:
-        sets = {like: _facts(Path(aside) / like, like) for like in ("bundled", "full")}
+        sets = {like: _facts(Path(aside) / like, like) for like in SEEDS}
     PAGE.write_text(_page(sets["bundled"], sets["full"]), encoding="utf-8", newline="\n")
 
 
@@ -77,7 +77,7 @@ class _Facts:
 
 
 def _facts(folder: Path, like: Like) -> _Facts:
-    make(folder, Wanted(like, seed=SEED))
+    make(folder, Wanted(like, seed=SEEDS[like]))
     facts = _Facts()
     for resource in _resources(folder / HOSPITAL):
         facts.add(resource)
@@ -93,7 +93,7 @@ def _resources(path: Path) -> Iterator[dict[str, Any]]:
 def _page(bundled: _Facts, full: _Facts) -> str:
     text = Path(__file__).with_name("data_card.md").read_text(encoding="utf-8")
     return text.format(
-        seed=SEED,
+        seed=SEEDS["full"],
         counts=_counts(bundled, full),
         correlations=_table(
             ["tests", "bundled", "full"],

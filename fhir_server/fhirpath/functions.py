@@ -1,4 +1,7 @@
-"""The functions of FHIRPath that R4's invariants call, by name: each takes the nodes before it and its arguments."""
+"""The functions of FHIRPath that invariants and search parameters call, by name.
+
+Each takes the nodes before it and its arguments.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +84,19 @@ def _combine(focus: Nodes, arguments: list[Tree], environment: Environment) -> N
     return focus + walk(arguments[0], focus, environment)
 
 
+def _extension(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
+    url = walk(arguments[0], focus, environment)[0].value
+    return [one for node in focus for one in node.child("extension") if one.value.get("url") == url]
+
+
+def _skip(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
+    return focus[max(int(number(walk(arguments[0], focus, environment)[0])), 0) :]
+
+
+def _take(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
+    return focus[: max(int(number(walk(arguments[0], focus, environment)[0])), 0)]
+
+
 def _to_integer(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
     texts = [str(node.value) for node in focus[:1]]
     return [Node(int(text), "integer") for text in texts if re.fullmatch(r"[+-]?\d+", text)]
@@ -136,6 +152,10 @@ FUNCTIONS: Mapping[str, Function] = {
     "resolve": _resolve,
     "intersect": _intersect,
     "combine": _combine,
+    "union": lambda focus, arguments, environment: distinct(_combine(focus, arguments, environment)),
+    "extension": _extension,
+    "skip": _skip,
+    "take": _take,
     "toInteger": _to_integer,
     "substring": _substring,
     "startsWith": _on_text(lambda text, other: text.startswith(other)),
@@ -146,6 +166,10 @@ FUNCTIONS: Mapping[str, Function] = {
     "empty": _simple(lambda focus: [literal(not focus)]),
     "count": _simple(lambda focus: [Node(len(focus), "integer")]),
     "first": _simple(lambda focus: focus[:1]),
+    "last": _simple(lambda focus: focus[-1:]),
+    "distinct": _simple(distinct),
+    "lower": _simple(lambda focus: [literal(str(node.value).lower()) for node in focus[:1]]),
+    "upper": _simple(lambda focus: [literal(str(node.value).upper()) for node in focus[:1]]),
     "tail": _simple(lambda focus: focus[1:]),
     "children": _simple(lambda focus: [child for node in focus for child in node.children()]),
     "isDistinct": _simple(lambda focus: [literal(len(distinct(focus)) == len(focus))]),

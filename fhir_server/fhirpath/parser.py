@@ -8,6 +8,7 @@ name)`, `("call", left, name, arguments)`, `("index", left, right)`, `("binary",
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -50,6 +51,16 @@ def parse(text: str) -> Tree:
     if parser.tokens:
         raise FhirPathError(f"{text}: nothing is expected at {parser.tokens[0][1]}")
     return tree
+
+
+def called(tree: Tree) -> Iterator[str]:
+    """The names of the functions that a tree calls."""
+    if tree[0] == "call":
+        yield tree[2]
+    for part in tree[1:]:
+        for inner in part if isinstance(part, list) else [part]:
+            if isinstance(inner, tuple):
+                yield from called(inner)
 
 
 class _Parser:

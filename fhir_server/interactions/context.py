@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from fhir_server.clock import Clock, http_date
 from fhir_server.ids import IdSource
 from fhir_server.search.paging import Searches
-from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.search.plan import SearchSql
 from fhir_server.search.query import Query
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
@@ -31,15 +31,16 @@ class ServerContext:
     """What requests are answered from: a store, the searches with pages, and the settings of the server."""
 
     store: Store
-    params: ParameterNumbers
     ids: IdSource
     clock: Clock
     base: str
     """The address of the server, without a slash at the end."""
     reference_check: bool = True
+    hooks: frozenset[str] = frozenset()
+    """The hosts to which notifications of Subscriptions may be sent."""
     searches: Searches = field(default_factory=Searches)
-    plans: dict[tuple[str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
-    """Searches that were understood, by type and parameters."""
+    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
+    """Searches that were understood, by the search parameters there were, type and parameters."""
 
 
 @dataclass(slots=True)
@@ -66,6 +67,11 @@ class RequestContext:
     def store(self) -> Store:
         """The store to read and write."""
         return self.server.store
+
+    @property
+    def registry(self) -> ParameterRegistry:
+        """The search parameters there are."""
+        return self.server.store.registry
 
     @property
     def address(self) -> str:
@@ -95,16 +101,23 @@ class RequestContext:
                 return value
         return None
 
-    def respond(self, status: int, text: str, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """An answer in the layout that was asked for."""
-        kind = ("Content-Type", self.content_type)
-        return Response(status, [("X-Request-ID", self.request_id), *headers, kind], encode(self.laid_out(text)))
+    def respond(self, status: int, text: str | bytes, headers: Sequence[tuple[str, str]] = ()) -> Response:
+        """An answer in the layout that was asked for; of a text, or of one in UTF-8."""
+        given = [("X-Request-ID", self.request_id), *headers, ("Content-Type", self.content_type)]
+        if isinstance(text, bytes):
+            return Response(status, given, text if self._as_it_is else encode(self.laid_out(text.decode())))
+        return Response(status, given, encode(self.laid_out(text)))
+
+    @property
+    def _as_it_is(self) -> bool:
+        """Whether the answer is JSON in the layout that it is stored in."""
+        return self.pretty and not self.in_xml
 
     def laid_out(self, text: str) -> str:
         """A JSON text in the format and the layout that were asked for."""
-        if self.in_xml:
-            return to_xml(decode(text), pretty=self.pretty)
-        return text if self.pretty else compact(text)
+        if self._as_it_is:
+            return text
+        return to_xml(decode(text), pretty=self.pretty) if self.in_xml else compact(text)
 
     def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """A Bundle as the answer."""

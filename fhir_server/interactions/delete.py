@@ -10,8 +10,10 @@ from fhir_server.interactions.put import stored_rows
 from fhir_server.interactions.read import location
 from fhir_server.interactions.write import versioned
 from fhir_server.store import Version
+from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, escape, split_target
+from fhir_server.wire.json_text import decode
 from fhir_server.wire.outcome import Stored, stored_outcome
 
 
@@ -68,4 +70,6 @@ def _mark(context: RequestContext, row: Version) -> Version:
         check_not_referred_to(context, row)
     gone = Version(row.row_id, row.type, row.id, row.version + 1, context.now, None)
     context.store.replace(row, stored_rows(context, row), gone, {})
+    if row.type == "SearchParameter":
+        put_in_force(context.store, {str(decode(row.text or "{}").get("code"))})
     return gone

@@ -13,7 +13,7 @@ from fhir_server.search.paging import DEFAULT_COUNT
 from fhir_server.search.prefixes import LOWER, UPPER
 from fhir_server.search.query import subset, whole
 from fhir_server.store import Version
-from fhir_server.wire.bundle import Bundle, entry
+from fhir_server.wire.bundle import Bundle, entry, joined
 from fhir_server.wire.http import Response, by_name, link
 from fhir_server.wire.outcome import quoted
 
@@ -45,9 +45,9 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    entries = [_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows]
+    entries = joined(_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows)
     if context.store.meter is not None:
-        context.store.meter.answered(sum(map(len, entries)))
+        context.store.meter.answered(len(entries))
     cut = count == 0 or wanted.summary in ("true", "data", "count")
     shown = None if limits else total  # HAPI counts no versions by time
     bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)

@@ -11,7 +11,7 @@ from fhir_server.interactions.context import RequestContext
 from fhir_server.resources.references import without_version
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.indexer import index
-from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include
 from fhir_server.store import Version
 from fhir_server.wire.json_text import decode
@@ -51,7 +51,7 @@ def referred(context: RequestContext, rows: Sequence[Version], include: Include)
     for row in rows:
         if include.source not in ("*", row.type) or row.text is None:
             continue
-        for name, _, reference, _ in index(decode(row.text))["reference"]:
+        for name, _, reference, _ in index(decode(row.text), context.registry)["reference"]:
             if include.param not in ("*", name):
                 continue
             kind, _, resource_id = without_version(reference).partition("/")
@@ -66,11 +66,11 @@ def referred(context: RequestContext, rows: Sequence[Version], include: Include)
 def referring(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
     """The numbers of the resources that refer to one of the rows, ascending."""
     sources = resource_types() if include.source == "*" else (include.source,)
-    params = context.server.params
+    registry = context.registry
     numbers = [
-        params.number(source, name)
+        registry.number(source, name)
         for source in sources
-        for name, parameter in parameters(source).items()
+        for name, parameter in registry.parameters(source).items()
         if parameter.kind == "reference" and include.param in ("*", name)
     ]
     targets = [row.reference for row in rows if not include.target or row.type == include.target]

@@ -75,7 +75,7 @@ def check_not_referred_to(context: RequestContext, row: Version) -> None:
     if found is None:
         return
     assert found.text is not None
-    references = index(decode(found.text))["reference"]
+    references = index(decode(found.text), context.registry)["reference"]
     path = next(one.path for one in references if without_version(one.reference) == row.reference)
     raise FhirError(
         409,
@@ -86,7 +86,7 @@ def check_not_referred_to(context: RequestContext, row: Version) -> None:
 
 def first_referring(context: RequestContext, row: Version) -> Version | None:
     """The first other resource that refers to this one, by insertion."""
-    numbers = context.server.params.references
+    numbers = context.registry.references
     row_ids: list[int] = []
     for start in range(0, len(numbers), 400):
         part = numbers[start : start + 400]

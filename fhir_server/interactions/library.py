@@ -27,7 +27,7 @@ class StoredLibrary:
     def find(self, kind: str, url: str) -> Json | None:
         """The stored resource of a type with this URL, or None; of several the last one. `Type/id` is found too."""
         self.asked = True
-        store, number = self._server.store, self._server.params.number(kind, "url")
+        store, number = self._server.store, self._server.store.registry.number(kind, "url")
         if url.startswith(f"{kind}/"):
             row = store.find(kind, url.removeprefix(f"{kind}/"))
             return decode(row.text) if row is not None and row.text is not None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.search import run, understood
-from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.parameters import resource_types
 from fhir_server.wire.http import parse_query
 
 
@@ -17,7 +17,7 @@ def matching(context: RequestContext, kind: str, query: str, limit: int = 2, sho
     pairs = parse_query(query)
     for name, _ in pairs:
         base = name.partition(":")[0].partition(".")[0]
-        if not base.startswith("_") and base not in parameters(kind):
+        if not base.startswith("_") and base not in context.registry.parameters(kind):
             problem = f"Resource type {kind} does not have a parameter with name: {base}"
             raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{shown}] - {problem}")
     found, planned = understood(context, kind, pairs) if pairs else (None, None)

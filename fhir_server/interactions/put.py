@@ -8,15 +8,18 @@ from typing import Literal
 
 from fhir_server.clock import instant
 from fhir_server.errors import FhirError
+from fhir_server.interactions import subscriptions
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_references, leads_somewhere
 from fhir_server.resources.meta import labels
 from fhir_server.resources.normalise import Resource, normalise
 from fhir_server.resources.references import check_targets
+from fhir_server.search import own_parameters
 from fhir_server.search.index_rows import ReferenceRow
 from fhir_server.search.indexer import TableRows, table_rows
 from fhir_server.search.indexer import index as search_index
 from fhir_server.store import Version
+from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire.json_text import decode, render
 
 
@@ -48,11 +51,13 @@ def put(
     Raises:
         FhirError: a reference cannot be resolved, or is to a type that its element does not allow.
     """
-    store, params = context.store, context.server.params
+    store, registry = context.store, context.registry
     if old is not None and old.text is not None:
         unchanged = _unchanged(resource, old)
         if unchanged is not None:
             return Written(old, "same", unchanged)
+    if resource["resourceType"] == "Subscription":
+        resource = subscriptions.checked(context.server, resource)
     version = 1 if old is None else old.version + 1
     before = decode(old.text) if old is not None and old.text is not None else {}
     full = with_meta(resource, version, context, before)
@@ -60,7 +65,7 @@ def put(
     if "contained" in full:
         full["contained"] = [_with_id(context, inner) for inner in full["contained"]]
     check_targets(full)
-    index = search_index(full)
+    index = search_index(full, registry)
     if old is not None and old.text is None and index["reference"]:
         # HAPI saves what was deleted once more after it has resolved the references.
         version += 1
@@ -81,9 +86,13 @@ def put(
         shown, text = text, render(normalise(full, expected_type=kind))
     row = Version(row_id, kind, full["id"], version, context.now, text)
     if old is None:
-        store.insert(row, table_rows(kind, index, params, row_id))
+        store.insert(row, table_rows(kind, index, registry, row_id))
+    else:
+        store.replace(old, stored_rows(context, old), row, table_rows(kind, index, registry, row_id))
+    if kind == "SearchParameter":
+        put_in_force(store, {str(one.get("code")) for one in (full, before)})
+    if old is None:
         return Written(row, "created", shown, index["reference"])
-    store.replace(old, stored_rows(context, old), row, table_rows(kind, index, params, row_id))
     return Written(row, "created" if old.text is None else "updated", shown, index["reference"])
 
 
@@ -93,9 +102,7 @@ _NAMED = ("ValueSet", "ConceptMap")
 
 
 def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
-    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use; and 422
-    for a Subscription that waits for notifications, which nobody would send.
-    """
+    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use."""
     kind, url = resource["resourceType"], resource.get("url")
     if kind == "Bundle" and resource.get("type") not in _STORABLE:
         raise FhirError(
@@ -105,15 +112,14 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
             " operation you should POST the Bundle resource to the Base URL of the server, not to the /Bundle"
             " endpoint.",
         )
-    if kind == "Subscription" and resource.get("status") in ("requested", "active"):
-        said = "This server delivers no notifications: it stores a Subscription only with the status off or error"
-        raise FhirError(422, said, "not-supported")
+    if kind == "SearchParameter":
+        own_parameters.check(resource)
     if kind not in _UNIQUE:
         return
     if url is None and kind in _NAMED:
         raise FhirError(422, f"HAPI-1766: {kind} has no value for {kind}.url")
     sql = "SELECT row_id FROM uris WHERE param = ? AND value = ?"
-    numbers = [row[0] for row in context.store.query(sql, (context.server.params.number(kind, "url"), url))]
+    numbers = [row[0] for row in context.store.query(sql, (context.registry.number(kind, "url"), url))]
     for other in context.store.rows(numbers):
         same = decode(other.text or "{}").get("version") == resource.get("version")
         if same and (old is None or other.row_id != old.row_id):
@@ -135,7 +141,7 @@ def stored_rows(context: RequestContext, row: Version) -> TableRows:
     """The index rows that a stored version has."""
     if row.text is None:
         return {}
-    return table_rows(row.type, search_index(decode(row.text)), context.server.params, row.row_id)
+    return table_rows(row.type, search_index(decode(row.text), context.registry), context.registry, row.row_id)
 
 
 def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:

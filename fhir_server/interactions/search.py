@@ -6,22 +6,24 @@ from array import array
 from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.context import RequestContext, encode
 from fhir_server.interactions.include import included
 from fhir_server.interactions.library import StoredLibrary
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.plan import SearchSql, plan
+from fhir_server.search.plan import MAX_SPAN, SearchSql, plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.store import Version
-from fhir_server.wire.bundle import Bundle, search_entry
+from fhir_server.store import Store
+from fhir_server.wire.bundle import Bundle, search_page
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 MAX_PLANS = 4096
 MAX_REMEMBERED = 100
 """Longer lists of matches are found anew each time."""
-MAX_RENDERED = 20_000
-"""Entries kept as they were rendered, some thirty megabytes."""
+MAX_PAGES = 1_000
+"""Pages kept as they were rendered: some fifteen megabytes."""
+MAX_PAGE = 40_000
+"""Longer pages are rendered anew each time."""
 
 
 def search(context: RequestContext, kind: str) -> Response:
@@ -65,17 +67,17 @@ def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, co
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
     """The query and its SQL; the same parameters are understood once, unless they name a value set: it may change."""
-    plans = context.server.plans
-    known = plans.get((kind, pairs))
+    plans, registry = context.server.plans, context.registry
+    known = plans.get((registry, kind, pairs))
     if known is None:
-        query = parse(kind, pairs)
+        query = parse(registry, kind, pairs)
         library = StoredLibrary(context.server)
-        known = query, plan(query, context.server.params, library)
+        known = query, plan(query, registry, library)
         if library.asked:
             return known
         if len(plans) >= MAX_PLANS:
             plans.clear()
-        plans[kind, pairs] = known
+        plans[registry, kind, pairs] = known
     return known
 
 
@@ -86,13 +88,24 @@ def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: in
     meter = context.store.meter
     if key in known and not (meter and meter.in_bundle):  # a Bundle's steps count whatever was found before
         return array("q", known[key])
-    cursor = context.store.query(f"{planned.sql} LIMIT ? OFFSET ?", (*planned.args, limit, offset))
+    sql, args = _narrowed(context.store, planned)
+    cursor = context.store.query(f"{sql} LIMIT ? OFFSET ?", (*args, limit, offset))
     row_ids = array("q", [row[0] for row in cursor])
     if len(row_ids) <= MAX_REMEMBERED:
         if len(known) >= MAX_PLANS:
             known.clear()
         known[key] = row_ids[:]
     return row_ids
+
+
+def _narrowed(store: Store, planned: SearchSql) -> tuple[str, tuple[object, ...]]:
+    """The quicker of the two ways to the matches."""
+    narrowing = planned.narrowing
+    if narrowing is not None:
+        low, high = store.query(narrowing.bounds, narrowing.bounds_args).fetchone()
+        if low is not None and high - low <= MAX_SPAN:
+            return narrowing.sql, (*narrowing.args, low, high)
+    return planned.sql, planned.args
 
 
 def count_all(context: RequestContext, planned: SearchSql) -> int:
@@ -157,42 +170,35 @@ def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int,
     return f"{context.base}?{'&'.join(parts)}"
 
 
-def entries_of(
-    context: RequestContext, row_ids: Sequence[int], includes: Sequence[Include], wanted: Subset
-) -> list[str]:
+def entries_of(context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset) -> bytes:
     """The entries of a page: matches, then what they include."""
     entries = _entries(context, row_ids, includes, wanted)
     if context.store.meter is not None:
-        context.store.meter.answered(sum(map(len, entries)))
+        context.store.meter.answered(len(entries))
     return entries
 
 
-def _entries(context: RequestContext, row_ids: Sequence[int], includes: Sequence[Include], wanted: Subset) -> list[str]:
+def _entries(context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset) -> bytes:
     if includes or wanted:
         rows = context.store.rows(row_ids)
-        entries = [_entry(context, row, wanted, "match") for row in rows]
-        entries += (_entry(context, row, wanted, "include") for row in included(context, rows, includes))
-        return entries
-    rendered = context.store.rendered
-    base = context.base
-    new = [row_id for row_id in row_ids if (base, row_id) not in rendered]
-    if new and len(rendered) > MAX_RENDERED:
-        rendered.clear()
-        new = list(row_ids)
-    if new:
-        rendered.update(((base, row.row_id), _entry(context, row, wanted, "match")) for row in context.store.rows(new))
-    return [rendered[base, row_id] for row_id in row_ids if (base, row_id) in rendered]
+        others = included(context, rows, includes)
+        parts = [*((row, "match") for row in rows), *((row, "include") for row in others)]
+        return search_page(
+            (f"{context.base}/{row.reference}", encode(cut_down(row.text or "", wanted)), mode) for row, mode in parts
+        )
+    rendered, key = context.store.rendered, (context.base, row_ids.tobytes())
+    page = rendered.get(key)
+    if page is None:
+        start = f"{context.base}/"
+        page = search_page((start + path, text, "match") for path, text in context.store.texts_of(row_ids))
+        if len(page) <= MAX_PAGE:
+            if len(rendered) >= MAX_PAGES:
+                rendered.clear()
+            rendered[key] = page
+    return page
 
 
-def _entry(context: RequestContext, row: Version, wanted: Subset, mode: str) -> str:
-    assert row.text is not None
-    text = cut_down(row.text, wanted) if wanted else row.text
-    return search_entry(f"{context.base}/{row.type}/{row.id}", text, mode)
-
-
-def _bundle(
-    found: Search, total: int | None, links: list[tuple[str, str]], entries: list[str], wanted: Subset
-) -> Bundle:
+def _bundle(found: Search, total: int | None, links: list[tuple[str, str]], entries: bytes, wanted: Subset) -> Bundle:
     return Bundle(
         found.id, "searchset", found.updated, total, links, entries, subsetted=wanted.summary in ("true", "data")
     )

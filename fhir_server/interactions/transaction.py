@@ -26,7 +26,7 @@ from fhir_server.interactions.read import not_known
 from fhir_server.interactions.types import check_type
 from fhir_server.resources.normalise import Resource
 from fhir_server.search.index_rows import ReferenceRow
-from fhir_server.wire.bundle import Bundle, entry, members
+from fhir_server.wire.bundle import Bundle, entry, joined, members
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import render
 from fhir_server.wire.json_values import Json
@@ -101,7 +101,7 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
         context.server.ids.uuid(),
         f"{kind or 'transaction'}-response",
         links=[("self", context.base)],
-        entries=texts,
+        entries=joined(texts),
     )
     address = f"{context.base}/Bundle/{answer.id}"
     return context.respond(200, answer.render(), [("Content-Location", address), ("Location", address)])

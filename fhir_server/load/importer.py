@@ -22,9 +22,11 @@ from fhir_server.clock import Clock
 from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
 from fhir_server.load.members import ImportStamp, MemberCache
+from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index, table_rows
-from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import BaseStore, Version
+from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire.json_text import decode, render
 
 CHUNK = 1000
@@ -67,10 +69,8 @@ def load(
     Raises:
         ServerError: a line was refused; of what came before it, all or all but the last few thousand are in the store.
     """
-    cache = MemberCache(
-        ParameterNumbers(store.params), ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id())
-    )
-    count = 0
+    cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
+    count, defines = 0, False
     with store.unsynced():
         for chunk in _chunks(iter(lines), store.next_number, cache):
             for number, reason in chunk.refused:
@@ -79,8 +79,12 @@ def load(
                 refused(number, reason)
             if chunk.resources:
                 with store.transaction():
-                    _write(store, chunk, cache.params)
+                    _write(store, chunk)
                 count += len(chunk.resources)
+                defines |= any(row[1] == "SearchParameter" for row in chunk.resources)
+        if defines:
+            with store.transaction():
+                put_in_force(store)
     return count
 
 
@@ -117,7 +121,7 @@ class ImportWorker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "fhir_server.load.importer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._settings: tuple[ParameterNumbers, ImportStamp] | None = (cache.params, cache.stamp)
+        self._settings: tuple[ParameterRegistry, ImportStamp] | None = (cache.registry, cache.stamp)
         self.waiting = False
 
     def start(self, lines: list[str | bytes], first: int, before: int) -> None:
@@ -187,8 +191,8 @@ def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCach
     return chunk
 
 
-def _write(store: BaseStore, chunk: Chunk, params: ParameterNumbers) -> None:
-    last = chunk.resources[-1][0]
+def _write(store: BaseStore, chunk: Chunk) -> None:
+    last, registry = chunk.resources[-1][0], store.registry
     digits = [int(row[2]) for row in chunk.resources if row[2].isascii() and row[2].isdigit() and len(row[2]) < 19]
     store.skip_to(max([last, *digits]) + 1)
     if store.insert_many(chunk.resources, chunk.tables):
@@ -199,12 +203,13 @@ def _write(store: BaseStore, chunk: Chunk, params: ParameterNumbers) -> None:
         resource = decode(row.text)
         old = store.find(row.type, row.id)
         if old is None:
-            store.insert(row, table_rows(row.type, index(resource), params, row.row_id))
+            store.insert(row, table_rows(row.type, index(resource, registry), registry, row.row_id))
             continue
         resource["meta"]["versionId"] = str(old.version + 1)
         new = Version(old.row_id, old.type, old.id, old.version + 1, row.updated, render(resource))
-        before = table_rows(old.type, index(decode(old.text)), params, old.row_id) if old.text is not None else {}
-        store.replace(old, before, new, table_rows(new.type, index(resource), params, new.row_id))
+        before = index(decode(old.text), registry) if old.text is not None else IndexRows()
+        old_rows = table_rows(old.type, before, registry, old.row_id)
+        store.replace(old, old_rows, new, table_rows(new.type, index(resource, registry), registry, new.row_id))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from fhir_server.resources.primitives import VALID_ID
 from fhir_server.search.dates import span
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import add_existence, add_member, existence_parameters, index, table_rows
-from fhir_server.search.parameter_numbers import ParameterNumbers
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
@@ -78,8 +78,8 @@ class PreparedResource(NamedTuple):
 class MemberCache:
     """Prepares the resources of one import."""
 
-    def __init__(self, params: ParameterNumbers, stamp: ImportStamp) -> None:
-        self.params = params
+    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp) -> None:
+        self.registry = registry
         self.stamp = stamp
         self._members: dict[str, dict[str, CachedMember]] = defaultdict(dict)
         self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
@@ -103,7 +103,9 @@ class MemberCache:
             raise FhirError(400, f"a {kind} with an id that FHIR does not allow: {resource_id}")
         updated, meta = self._stamped(resource.get("meta") or {})
         resource = {"resourceType": kind, "id": resource_id, "meta": meta} | resource | {"meta": meta}
-        return PreparedResource(kind, resource_id, updated, render(resource), self._rows(kind, index(resource)))
+        return PreparedResource(
+            kind, resource_id, updated, render(resource), self._rows(kind, index(resource, self.registry))
+        )
 
     def _quick(self, text: str) -> PreparedResource | None:
         """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
@@ -111,7 +113,7 @@ class MemberCache:
         if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
             return None
         kind, end = start[1], start.end()
-        if kind == "CodeSystem" or not definitions.is_resource_type(kind):
+        if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
             return None
         known, seen = fields(kind), self._members[kind]
         found: dict[int, tuple[str, CachedMember]] = {}
@@ -190,7 +192,7 @@ class MemberCache:
     def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
         return [
             Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
-            for table, rows in table_rows(kind, found, self.params, row_id=0).items()
+            for table, rows in table_rows(kind, found, self.registry, row_id=0).items()
             if rows
         ]
 

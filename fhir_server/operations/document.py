@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.context import RequestContext, encode
 from fhir_server.interactions.include import MAX_ROUNDS, referred
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.query import Include
-from fhir_server.wire.bundle import Bundle, search_entry
+from fhir_server.wire.bundle import Bundle, search_page
 from fhir_server.wire.http import Response, by_name, link
 
 _REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
@@ -24,10 +24,10 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
         if not new:
             break
         found = found + new
-    entries = [
-        search_entry(f"{context.base}/{row.reference}", row.text or "", "include" if number else "match")
+    entries = search_page(
+        (f"{context.base}/{row.reference}", encode(row.text or ""), "include" if number else "match")
         for number, row in enumerate(found)
-    ]
+    )
     links = [("self", link(context.address, by_name(context.pairs)))]
     bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(found[:1]), links, entries)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])

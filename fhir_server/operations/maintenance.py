@@ -7,6 +7,7 @@ from fhir_server.interactions.context import RequestContext
 from fhir_server.operations.parameters import Arguments, answer
 from fhir_server.search.query import whole
 from fhir_server.store import Store
+from fhir_server.store.own_parameters import put_in_force
 from fhir_server.wire.http import Response
 
 DEFAULT_LIMIT = 1000
@@ -61,10 +62,15 @@ def _forget_versions(store: Store, where: str, values: dict[str, object]) -> int
 
 
 def reindex(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """Indexes are made as resources are written and are never behind: the job that is named has nothing to do."""
+    """Indexes are made as resources are written. Only SearchParameters that an earlier version of this server stored
+    wait for this; else the job that is named has nothing to do.
+    """
+    with context.store.transaction():
+        put_in_force(context.store)
     return answer(context, [{"name": "jobId", "valueString": context.server.ids.uuid()}])
 
 
 def mark_for_reindexing(context: RequestContext, kind: str, resource_id: str) -> Response:
     """The same, by its older name."""
+    reindex(context, kind, resource_id)
     return answer(context, [{"name": "status", "valueString": "Marked resources"}])

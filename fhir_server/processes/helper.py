@@ -1,8 +1,8 @@
-"""Requests with large bodies, answered by a process of their own: meanwhile the server answers the others.
+"""Requests that take long, answered by a process of their own: meanwhile the server answers the others.
 
 A thread would not do: it shares the interpreter's lock, so each statement of a read would wait for it. The helper opens
 the same file; until it has committed, readers see the file as it was. Other writes wait their turn. The process starts
-with the first large body and ends once none has come for a while, which also gives back the memory that it took.
+with the first such request and ends once none has come for a while, which also gives back the memory that it took.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from fhir_server.access import Access
 from fhir_server.errors import FhirError, WritesElsewhere
 from fhir_server.processes import frames, http
 from fhir_server.processes.episodes import ServerWithEpisodes
+from fhir_server.processes.hooks import Courier
 from fhir_server.search.paging import Search
 from fhir_server.server import Server
+from fhir_server.store import Version
 from fhir_server.wire.http import Request, Response
 
 LARGE = 1 << 20
@@ -29,11 +31,17 @@ IDLE = 60.0
 """Seconds after which a helper that has nothing to do ends."""
 
 
+def takes_long(request: Request) -> bool:
+    """Whether a request is one for the helper: its body is large, or all resources of a type may have to be indexed."""
+    defines = request.method not in ("GET", "HEAD") and "/SearchParameter" in request.target.partition("?")[0]
+    return defines or len(request.body) >= LARGE
+
+
 class HelpedServer:
-    """A server that answers large bodies by a helper, and everything else itself. For one event loop."""
+    """A server that answers what takes long by a helper, and everything else itself. For one event loop."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self._server, self._courier = server, Courier(server)
         self._writing = asyncio.Lock()
         self.process: asyncio.subprocess.Process | None = None
         """The helper, once one was needed."""
@@ -41,23 +49,23 @@ class HelpedServer:
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
         """Answers one request, at once where that takes no long time."""
-        if len(request.body) >= LARGE:
+        if takes_long(request):
             return self._helped(request)
         try:
-            return self._server.handle(request)
+            return self._courier.handle(request)
         except WritesElsewhere:
             return self._later(request)
 
     async def _later(self, request: Request) -> Response:
         """A small write that came while the helper was writing."""
         async with self._writing:
-            return self._server.handle(request)
+            return self._courier.handle(request)
 
     async def _helped(self, request: Request) -> Response:
         async with self._writing:
             self._server.store.writes_elsewhere = True
             try:
-                response, searches = await self._asked(request)
+                response, searches, changes = await self._asked(request)
             except (OSError, EOFError):
                 self._kill()
                 problem = "The process that should answer this request died (is there enough memory?)"
@@ -69,16 +77,17 @@ class HelpedServer:
                 self._server.store.writes_elsewhere = False
         for search in searches:
             self._server.context.searches.keep(search)
+        self._courier.tell(changes)
         return response
 
-    async def _asked(self, request: Request) -> tuple[Response, list[Search]]:
+    async def _asked(self, request: Request) -> tuple[Response, list[Search], list[Version]]:
         helper = self.process if self.process and self.process.returncode is None else await self._start()
         assert helper.stdin is not None
         assert helper.stdout is not None
         if self._end is not None:
             self._end.cancel()
         await frames.send(helper.stdin, request)
-        answer: tuple[Response, list[Search]] = await frames.receive(helper.stdout)
+        answer: tuple[Response, list[Search], list[Version]] = await frames.receive(helper.stdout)
         self._end = asyncio.get_running_loop().call_later(IDLE, self._kill)
         return answer
 
@@ -87,7 +96,7 @@ class HelpedServer:
         pipe = asyncio.subprocess.PIPE
         self.process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=frames.LIMIT)
         assert self.process.stdin is not None
-        await frames.send(self.process.stdin, self._server.settings)
+        await frames.send(self.process.stdin, (self._server.settings, self._server.context.hooks))
         return self.process
 
     def _kill(self) -> None:
@@ -97,9 +106,11 @@ class HelpedServer:
         self.process = None
 
     async def __aenter__(self) -> Self:
+        await self._courier.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._courier.__aexit__()
         process = self.process
         self._kill()
         if process is not None:
@@ -116,16 +127,21 @@ def run(server: Server, listener: socket.socket, access: Access) -> None:
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
-    """The loop of a helper: reads the settings of a server, then requests, and writes answers with what they keep."""
+    """The loop of a helper: reads the settings of a server, then requests.
+
+    It writes answers, each with the searches to keep and the versions that were written.
+    """
     gc.disable()  # the many objects of a request would be looked through again and again
-    with Server.open(**frames.read(source)) as server:
+    settings, hosts = frames.read(source)
+    with Server.open(**settings) as server:
+        server.deliver_to(hosts)
         while True:
             try:
                 request = frames.read(source)
             except EOFError:
                 return
             response = server.handle(request)
-            frames.write(target, (response, server.context.searches.take_all()))
+            frames.write(target, (response, server.context.searches.take_all(), server.store.take_changes()))
             del request, response
             gc.collect()
 

@@ -27,6 +27,7 @@ from fhir_server.errors import FhirError, ServerError, WritesElsewhere
 from fhir_server.ids import IdSource
 from fhir_server.processes import frames, http
 from fhir_server.processes.episodes import ServerWithEpisodes
+from fhir_server.processes.hooks import Courier
 from fhir_server.server import Server
 from fhir_server.wire.http import Request, Response, parse_query, split_target
 
@@ -168,16 +169,17 @@ def run(server: Server, listener: socket.socket, count: int, access: Access) -> 
             WorkerSettings(server.settings, number, count, folder, listener.fileno(), access)
             for number in range(1, count + 1)
         ]
-        handle = ServerWithEpisodes(server).handle if access.episodes else server.handle
+        courier = Courier(server)
+        handle = ServerWithEpisodes(server).handle if access.episodes else courier.handle
         with suppress(asyncio.CancelledError):
-            asyncio.run(_main(told, listening(folder / str(WRITER), handle)))
+            asyncio.run(_main(told, courier, listening(folder / str(WRITER), handle)))
 
 
-async def _main(told: Sequence[WorkerSettings], beside: AbstractAsyncContextManager[object]) -> None:
+async def _main(told: Sequence[WorkerSettings], courier: Courier, beside: AbstractAsyncContextManager[object]) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with beside:
+    async with courier, beside:
         try:
             async with asyncio.TaskGroup() as group:
                 for settings in told:

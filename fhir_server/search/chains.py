@@ -10,7 +10,7 @@ from fhir_server.search.criteria import Criterion
 from fhir_server.search.join_order import CHAIN
 from fhir_server.search.kinds.kind import Scope
 from fhir_server.search.kinds.reference import target_types
-from fhir_server.search.parameters import SearchParameter, parameters, resource_types
+from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.search.query import criteria
 
 MAX_DEPTH = 10
@@ -23,12 +23,12 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
         raise FhirError(400, f"A chain may have at most {MAX_DEPTH} links", "too-costly")
     name = item.chain.partition(".")[0].partition(":")[0]
     types = target_types(item, parameter)
-    known = [kind for kind in types if name in parameters(kind) or name == "_has"]
+    known = [kind for kind in types if name in scope.registry.parameters(kind) or name == "_has"]
     if not known:
         raise FhirError(400, f"HAPI-1243: Invalid parameter chain: {item.name}.{item.chain}")
     inner: list[tuple[str, Condition]] = []
     for kind in known:
-        found = scope.conditions(kind, criteria(kind, item.chain, ",".join(item.values), nested=True))
+        found = scope.conditions(kind, criteria(scope.registry, kind, item.chain, ",".join(item.values), nested=True))
         inner += [(kind, one.positive(kind)) for one in found]
     if not inner:
         return Condition("links", "param = ?", (scope.number(item.name),))
@@ -72,12 +72,12 @@ def has(scope: Scope, item: Criterion) -> Condition:
     source, reference, name = parts
     if source not in resource_types():
         raise FhirError(400, f"HAPI-1208: Invalid resource type: {source}")
-    known = parameters(source)
+    known = scope.registry.parameters(source)
     base = name.partition(":")[0].partition(".")[0]
     for wanted in (reference, base):
         if wanted not in known and wanted != "_has":
             raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{wanted}")
-    inner = criteria(source, name, ",".join(item.values), nested=True)
+    inner = criteria(scope.registry, source, name, ",".join(item.values), nested=True)
     found = [one.positive(source) for one in scope.conditions(source, inner)]
     tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in found)
     start = f"{resource_type}/"
@@ -85,7 +85,7 @@ def has(scope: Scope, item: Criterion) -> Condition:
         f"type = ? AND text IS NOT NULL AND id IN (SELECT substr(target, {len(start) + 1}) FROM links AS source"
         f" WHERE param = ? AND target >= ? AND target < ?{tests})"
     )
-    args = (resource_type, scope.numbers.number(source, reference), start, f"{resource_type}0")
+    args = (resource_type, scope.registry.number(source, reference), start, f"{resource_type}0")
     inner_args = tuple(arg for one in found for arg in one.args)
     # In the order of the resources that refer.
     walk = (

@@ -12,27 +12,27 @@ from fhir_server.search.criteria import Criterion, unescape
 from fhir_server.search.filter_expression import filtered
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.kind import Scope
-from fhir_server.search.parameter_numbers import ParameterNumbers
-from fhir_server.search.parameters import SearchParameter, parameters
+from fhir_server.search.parameters import SearchParameter
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.terminology.library import Library
 
 
 def all_conditions(
-    numbers: ParameterNumbers, library: Library, resource_type: str, criteria: Sequence[Criterion]
+    registry: ParameterRegistry, library: Library, resource_type: str, criteria: Sequence[Criterion]
 ) -> list[Condition]:
     """The conditions of all criteria; the bounds of one date parameter become one condition."""
-    scope = Scope(resource_type, numbers, library, partial(all_conditions, numbers, library))
+    scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
     found: list[Condition] = []
-    for item in _combined(resource_type, criteria):
-        found += _conditions(scope, parameters(resource_type).get(item.name), item)
+    for item in _combined(resource_type, registry, criteria):
+        found += _conditions(scope, registry.parameters(resource_type).get(item.name), item)
     return found
 
 
-def _combined(resource_type: str, criteria: Sequence[Criterion]) -> list[Criterion]:
+def _combined(resource_type: str, registry: ParameterRegistry, criteria: Sequence[Criterion]) -> list[Criterion]:
     """The criteria in order of their names, as HAPI takes them; those for one parameter that combines are one."""
     found: list[Criterion] = []
     for item in sorted(criteria, key=lambda one: one.name):
-        parameter = parameters(resource_type).get(item.name)
+        parameter = registry.parameters(resource_type).get(item.name)
         if (
             parameter is None
             or item.chain
@@ -75,7 +75,7 @@ def _in_list(scope: Scope, item: Criterion) -> Condition:
         "type || '/' || id IN (SELECT target FROM links WHERE param = ? AND row_id ="
         " (SELECT row_id FROM resources AS lists WHERE lists.type = 'List' AND lists.id = ?))"
     )
-    return of_type(scope.resource_type, where, (scope.numbers.number("List", "item"), item.values[0]), weight=7)
+    return of_type(scope.resource_type, where, (scope.registry.number("List", "item"), item.values[0]), weight=7)
 
 
 _NO_PARAMETERS: dict[str, Callable[[Scope, Criterion], Condition]] = {

@@ -13,7 +13,6 @@ from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.criteria import Criterion
 from fhir_server.search.kinds.kind import Scope
 from fhir_server.search.kinds.string import fold
-from fhir_server.search.parameters import parameters
 from fhir_server.search.query import criteria, unknown_parameter
 
 _TOKEN = re.compile(r'\s*(\(|\)|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
@@ -77,9 +76,9 @@ class _FilterParser:
         return self._comparison(token, self._next(), self._next())
 
     def _comparison(self, name: str, operator: str, value: str) -> Sql:
-        known = parameters(self._type).get(name.partition(".")[0].partition(":")[0])
+        known = self._scope.registry.parameters(self._type).get(name.partition(".")[0].partition(":")[0])
         if known is None:
-            raise unknown_parameter(self._type, name, "1206")
+            raise unknown_parameter(self._scope.registry, self._type, name, "1206")
         value = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
         if operator == "pr":
             criterion = Criterion(name, "missing", ("false" if value == "true" else "true",))
@@ -89,7 +88,9 @@ class _FilterParser:
             value = operator + value
         elif operator not in ("eq", "ne", "co", "sw"):
             raise FhirError(400, f"HAPI-1221: Operator {operator} is not supported for {name}")
-        found = self._scope.conditions(self._type, criteria(self._type, name, value.replace(",", "\\,")))
+        found = self._scope.conditions(
+            self._type, criteria(self._scope.registry, self._type, name, value.replace(",", "\\,"))
+        )
         if known.kind == "string" and operator != "sw":
             found = [_whole(one, value, contains=operator == "co") for one in found]
         sql, args = self._joined(found)

@@ -1,6 +1,6 @@
 """The index rows of a resource, as HAPI FHIR 7.6.0 indexes it.
 
-For each resource type the paths of all its search parameters are sorted by their first key once; indexing looks only
+For each resource type the paths of all R4's search parameters are sorted by their first key once; indexing looks only
 at the keys a resource has, and parameters that share a path share the walk.
 """
 
@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
+from fhir_server.search import own_parameters
 from fhir_server.search.element_paths import Walk, compile_path
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.kind import Extractor, TableRow
-from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.search.parameters import parameters
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.json_values import Json
 
 TableRows: TypeAlias = dict[str, list[TableRow]]
@@ -26,7 +27,7 @@ _OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
 _EXISTENCE = re.compile(r"(\S+)\.exists\(\) and \1 != false")
 
 
-def index(resource: Json) -> IndexRows:
+def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
     """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
     rows = IndexRows()
     resource_type = resource["resourceType"]
@@ -36,6 +37,11 @@ def index(resource: Json) -> IndexRows:
     if resource_type == "CodeSystem":  # its own codes are of the system it defines
         system = resource.get("url", "")
         rows["token"] = [(name, system if name == "code" else of, code) for name, of, code in rows["token"]]
+    own = registry.own_of(resource_type)
+    if own:
+        for kind, found in rows.items():
+            rows[kind] = [row for row in found if row[0] not in own]
+        own_parameters.add_rows(rows, resource, filter(None, own.values()))
     for kind, found in rows.items():
         if len(found) > 1:
             rows[kind] = sorted(set(found)) if kind == "reference" else list(dict.fromkeys(found))
@@ -58,7 +64,7 @@ def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Jso
         rows["token"].append((name, "", "true" if exists else "false"))
 
 
-def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterNumbers, row_id: int) -> TableRows:
+def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
     """The rows of the index tables that the resource with this number gets."""
     of_type = numbers.of(resource_type)
     return {KINDS[kind].table: KINDS[kind].table_rows(found, of_type, row_id) for kind, found in rows.items()}

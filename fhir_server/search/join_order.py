@@ -10,6 +10,7 @@ forms and a few hundred larger sets.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import permutations
 from typing import NamedTuple
 
@@ -68,13 +69,14 @@ _MOST = 6
 """Of more conditions only so many are looked at."""
 
 
-def leading(accesses: Sequence[Access]) -> int:
+@lru_cache(maxsize=1024)
+def leading(accesses: tuple[Access, ...]) -> int:
     """The place of the condition that leads; `accesses` are in order of the parameters' names."""
     count = min(len(accesses), _MOST)
     if count < 2:
         return 0
     if len({access.column for access in accesses if access.column}) > 1:
-        accesses = [_uncovered(access) if access.column else access for access in accesses]
+        accesses = tuple(_uncovered(access) if access.column else access for access in accesses)
     # Two joins whose conditions H2 looks at before the others are also joined with each other.
     direct = count == 2 and accesses[0].effort + accesses[1].effort > 2 * _JOIN_EFFORT
     orders = list(permutations(range(count)))

@@ -6,8 +6,9 @@ Escapes and the errors for what cannot be understood are HAPI's, observed on 7.6
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
@@ -15,7 +16,8 @@ from fhir_server.search.criteria import Criterion, split, unescape
 from fhir_server.search.hashing import java_key_order
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.reference import ALLOWED
-from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.parameters import resource_types
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.http import Pairs, sanitised
 
 ERROR_LENGTH = 500
@@ -53,7 +55,7 @@ class Query:
     includes: list[Include] = field(default_factory=list)
 
 
-def parse(resource_type: str, pairs: Pairs) -> Query:
+def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
     given = [name for name, _ in pairs]
@@ -62,13 +64,12 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
     for name, value in pairs:
         if name in ("_count", "_offset"):
             whole(name, value)  # what is wrong with these HAPI says first
-    names = java_key_order(given)
-    _check_names(resource_type, names)
+    names = _checked_names(registry, resource_type, tuple(given))
     seen: set[str] = set()
     for name, value in sorted(pairs, key=lambda pair: names.index(pair[0])):
         base, _, modifier = name.partition(":")
         if base == "_sort":
-            _sort(query, modifier, value)
+            _sort(registry, query, modifier, value)
         elif base in ("_count", "_offset") and base in seen:
             continue  # of several, the first counts
         elif base == "_count":
@@ -79,22 +80,24 @@ def parse(resource_type: str, pairs: Pairs) -> Query:
             query.accurate = value == "accurate"
         elif base in ("_include", "_revinclude"):
             if value.strip():
-                query.includes.append(_include(resource_type, base, modifier, value))
+                query.includes.append(_include(registry, resource_type, base, modifier, value))
         elif base == "_contained":
             if value not in ("", "false"):
                 raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         elif base not in RESULT_PARAMETERS:
-            query.criteria.extend(criteria(resource_type, name, value))
+            query.criteria.extend(criteria(registry, resource_type, name, value))
         seen.add(base)
     query.subset = subset(pairs, resource_type)
     return query
 
 
-def _check_names(resource_type: str, names: Iterable[str]) -> None:
-    """Raises what HAPI finds before it looks at values: a date both bounded and `:missing`, unknown parameters, and
-    modifiers that references do not take.
+@lru_cache(maxsize=1024)
+def _checked_names(registry: ParameterRegistry, resource_type: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    """The names in HAPI's order. Raises what HAPI finds before it looks at values: a date both bounded and `:missing`,
+    unknown parameters, and modifiers that references do not take. Cached: searches differ by their values.
     """
-    known = parameters(resource_type)
+    names = java_key_order(given)
+    known = registry.parameters(resource_type)
     for name in names:
         base, _, modifier = name.partition(":")
         if modifier == "missing" and base in names and base in known and KINDS[known[base].kind].combines:
@@ -103,7 +106,7 @@ def _check_names(resource_type: str, names: Iterable[str]) -> None:
     for name in names:
         base = name.partition(".")[0].partition(":")[0]
         if base not in known and not base.startswith("_"):
-            raise unknown_parameter(resource_type, sanitised(base) if name else "null")
+            raise unknown_parameter(registry, resource_type, sanitised(base) if name else "null")
     modifiers = [
         modifier
         for base, colon, modifier in (name.partition(":") for name in names)
@@ -111,6 +114,7 @@ def _check_names(resource_type: str, names: Iterable[str]) -> None:
     ]
     if any("." not in modifier for modifier in modifiers):  # of several HAPI names them all, chains too
         KINDS["reference"].check_modifier(resource_type, ", :".join(modifiers))
+    return tuple(names)
 
 
 def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
@@ -148,7 +152,10 @@ def whole(name: str, text: str) -> int | None:
     return int(text)
 
 
-def criteria(resource_type: str, name: str, value: str, *, nested: bool = False) -> list[Criterion]:
+@lru_cache(maxsize=4096)
+def criteria(
+    registry: ParameterRegistry, resource_type: str, name: str, value: str, *, nested: bool = False
+) -> Sequence[Criterion]:
     """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`. Only where
     it is `nested`, in a chain or `_has`, may a date have alternatives.
     """
@@ -162,18 +169,18 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
         )
     if not dot and ":" in modifier:
         modifier = modifier.rpartition(":")[2]
-    found = parameters(resource_type).get(base)
+    found = registry.parameters(resource_type).get(base)
     if found is None:
         if base in ("_filter", "_list"):
             return [Criterion(base, "", (value,))] if value else []
         if base == "_has":
             raise FhirError(400, "HAPI-1942: Invalid _has parameter syntax: _has")
         if base == "_language":
-            unknown = unknown_parameter(resource_type, base, "1223")
+            unknown = unknown_parameter(registry, resource_type, base, "1223")
             raise FhirError(unknown.status, unknown.diagnostics[:ERROR_LENGTH])
         if base.startswith("_"):
             return []
-        raise unknown_parameter(resource_type, sanitised(base))
+        raise unknown_parameter(registry, resource_type, sanitised(base))
     if dot and found.kind != "reference":
         why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
         problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
@@ -193,9 +200,9 @@ def criteria(resource_type: str, name: str, value: str, *, nested: bool = False)
     return [Criterion(base, modifier, values, chain)]
 
 
-def unknown_parameter(resource_type: str, name: str, number: str = "0524") -> FhirError:
+def unknown_parameter(registry: ParameterRegistry, resource_type: str, name: str, number: str = "0524") -> FhirError:
     """HAPI's answer to an unknown parameter, with the sorted list of those there are."""
-    listed = ", ".join(sorted(parameters(resource_type)))
+    listed = ", ".join(sorted(registry.parameters(resource_type)))
     return FhirError(
         400,
         f'HAPI-{number}: Unknown search parameter "{name}" for resource type "{resource_type}".'
@@ -203,8 +210,8 @@ def unknown_parameter(resource_type: str, name: str, number: str = "0524") -> Fh
     )
 
 
-def _sort(query: Query, modifier: str, value: str) -> None:
-    known = parameters(query.resource_type)
+def _sort(registry: ParameterRegistry, query: Query, modifier: str, value: str) -> None:
+    known = registry.parameters(query.resource_type)
     if modifier not in ("", "asc", "desc"):
         return
     for item in value.split(","):
@@ -231,7 +238,7 @@ def _sort(query: Query, modifier: str, value: str) -> None:
         query.sort.append((name, descending))
 
 
-def _include(resource_type: str, name: str, modifier: str, value: str) -> Include:
+def _include(registry: ParameterRegistry, resource_type: str, name: str, modifier: str, value: str) -> Include:
     reverse, iterate = name == "_revinclude", modifier in ("iterate", "recurse")
     if value == "*":
         return Include("*", "*", "", reverse, iterate, value)
@@ -243,7 +250,7 @@ def _include(resource_type: str, name: str, modifier: str, value: str) -> Includ
         if kind and kind not in resource_types():
             problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'
             raise FhirError(400, f"HAPI-{number}: {problem}")
-    known = parameters(source)
+    known = registry.parameters(source)
     if param != "*" and param not in known:
         listed = ", ".join(sorted(key for key, found in known.items() if found.kind == "reference"))
         raise FhirError(

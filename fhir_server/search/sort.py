@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
 from fhir_server.search.kinds import KINDS
-from fhir_server.search.parameter_numbers import ParameterNumbers
-from fhir_server.search.parameters import SearchParameter, parameters, resource_types
+from fhir_server.search.parameters import SearchParameter, resource_types
+from fhir_server.search.registry import ParameterRegistry
 
 
 def sorted_sql(
-    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], numbers: ParameterNumbers
+    resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
 ) -> tuple[str, tuple[object, ...]]:
     """The SQL that sorts matches (SQL for their `row_id`), and the arguments it has besides those of the matches.
 
@@ -22,7 +22,7 @@ def sorted_sql(
     sources: list[tuple[str, tuple[object, ...]]] = []
     order: list[str] = []
     for name, descending in sort:
-        source = _source(resource_type, name, numbers)
+        source = _source(resource_type, name, registry)
         if source is not None:
             best, direction = ("max", "DESC") if descending else ("min", "ASC")
             order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
@@ -43,24 +43,24 @@ def sorted_sql(
     return sql, tuple(arg for _, args in sources for arg in args)
 
 
-def _source(resource_type: str, name: str, numbers: ParameterNumbers) -> tuple[str, tuple[object, ...]] | None:
+def _source(resource_type: str, name: str, registry: ParameterRegistry) -> tuple[str, tuple[object, ...]] | None:
     """SQL for the values `k` of resources by `row_id`, or None for what cannot be sorted by."""
     if name in ("_lastUpdated", "_id"):
         return f"SELECT row_id, {'updated' if name == '_lastUpdated' else 'id'} AS k FROM resources", ()
     head, dot, chain = name.partition(".")
     base, _, target = head.partition(":")
-    parameter = parameters(resource_type).get(base)
+    parameter = registry.parameters(resource_type).get(base)
     if parameter is None or not KINDS[parameter.kind].sort_key:
         return None
     if dot:
-        return _chained(resource_type, base, target, chain, numbers)
-    return _values(parameter), (numbers.number(resource_type, base),)
+        return _chained(resource_type, base, target, chain, registry)
+    return _values(parameter), (registry.number(resource_type, base),)
 
 
 def _chained(
-    resource_type: str, base: str, target: str, chain: str, numbers: ParameterNumbers
+    resource_type: str, base: str, target: str, chain: str, registry: ParameterRegistry
 ) -> tuple[str, tuple[object, ...]]:
-    parameter = parameters(resource_type)[base]
+    parameter = registry.parameters(resource_type)[base]
     targets = (target,) if target in resource_types() else parameter.targets
     if parameter.kind != "reference" or len(targets) != 1:
         raise FhirError(
@@ -68,7 +68,7 @@ def _chained(
             f"HAPI-2287: Unable to sort on a chained parameter from '{base}' as this parameter has multiple"
             " target types. Please specify the target type.",
         )
-    inner = parameters(targets[0]).get(chain)
+    inner = registry.parameters(targets[0]).get(chain)
     if inner is None or not KINDS[inner.kind].sort_key:
         raise FhirError(400, f"HAPI-2289: Unknown chained sort parameter '{chain}' of resource type '{targets[0]}'")
     sql = (
@@ -76,7 +76,7 @@ def _chained(
         " JOIN resources AS aim ON aim.row_id = keys.row_id"
         " JOIN links ON links.param = ? AND links.target = aim.type || '/' || aim.id"
     )
-    return sql, (numbers.number(targets[0], chain), numbers.number(resource_type, base))
+    return sql, (registry.number(targets[0], chain), registry.number(resource_type, base))
 
 
 def _values(parameter: SearchParameter) -> str:

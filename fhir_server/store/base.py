@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.errors import ServerError, WritesElsewhere
+from fhir_server.search import own_parameters
 from fhir_server.search.hashing import index_hash
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 
 MAX_PARAMETERS = 500
@@ -52,13 +54,16 @@ class Store:
 
     prefix = "main."
 
-    def __init__(self, connection: sqlite3.Connection, params: dict[tuple[str, str], int]) -> None:
+    def __init__(self, connection: sqlite3.Connection, registry: ParameterRegistry) -> None:
         self.connection = connection
-        self.params = params
-        self.rendered: dict[tuple[str, int], str] = {}
-        """Entries of Bundles by the server's address and number, as they were last rendered; emptied by every write."""
+        self.registry = registry
+        """The search parameters by which resources are indexed now."""
+        self.rendered: dict[tuple[str, bytes], bytes] = {}
+        """Pages by the server's address and the numbers on them, as they were rendered; emptied by every write."""
         self.found: dict[tuple[object, ...], array[int]] = {}
         """First matches of searches, by SQL and arguments; emptied by every write."""
+        self.changes: list[Version] | None = None
+        """The versions that were written since they were last taken, where somebody wants to know."""
         self.meter: Meter | None = None
         """Counts what the request at hand takes, where it has bounds."""
         self._depth = 0
@@ -100,6 +105,17 @@ class Store:
             found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
         return [found[row_id] for row_id in row_ids if row_id in found]
 
+    def texts_of(self, row_ids: Sequence[int]) -> list[tuple[str, bytes]]:
+        """Relative reference and text (UTF-8) of each of the resources with these numbers, as `rows` has them."""
+        found: dict[int, tuple[str, bytes]] = {}
+        for start in range(0, len(row_ids), MAX_PARAMETERS):
+            part = row_ids[start : start + MAX_PARAMETERS]
+            cursor = self.query(_texts_of(len(part)), part)
+            found |= {row_id: (f"{kind}/{resource_id}", text) for row_id, kind, resource_id, text in cursor}
+        if self.meter is not None:
+            self.meter.read(sum(len(text) for _, text in found.values()))
+        return [found[row_id] for row_id in row_ids if row_id in found]
+
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that meet a condition on type, id or row_id, newest first."""
         sql = (
@@ -127,6 +143,7 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """All or nothing; may be nested."""
         self._begin()
+        registry, changes = self.registry, len(self.changes or ())
         self._depth += 1
         name = f"level{self._depth}"
         self._writing()
@@ -136,6 +153,9 @@ class Store:
         except BaseException:
             self._writing()
             self.connection.execute(f"ROLLBACK TO {name}")
+            self.registry = registry
+            if self.changes:
+                del self.changes[changes:]
             raise
         finally:
             self._writing()
@@ -164,9 +184,29 @@ class Store:
             f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
             (row.row_id, row.type, row.id, row.version, row.updated, row.text),
         )
+        self.add_index(index)
+        if self.changes is not None:
+            self.changes.append(row)
+
+    def take_changes(self) -> list[Version]:
+        """What was written since this was last called; nothing where no `changes` are kept."""
+        if not self.changes:
+            return []
+        taken, self.changes = self.changes, []
+        return taken
+
+    def add_index(self, index: TableRows) -> None:
+        """Writes index rows of resources that are there."""
         for table, rows in index.items():
             if rows:
                 self.connection.executemany(_insert(self.prefix, table), rows)
+
+    def define(self, own: Own, changed: Collection[Key]) -> None:
+        """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.
+
+        Call inside a transaction.
+        """
+        raise NotImplementedError
 
     def replace(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
         """Makes `new` the current version in place of `old`, which becomes history."""
@@ -217,12 +257,12 @@ class BaseStore(Store):
         self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
         try:
             connection = connect(self.path, durable=durable)
-            params = _prepare(connection)
+            registry = _prepare(connection)
         except sqlite3.Error as error:
             raise ServerError(f"{self.path}: cannot be used as a store: {error}") from error
         except ServerError as error:
             raise ServerError(f"{self.path}: {error}") from None
-        super().__init__(connection, params)
+        super().__init__(connection, registry)
         self._next = int(connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0])
         self._saved = self._next
         self._seen = self._data_version()
@@ -237,6 +277,19 @@ class BaseStore(Store):
             self._seen = seen
             self.rendered.clear()
             self.found.clear()
+            if _own_text(self.connection) != own_parameters.as_text(self.registry.own):
+                self.registry = _registry(self.connection)
+
+    def define(self, own: Own, changed: Collection[Key]) -> None:
+        """See `Store.define`. What clients have defined is kept in the file, for other processes and the next start."""
+        self._writing()
+        self.connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", changed)
+        text = own_parameters.as_text(own)
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('parameters', ?)", (text,))
+        self.registry = _registry(self.connection)
+        numbers = [(self.registry.number(*key),) for key in changed]
+        for table in schema.INDEXES:
+            self.connection.executemany(f"DELETE FROM main.{table} WHERE param = ?", numbers)
 
     @property
     def next_number(self) -> int:
@@ -335,8 +388,8 @@ def _synchronous(*, durable: bool) -> str:
     return f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
 
 
-def _prepare(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    """Creates the tables of a new file and gives the numbers of the search parameters."""
+def _prepare(connection: sqlite3.Connection) -> ParameterRegistry:
+    """Creates the tables of a new file and gives its search parameters."""
     connection.execute("PRAGMA journal_mode = WAL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version == 0:
@@ -351,24 +404,38 @@ def _prepare(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
         raise ServerError(f"made by another version of this server (format {version}); import the data again")
     with suppress(sqlite3.OperationalError):  # a file that cannot be written now is counted as before
         connection.execute(schema.DELETED)
-    return _params(connection)
-
-
-def _params(connection: sqlite3.Connection) -> dict[tuple[str, str], int]:
-    sql = "SELECT type, name, param FROM params"
-    known = {(kind, name): param for kind, name, param in connection.execute(sql)}
+    known = _numbers(connection)
     missing = [key for key in _all_parameters() if key not in known]
     if missing:
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", missing)
         connection.execute("COMMIT")
-        known = {(kind, name): param for kind, name, param in connection.execute(sql)}
-    return known
+    return _registry(connection)
+
+
+def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
+    found = connection.execute("SELECT type, name, param FROM params")
+    return {(kind, name): param for kind, name, param in found}
+
+
+def _registry(connection: sqlite3.Connection) -> ParameterRegistry:
+    return ParameterRegistry(_numbers(connection), own_parameters.from_text(_own_text(connection)))
+
+
+def _own_text(connection: sqlite3.Connection) -> str:
+    found = connection.execute("SELECT value FROM meta WHERE name = 'parameters'").fetchone()
+    return str(found[0]) if found else "[]"
 
 
 @cache
 def _all_parameters() -> tuple[tuple[str, str], ...]:
     return tuple((kind, name) for kind in resource_types() for name in parameters(kind))
+
+
+@cache
+def _texts_of(count: int) -> str:
+    marks = ",".join("?" * count)
+    return f"SELECT row_id, type, id, CAST(text AS BLOB) FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
 @cache

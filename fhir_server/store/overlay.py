@@ -9,9 +9,11 @@ does costs its own rows.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from fhir_server.search.indexer import TableRows
+from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store.base import BaseStore, Store, connect
 
@@ -52,7 +54,7 @@ class OverlayStore(Store):
     prefix = "temp.own_"
 
     def __init__(self, base: BaseStore, pool: Pool) -> None:
-        super().__init__(base.connection, base.params)
+        super().__init__(base.connection, base.registry)
         self._pool = pool
         self._next = base.next_number
         self._first = self._next
@@ -63,6 +65,14 @@ class OverlayStore(Store):
         """What the overlay sees of the base is forgotten with the base's own."""
         if not self._own:
             self._pool.base.refresh()
+            self.registry = self._pool.base.registry
+
+    def define(self, own: Own, changed: Collection[Key]) -> None:
+        """See `Store.define`. What changes here has numbers of its own, below zero: rows of the base have none."""
+        numbers = dict(self.registry.numbers)
+        free = min(0, *numbers.values())
+        numbers |= {key: free - place for place, key in enumerate(changed, 1)}
+        self.registry = ParameterRegistry(numbers, own)
 
     def next_row_id(self) -> int:
         """Takes the next number; the base's counter stays where it is."""
@@ -106,6 +116,7 @@ class OverlayStore(Store):
         if self._own:
             self._pool.give_back(self.connection)
             self.connection, self._own = self._pool.base.connection, False
+            self.registry = self._pool.base.registry
 
     def _begin(self) -> None:
         if not self._own:

@@ -20,18 +20,20 @@ _SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` their texts."""
+    """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` as `joined` gives
+    them.
+    """
 
     id: str
     type: str
     updated: int | None = None
     total: int | None = None
     links: Sequence[tuple[str, str]] = ()
-    entries: Sequence[str] = ()
+    entries: bytes = b""
     subsetted: bool = False
 
-    def render(self) -> str:
-        """The text of the Bundle, in HAPI's key order and layout."""
+    def render(self) -> bytes:
+        """The text of the Bundle, in HAPI's key order and layout, as UTF-8."""
         parts = [f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n']
         if self.updated is not None:
             tag = f",\n    {SUBSETTED}" if self.subsetted else ""
@@ -44,12 +46,13 @@ class Bundle:
                 f'{{\n    "relation": "{relation}",\n    "url": {quoted(url)}\n  }}' for relation, url in self.links
             )
             parts.append(f',\n  "link": [ {", ".join(links)} ]')
-        if self.entries:
-            parts.append(',\n  "entry": [ ')
-            parts.append(", ".join(self.entries))
-            parts.append(" ]")
-        parts.append("\n}")
-        return "".join(parts)
+        head = "".join(parts).encode()
+        return b'%b,\n  "entry": [ %b ]\n}' % (head, self.entries) if self.entries else head + b"\n}"
+
+
+def joined(entries: Iterable[str]) -> bytes:
+    """Entries as they stand in a Bundle; lone surrogates, which UTF-8 cannot carry, become question marks."""
+    return ", ".join(entries).encode("utf-8", "replace")
 
 
 def indented(text: str, blanks: str) -> str:
@@ -57,11 +60,16 @@ def indented(text: str, blanks: str) -> str:
     return text.replace("\n", "\n" + blanks)
 
 
-def search_entry(full_url: str, text: str, mode: str = "match") -> str:
-    """An entry of a searchset."""
-    return (
-        f'{{\n    "fullUrl": "{full_url}",\n    "resource": {indented(text, "    ")},\n'
-        f'    "search": {{\n      "mode": "{mode}"\n    }}\n  }}'
+def search_page(entries: Iterable[tuple[str, bytes, str]]) -> bytes:
+    """The entries of a searchset, from full URL, text and mode: all is UTF-8, as reading and writing it takes longer
+    than the rest.
+    """
+    return b", ".join(
+        [
+            b'{\n    "fullUrl": "%b",\n    "resource": %b,\n    "search": {\n      "mode": "%b"\n    }\n  }'
+            % (full_url.encode(), text.replace(b"\n", b"\n    "), mode.encode())
+            for full_url, text, mode in entries
+        ]
     )
 
 

@@ -19,6 +19,7 @@ from medagent.core.plugins import Plugin
 from medagent.engine.settings import RunSettings
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
+from medagent.models.prices import Price, find_price
 from medagent.models.settings import ModelSettings
 
 AGENTS, MODELS = "medagent.agents", "medagent.models"
@@ -39,11 +40,21 @@ class ModelChoice:
     plugin: Plugin | None = None
     batches: Path | None = None
     """The file of its batches, where it is asked through a provider's batch API."""
+    price: Price | None = None
+    """What an endpoint's calls cost, by the table of who runs; None: unknown."""
 
     @classmethod
     def of(cls, settings: ModelSettings) -> ModelChoice:
-        """The model that settings name. Raises UserError for an import path that leads nowhere."""
-        return cls(settings, plugins.find(settings.name, MODELS))
+        """The model that settings name, where this process's environment says it is: another worker's says nothing.
+
+        Raises UserError for an import path that leads nowhere, and for a price table that cannot be read.
+        """
+        plugin = plugins.find(settings.name, MODELS)
+        if plugin is not None or settings.name.startswith("scripted:"):
+            return cls(settings, plugin)
+        from medagent.models.keys import located
+
+        return cls(located(settings, os.environ), price=find_price(settings.name))
 
     @property
     def label(self) -> str:
@@ -65,11 +76,11 @@ class ModelChoice:
                 raise UserError(f"--batch: {self.settings.name} is behind no batch API")
             from medagent.models.batch import BatchModel
 
-            return BatchModel(self.settings, self.batches, concurrency=concurrency)
+            return BatchModel(self.settings, self.batches, concurrency=concurrency, price=self.price)
         if self.plugin is None:
             from medagent.models import open_model
 
-            return open_model(self.settings, concurrency=concurrency)
+            return open_model(self.settings, concurrency=concurrency, price=self.price)
         model: ChatModel = _made(self.plugin, self.settings)
         return model
 
@@ -167,8 +178,6 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
     """Raises UserError where `--max-cost` cannot be kept, since a model has no price; a class states its own costs."""
     if max_cost is None:
         return
-    from medagent.models.prices import find_price
-
     for model in models:
         if plugins.find(model.name, MODELS) is None and find_price(model.name) is None:
             raise UserError(

@@ -82,7 +82,7 @@ def main() -> None:
     from refsol.errors import RefsolError
 
     try:
-        sys.exit(app(_spelled(sys.argv[1:]), standalone_mode=False))
+        sys.exit(app(spelled(sys.argv[1:]), standalone_mode=False))
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its message is its help
             print(error)
@@ -115,16 +115,16 @@ def _message(error: typer.TyperException) -> str:
     return f"{text} ({path} --help lists what there is)"
 
 
-def _spelled(words: list[str]) -> list[str]:
+def spelled(words: list[str]) -> list[str]:
     """The words with `--agent replay FILE` spelled out: the file is the value of the hidden option `--replay`; and
     with `grade NAME --answers FILE` as what it is, a run of that benchmark whose answers are there already.
 
     No words at all ask for help.
     """
-    spelled = list(words) or ["--help"]
+    found = list(words) or ["--help"]
     for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
         if (option, value) == ("--agent", "replay") and not file.startswith("-"):
-            spelled.insert(place, "--replay")
+            found.insert(place, "--replay")
     if words[:1] == ["grade"] and any(word.partition("=")[0] == "--answers" for word in words):
-        spelled[0] = "run"
-    return spelled
+        found[0] = "run"
+    return found

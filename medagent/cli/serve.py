@@ -33,6 +33,8 @@ def command(
     what clients write to them goes when the server ends.
 
     Example: medagent serve --port 8080 --workers 4
+
+    Example: medagent serve --data hospital.sqlite --allow-hook localhost
     """
     import signal
     import sys
@@ -48,6 +50,7 @@ def command(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:
-            serve(file, host, port, who.access, who.insecure, reference_check, workers, durable)
+            hooks = who.allow_hook
+            serve(file, host, port, who.access, who.insecure, reference_check, workers, durable, hooks)
     except ServerError as error:
         raise UserError(str(error)) from None

@@ -39,10 +39,12 @@ class Plugin:
     source: str | None = None
 
     def load(self) -> Any:
-        """The class. Raises UserError where importing it fails or it is not there."""
+        """The class. Raises UserError where importing it fails, it is not there, or its source is another."""
         if self.path in _given:
             return _given[self.path]
         name = self.path.rpartition(":")[2]
+        if self.source is None:
+            check_module(self.path.partition(":")[0], self.digest)
         module = _imported(self.path) if self.source is None else _executed(self.path, self.digest, self.source)
         try:
             return getattr(module, name)
@@ -64,7 +66,7 @@ def find(text: str, group: str) -> Plugin | None:
     Raises UserError where the file or module is not there.
     """
     if text in _given:
-        return Plugin(text, _class_digest(_given[text]))
+        return Plugin(text, module_digest(_given[text]))
     if not is_import_path(text):
         from importlib.metadata import entry_points
 
@@ -80,12 +82,23 @@ def find(text: str, group: str) -> Plugin | None:
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{text}: the file cannot be read: {error}") from None
         return Plugin(text, hashlib.sha256(source.encode()).hexdigest(), source)
-    return Plugin(text, _module_digest(text.partition(":")[0], text))
+    return Plugin(text, _installed_digest(text.partition(":")[0], text))
 
 
 def local_files() -> list[Plugin]:
     """The plug-ins of local files that this process has loaded: what is pickled by their names needs them elsewhere."""
     return list(_executed_here.values())
+
+
+def module_digest(cls: type) -> str:
+    """SHA-256 of the source file of a class; of nothing where there is none (a notebook's cell)."""
+    return _file_digest(getattr(sys.modules.get(cls.__module__), "__file__", None))
+
+
+def check_module(module: str, digest: str) -> None:
+    """Raises UserError where a module is not installed here, or with another source than that digest's."""
+    if _installed_digest(module) != digest:
+        raise UserError(f"{module}: has another source here than where the run began; install the same version")
 
 
 def given(cls: type) -> str:
@@ -106,18 +119,13 @@ def _from_here(file: str) -> str:
     return os.path.relpath(path, here) if path.startswith(here + os.sep) else path
 
 
-def _class_digest(cls: type) -> str:
-    module = sys.modules.get(cls.__module__)
-    return _file_digest(getattr(module, "__file__", None))
-
-
-def _module_digest(module: str, path: str) -> str:
+def _installed_digest(module: str, path: str = "") -> str:
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError) as error:
-        raise UserError(f"{path}: {error}") from None
+        raise UserError(f"{path or module}: {error}") from None
     if spec is None:
-        raise UserError(f"{path}: there is no module {module}; is its package installed?")
+        raise UserError(f"{path or module}: there is no module {module}; is its package installed?")
     return _file_digest(spec.origin)
 
 

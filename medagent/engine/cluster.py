@@ -18,8 +18,10 @@ from typing import Any, TypeVar, cast
 from uuid import uuid4
 
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
+from medagent.core.plugins import module_digest
+from medagent.core.scrub import error_text, remember
 from medagent.core.version import __version__
-from medagent.core.wire import without_password
+from medagent.core.wire import split_credentials, without_password
 from medagent.engine.cluster_worker import (
     Carried,
     GivenFile,
@@ -69,6 +71,8 @@ class ClusterExecutor:
         self, address: str | None, workers: int | None, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED
     ) -> None:
         self._address = address
+        if address and (credentials := split_credentials(address)[1]):
+            remember(credentials[1])  # Dask repeats an address without its `//`
         self._workers = workers or 2
         self._concurrency = concurrency
         self._limits = limits
@@ -116,7 +120,8 @@ class ClusterExecutor:
         share = -(-self._concurrency // max(1, workers))
         files = job.files if isinstance(job, JobWithFiles) else ()
         given = tuple(GivenFile(file.path, file_digest(file.path), file.make) for file in files)
-        return Opening(uuid4().hex, __version__, pack(replace(cast(Any, job), concurrency=share)), given, self._limits)
+        packed = pack(replace(cast(Any, job), concurrency=share))
+        return Opening(uuid4().hex, __version__, packed, given, self._limits, _modules(job))
 
     async def _present(self, client: Any) -> int:
         """How many workers there are. Raises UserError where there is none."""
@@ -155,9 +160,15 @@ class ClusterExecutor:
             await connection
         except (OSError, ValueError, TypeError) as error:
             await connection.close()
-            raise UserError(f"{self._shown}: cannot be reached: {without_password(str(error))}") from None
+            raise UserError(f"{self._shown}: cannot be reached: {error_text(str(error))}") from None
         async with connection as client:
             yield client
+
+
+def _modules(job: Job[U, R]) -> dict[str, str]:
+    """The installed modules of somebody's that a job is of, with their digests; medagent's own have its version."""
+    classes = [cls for cls in (type(job), job.row) if not cls.__module__.startswith(("medagent.", "__main__"))]
+    return {cls.__module__: module_digest(cls) for cls in classes}
 
 
 async def _lane(

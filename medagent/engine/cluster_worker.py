@@ -15,15 +15,15 @@ import asyncio
 import os
 import pickle
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import MedagentError, StopRunError, UserError
 from medagent.core.paths import cache_dir
-from medagent.core.plugins import local_files
+from medagent.core.plugins import check_module, local_files
 from medagent.core.version import __version__
 from medagent.engine.boundary import perform
 from medagent.engine.files import file_digest
@@ -51,6 +51,8 @@ class Opening:
     job: bytes
     files: tuple[GivenFile, ...] = ()
     limits: UnitLimits = UNIT_UNLIMITED
+    modules: Mapping[str, str] = field(default_factory=dict)
+    """Installed modules of a benchmark of somebody's, and the digests of their sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,8 @@ def _job_here(opening: Opening) -> Any:
     """The job, with its files where they lie on this machine. Raises UserError, _Lacking."""
     if opening.version != __version__:
         raise UserError(f"has medagent {__version__}, the run {opening.version}: install the same there")
+    for module, digest in opening.modules.items():
+        check_module(module, digest)
     job = _unpack(opening.job)
     places: dict[Path, Path] = {}
     lacking: list[GivenFile] = []

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from medagent.engine.job import Unit
 from medagent.engine.journal import Journal
-from medagent.engine.limits import Limits
+from medagent.engine.limits import UNKNOWN, Limits
 from medagent.engine.rows import FAILED, Row
 
 U = TypeVar("U", bound=Unit)
@@ -73,27 +73,29 @@ class Feed(Generic[U, R]):
         if share is not None and self._ended >= FEWEST and self._failed > share * self._ended:
             failed = f"{self._failed} of {self._ended} failed, last {self._last_failure}"
             return f"--fail-after {share:g} is reached ({failed})"
-        return self._limits.reached(self._limits.whole(self._journal.spent)) if self._limits.any_budget else None
+        return self._limits.reached(self._limits.before + self._journal.account) if self._limits.any_budget else None
 
     def _no_room(self) -> str | None:
         """Why one more unit might go over a budget, in words, or None."""
         if not self._limits.any_budget:
             return None
-        paid, spent = self._journal.paid, self._limits.whole(self._journal.spent)
+        paid, own = self._journal.paid, self._journal.account
+        spent = self._limits.before + own
         if self._under_way >= max(FIRST_GROUP, paid):
             return "too little is known of what a unit takes"
+        if self._limits.cost is not None and own.unknown and not own.cost and self._under_way + own.unknown >= UNKNOWN:
+            return "the cost of calls is unknown"
         if not paid:
             return None
         units = self._under_way + 1
-        if self._limits.cost is not None and spent.cost is not None and self._journal.spent.cost is not None:
-            mean = self._journal.spent.cost / paid
+        if self._limits.cost is not None:
+            mean = own.cost / paid
             if spent.cost + units * mean > self._limits.cost * (1 + 1e-9):
                 return f"--max-cost {self._limits.cost:g} is reached (${spent.cost:.4f} spent, ${mean:.4f} a unit)"
         if self._limits.tokens is not None:
-            tokens = self._journal.spent.usage.total / paid
-            if spent.usage.total + units * tokens > self._limits.tokens:
+            tokens = own.tokens / paid
+            if spent.tokens + units * tokens > self._limits.tokens:
                 return (
-                    f"--max-tokens-total {self._limits.tokens} is reached "
-                    f"({spent.usage.total} spent, {tokens:.0f} a unit)"
+                    f"--max-tokens-total {self._limits.tokens} is reached ({spent.tokens} spent, {tokens:.0f} a unit)"
                 )
         return None

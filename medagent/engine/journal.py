@@ -5,9 +5,11 @@ commit), made in a thread so that the event loop goes on. In memory are each uni
 row, and the sums, so a run of any length costs the same. A last line that a crash tore off is cut away when the journal
 is opened: its unit is owed again.
 
-A line ends with the format of the journal and a checksum of all that stands before it, so that what was changed after
-it was written is found. Opening reads only the head of such a row; the whole row is read once, when results are made.
-Rows of the first format have no checksum: they are read whole, and may stand only before all that have one.
+A line ends with its number, the format of the journal and a checksum of all that stands before it, so that what was
+changed, removed, added or moved after it was written is found: a row that is lost would be paid for again, and what it
+cost be missing in the sums. An empty line stands for a row that a person has given up. Opening reads only the head of
+such a row; the whole row is read once, when results are made. Rows of the first format have no checksum: they are read
+whole. Those of each format may stand only before those of the next.
 """
 
 from __future__ import annotations
@@ -25,15 +27,18 @@ from pydantic import BaseModel, ValidationError
 
 from medagent.core.errors import UserError
 from medagent.engine.journal_file import JournalFile, Line
+from medagent.engine.limits import Account
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
 
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Row)
 
-FORMAT = 2
-"""Of journals that are written now. 1: rows without a checksum."""
-_END = re.compile(rb',"format":(\d+),"crc32":"([0-9a-f]{8})"\}\n\Z')
-_LONGEST_END = 64
+FORMAT = 3
+"""Of journals that are written now. 1: rows without a checksum; 2: rows without a number."""
+_END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
+_LONGEST_END = 96
+_WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
+"""The end of a row whose newline became something else: no crash tears a row off so."""
 
 
 class Journal(Generic[R]):
@@ -63,8 +68,10 @@ class Journal(Generic[R]):
         """How many rows have calls."""
         self.unpriced = 0
         """How many calls have no known cost."""
+        self._priced = 0.0
         self.written = 0
         """How many rows were appended since it was opened."""
+        self._next_number = 1
         self._places: dict[str, tuple[int, int]] = {}
         self._status: dict[str, str] = {}
         self._errors: dict[str, str] = {}
@@ -92,6 +99,11 @@ class Journal(Generic[R]):
         """What the file holds, in short: its bytes and their CRC-32."""
         return f"{self._file.size}:{self._file.crc32:08x}"
 
+    @property
+    def account(self) -> Account:
+        """What of the sums counts against the limits of a run."""
+        return Account(self._priced, self.unpriced, self.spent.usage.total)
+
     def status(self, unit: str) -> str | None:
         """The last status of a unit, None if it has no row."""
         return self._status.get(unit)
@@ -117,8 +129,9 @@ class Journal(Generic[R]):
         """Write a row; the future is done when it is on disk. Both raise UserError where that fails (disk full), or
         where the file was removed or changed by somebody else.
         """
-        line = _line(row)
+        line = _line(row, self._next_number)
         start = self._file.append(line)
+        self._next_number += 1
         self._places.pop(row.unit, None)  # the order is that of the last rows
         self._places[row.unit] = (start, len(line))
         self._count(row)
@@ -151,12 +164,14 @@ class Journal(Generic[R]):
     def _read(self) -> None:
         # Whom a row paid is the row's to say where its type has an answer of its own.
         short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
-        for line, checked in checked_lines(self._file):
+        lines = CheckedLines(self._file)
+        for line, checked in lines:
             head = parsed_line(self.path, line, short if checked else self._row_type)
             self._places.pop(head.unit, None)
             self._places[head.unit] = (line.start, len(line.raw))
             self._settle(head)
             self._count(head)
+        self._next_number = lines.next_number
 
     def _count(self, row: RowHead | R) -> None:
         self.spent.merge(row.spent)
@@ -166,6 +181,7 @@ class Journal(Generic[R]):
             self.paid += 1
             if row.spent.cost is None:
                 self.unpriced += sum(call.cost is None for call in row.spent.each) or row.spent.calls
+            self._priced += row.spent.cost or sum(call.cost or 0.0 for call in row.spent.each)
         self.began = min(filter(None, (self.began, row.started)), default="")
         self.ended = max(self.ended, row.timestamp)
 
@@ -194,23 +210,57 @@ class Journal(Generic[R]):
                         durable.set_result(None)
 
 
-def checked_lines(file: JournalFile) -> Iterator[tuple[Line, bool]]:
-    """Every line of a journal that is what was written, and whether a checksum says so (else it is of format 1).
+class CheckedLines:
+    """Every row of a journal that is what was written, and whether a checksum says so (else it is of format 1).
 
-    Raises UserError for one that is not, or that a newer version wrote.
+    Numbers count the rows that have one: where a damaged row could be taken for one of an earlier format, which has
+    none, the next number says that it is not. Raises UserError for a row that is damaged or out of its place, or that a
+    newer version wrote.
     """
-    checked = False
-    for line in file.lines():
-        end = _END.search(line.raw, max(0, len(line.raw) - _LONGEST_END))
-        if end is None:
-            _check_unchecked(file.path, line, checked)
-        elif int(end[1]) > FORMAT:
-            raise _newer(file.path, line, int(end[1]))
-        elif zlib.crc32(line.raw[: end.start()]) != int(end[2], 16):
-            raise _damaged(file.path, line, "its checksum is not that of its content")
+
+    def __init__(self, file: JournalFile) -> None:
+        self._file = file
+        self._format = 1
+        self._unnumbered = 0
+        """How many lines stand before those with numbers, as far as can be said before the first of these."""
+        self._numbered = False
+
+    @property
+    def next_number(self) -> int:
+        """The number of the row that follows."""
+        return self._file.count + 1 - self._unnumbered
+
+    def __iter__(self) -> Iterator[tuple[Line, bool]]:
+        path = self._file.path
+        for line in self._file.lines():
+            if line.raw == _GIVEN_UP:
+                continue
+            end = _END.search(line.raw, max(0, len(line.raw) - _LONGEST_END))
+            if end is None:
+                _check_unchecked(path, line, self._format > 1)
+                self._unnumbered = line.number
+            elif int(end["format"]) > FORMAT:
+                raise _newer(path, line, int(end["format"]))
+            elif zlib.crc32(line.raw[: end.start("end")]) != int(end["crc32"], 16):
+                raise _damaged(path, line, "its checksum is not that of its content")
+            else:
+                self._place(line, int(end["format"]), int(end["row"] or 0))
+            yield line, end is not None
+        if _WHOLE.search(self._file.rest[-_LONGEST_END:]):
+            raise _damaged(path, Line(self._file.size, self._file.count + 1, self._file.rest), "it has no newline")
+
+    def _place(self, line: Line, format_: int, number: int) -> None:
+        """Raises UserError where a row is not the one that belongs here."""
+        if format_ < self._format:
+            raise _damaged(self._file.path, line, "it has no number")
+        self._format = format_
+        before = line.number - number
+        if format_ < FORMAT:
+            self._unnumbered = line.number
+        elif before == self._unnumbered or (not self._numbered and before > self._unnumbered):
+            self._unnumbered, self._numbered = before, True  # an empty line may be of either kind
         else:
-            checked = True
-        yield line, end is not None
+            raise _misplaced(self._file.path, line, number)
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
@@ -234,12 +284,18 @@ def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None)
         journal.close()
 
 
-_WAY_ON = "remove that line (its unit is then run again), or choose another --round"
+_GIVEN_UP = b"\n"
+_NEW = re.compile(rb'"(?:format|crc32)"')
+_WAY_ON = (
+    "put back what it was, or an empty line in its place (its unit is then run again, and what it cost is in no sum), "
+    "or choose another --round"
+)
 
 
 def _check_unchecked(path: Path, line: Line, after_checked: bool) -> None:
     """Raises UserError for a line without a checksum that is none of the first format."""
-    if not after_checked and line.raw.startswith(b"{") and b'"format"' not in line.raw and b'"crc32"' not in line.raw:
+    old = line.raw.startswith(b"{") and b'"spent":{' in line.raw and not _NEW.search(line.raw)
+    if old and not after_checked:
         return  # of the first format; whether it is a row is seen when it is parsed
     try:
         found = json.loads(line.raw)
@@ -247,12 +303,20 @@ def _check_unchecked(path: Path, line: Line, after_checked: bool) -> None:
         raise _damaged(path, line) from None
     if isinstance(found, dict) and isinstance(found.get("format"), int) and found["format"] > FORMAT:
         raise _newer(path, line, found["format"])
-    if after_checked or not isinstance(found, dict) or found.keys() & {"format", "crc32"}:
+    if after_checked or not isinstance(found, dict) or "spent" not in found or found.keys() & {"format", "crc32"}:
         raise _damaged(path, line, "it has no checksum")
 
 
 def _damaged(path: Path, line: Line, why: str = "") -> UserError:
     return UserError(f"{path}:{line.number}: is damaged{f' ({why})' if why else ''}; {_WAY_ON}")
+
+
+def _misplaced(path: Path, line: Line, number: int) -> UserError:
+    return UserError(
+        f"{path}:{line.number}: is row {number}, so that lines before it were removed, added or moved; put back what "
+        "was there, or an empty line for each row that is lost (its unit is then run again, and what it cost is in no "
+        "sum), or choose another --round"
+    )
 
 
 def _newer(path: Path, line: Line, format_: int) -> UserError:
@@ -262,8 +326,8 @@ def _newer(path: Path, line: Line, format_: int) -> UserError:
     )
 
 
-def _line(row: Row) -> bytes:
-    body = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode()[:-1]
+def _line(row: Row, number: int) -> bytes:
+    body = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode()[:-1] + b',"row":%d' % number
     return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
 
 

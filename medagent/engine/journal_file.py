@@ -49,6 +49,10 @@ class JournalFile:
         """Bytes that have been read or written: all there should be."""
         self.crc32 = 0
         """CRC-32 of these bytes."""
+        self.count = 0
+        """Lines that have been read."""
+        self.rest = b""
+        """What stands behind the last whole line: torn off, or being written just now."""
         try:
             self._file = _opened(path) if writable else path.open("rb", buffering=0)
         except OSError as error:
@@ -60,14 +64,17 @@ class JournalFile:
         self._file.close()
 
     def lines(self) -> Iterator[Line]:
-        """All whole lines from the beginning; a last one that is torn off, or being written just now, is left out."""
-        self.size = self.crc32 = 0
+        """All whole lines from the beginning; what stands behind them is kept as `rest`."""
+        self.size = self.crc32 = self.count = 0
+        self.rest = b""
         try:
             with self.path.open("rb") as file:
                 for number, raw in enumerate(file, 1):
                     if not raw.endswith(b"\n"):
+                        self.rest = raw
                         return
                     yield Line(self.size, number, raw)
+                    self.count = number
                     self.size += len(raw)
                     self.crc32 = zlib.crc32(raw, self.crc32)
         except OSError as error:

@@ -13,6 +13,7 @@ from medagent.core.options import Setting
 from medagent.engine.folder import read_settings
 from medagent.engine.journal import Journal, last_rows
 from medagent.engine.journal_file import JournalFile
+from medagent.engine.limits import Account
 from medagent.engine.plan import JOURNAL
 from medagent.engine.rows import Row, Spent
 
@@ -90,10 +91,14 @@ class Journals:
         """What all of them have spent."""
         return merged([journal.spent for journal in self._open.values()])
 
-    def spent_beside(self, name: str) -> Spent | None:
-        """What all journals but one have spent; None where there is no other."""
-        others = [journal.spent for other, journal in self._open.items() if other != name]
-        return merged(others) if others else None
+    @property
+    def account(self) -> Account:
+        """What of it counts against the run's limits."""
+        return self.account_beside("")
+
+    def account_beside(self, name: str) -> Account:
+        """The same of all journals but one."""
+        return sum((journal.account for other, journal in self._open.items() if other != name), Account())
 
 
 def merged(spents: Sequence[Spent]) -> Spent:

@@ -150,10 +150,14 @@ async def execute(plan: Plan, scorer: Scorer, *, quiet: bool = True, say: Say = 
 
 def _stopped(standing: Standing, noun: str) -> str:
     """What ended the run early, and the command that continues it."""
-    limit = re.match("--(max-cost|max-tokens-total|fail-after)", standing.stopped or "")
-    how = f"Raise {limit[0]} to continue" if limit else "Continue"
+    limit = re.match("(--[a-z-]+) .*(is reached|cannot be kept)", standing.stopped or "")
+    how, command = "Continue", standing.command
+    if limit and limit[2] == "is reached":
+        how = f"Raise {limit[1]} to continue"
+    elif limit:
+        how, command = f"Continue without {limit[1]}", re.sub(rf" {limit[1]} \S+", "", command)
     owed = f"{len(standing.owed)} of {standing.total} {noun} are still owed"
-    return f"{standing.stopped}; {owed}.\n{how}: {standing.command}"
+    return f"{standing.stopped}; {owed}.\n{how}: {command}"
 
 
 def _finished(folder: Path, before: Mapping[str, str], after: Mapping[str, str]) -> str:
@@ -183,7 +187,7 @@ async def _stages(plan: Plan, journals: Journals, folder: RunFolder, quiet: bool
         total += summary.total
         stopped = summary.stopped
     limits = Limits(plan.settings.max_cost, plan.settings.max_tokens_total)
-    exceeded = None if journals.idle else limits.exceeded(journals.spent)
+    exceeded = None if journals.idle else limits.exceeded(journals.account)
     return Standing(owed, total, stopped, exceeded, command)
 
 
@@ -196,7 +200,9 @@ async def _stage(plan: Plan, stage: Stage[Any, Any], journals: Journals, quiet: 
         journals[stage.journal],
         executor(settings),
         Watch(progress, stage.grade),
-        Limits(settings.max_cost, settings.max_tokens_total, settings.fail_after, journals.spent_beside(stage.journal)),
+        Limits(
+            settings.max_cost, settings.max_tokens_total, settings.fail_after, journals.account_beside(stage.journal)
+        ),
         settings.retry,
     )
     for note in progress.notes:

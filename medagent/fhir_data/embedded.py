@@ -148,12 +148,14 @@ class EhrFile:
     digest: str
 
 
-def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
-    """The bundled hospital as an SQLite file in the cache folder, built on first use."""
-    from fhir_server.synthetic import DIGEST, generate
+def bundled_file(report: Callable[[str], None] = lambda _: None, edition: str | None = None) -> EhrFile:
+    """The bundled hospital, or an earlier edition's, as an SQLite file in the cache folder, built on first use."""
+    from fhir_server.synthetic.editions import EDITIONS, PRESENT
 
+    found = next((one for one in EDITIONS if one.name == edition), PRESENT)
     announce = "building the hospital (once; some seconds)"
-    return EhrFile(_built(f"hospital-{DIGEST[:16]}", generate, lambda: report(announce)), DIGEST)
+    built = _built(f"hospital-{found.digest[:16]}", found.lines, lambda: report(announce))
+    return EhrFile(built, found.digest)
 
 
 def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:

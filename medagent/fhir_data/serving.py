@@ -14,7 +14,7 @@ ASKING = "Who may ask"
 
 
 class ServingAccess(BaseModel):
-    """Tokens, origins of pages, names; private copies for clients of their own."""
+    """Tokens, origins of pages, names; private copies for clients of their own; whom notifications may reach."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -29,6 +29,10 @@ class ServingAccess(BaseModel):
     allow_host: Annotated[list[str], Option(ASKING)] = []
     """Without a token, a name under which the server may be asked beside localhost; repeatable. Others are refused: a
     web page can have its own name lead to this machine (DNS rebinding).
+    """
+    allow_hook: Annotated[list[str], Option(ASKING)] = []
+    """A host to which Subscriptions may have notifications sent (rest-hook); repeatable. Whoever may write here could
+    else have this machine send requests anywhere, so it sends none to others, and localhost too must be named.
     """
     episodes: Annotated[bool, Option(ASKING)] = False
     """Open private, logged copies of the data for who has the token (POST /episodes); the data are only read."""

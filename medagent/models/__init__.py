@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from medagent.models.base import ChatModel
+    from medagent.models.prices import Price
     from medagent.models.settings import ModelSettings
 
 
-def open_model(settings: ModelSettings, *, concurrency: int = 16) -> ChatModel:
-    """The model that `settings` name, with at most `concurrency` requests in flight.
+def open_model(settings: ModelSettings, *, concurrency: int = 16, price: Price | None = None) -> ChatModel:
+    """The model that `settings` name, with at most `concurrency` requests in flight; `price` is what its calls cost,
+    None: unknown.
 
     Raises UserError where the endpoint's key, URL or script is missing or wrong.
     """
@@ -22,4 +24,4 @@ def open_model(settings: ModelSettings, *, concurrency: int = 16) -> ChatModel:
         return ScriptedModel.from_file(Path(settings.name.removeprefix("scripted:")))
     from medagent.models.endpoint import ChatEndpoint
 
-    return ChatEndpoint(settings, concurrency=concurrency)
+    return ChatEndpoint(settings, concurrency=concurrency, price=price)

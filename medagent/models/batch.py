@@ -25,7 +25,7 @@ from medagent.models.base import Completion, Message, Tool
 from medagent.models.dialects import dialect
 from medagent.models.dialects.base import ApiRequest
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
-from medagent.models.prices import find_price
+from medagent.models.prices import Price
 from medagent.models.replica import open_replicas
 from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
 from medagent.models.settings import ModelSettings
@@ -50,9 +50,13 @@ class _Waiting:
 
 
 class BatchModel:
-    """A model behind a batch API. `path` is the file of its batches, read when the first request comes."""
+    """A model behind a batch API. `path` is the file of its batches, read when the first request comes; `price` is what
+    its calls cost, None: unknown.
+    """
 
-    def __init__(self, settings: ModelSettings, path: Path, *, concurrency: int = 16) -> None:
+    def __init__(
+        self, settings: ModelSettings, path: Path, *, concurrency: int = 16, price: Price | None = None
+    ) -> None:
         """Raises UserError where the endpoint is not named, or its API has no batches."""
         if settings.api == "responses":
             raise UserError("--batch: goes with --api chat and anthropic")
@@ -63,7 +67,7 @@ class BatchModel:
         self._api = (_Anthropic if settings.api == "anthropic" else _OpenAI)(self._send, self._replica.url)
         self._limiter = AdaptiveLimiter(min(concurrency, 16))
         self._policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
-        self._price = find_price(settings.name)
+        self._price = price
         self._waiting: dict[str, _Waiting] = {}
         self._known: dict[str, str] | None = None
         self._watched: dict[str, asyncio.Task[None]] = {}

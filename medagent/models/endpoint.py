@@ -27,7 +27,7 @@ from medagent.models.dialects.base import ApiRequest, Dialect
 from medagent.models.failures import CONTEXT_LIMIT, meaning, provider_words
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.outage import Outage
-from medagent.models.prices import find_price
+from medagent.models.prices import Price
 from medagent.models.replica import Replica, open_replicas
 from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
 from medagent.models.settings import ModelSettings
@@ -40,9 +40,16 @@ MOST_REFUSALS_IN_A_ROW = 10
 class ChatEndpoint:
     """A chat model behind one or several replicas of an endpoint."""
 
-    def __init__(self, settings: ModelSettings, *, concurrency: int = 16, dialect: Dialect | None = None) -> None:
-        """The API is that of the settings, or `dialect`. Raises UserError where neither a key nor a base URL says which
-        endpoint is meant.
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        concurrency: int = 16,
+        dialect: Dialect | None = None,
+        price: Price | None = None,
+    ) -> None:
+        """The API is that of the settings, or `dialect`; `price` is what its calls cost, None: unknown. Raises
+        UserError where neither a key nor a base URL says which endpoint is meant.
         """
         self.name = settings.name
         self.settings = settings
@@ -51,7 +58,7 @@ class ChatEndpoint:
         self._limiter = AdaptiveLimiter(concurrency)
         self._policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
         self._outage = Outage(settings.outage_time_s, settings.outage_attempts)
-        self._price = find_price(settings.name)
+        self._price = price
         self._unsupported = Unsupported()
         self._refused_in_a_row = 0
         self._stopped: StopRunError | None = None

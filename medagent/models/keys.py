@@ -57,6 +57,11 @@ def base_urls(model: ModelSettings, environment: Mapping[str, str]) -> list[str]
     return model.base_urls or [environment.get(vendor.base_url_variable, "").strip().rstrip("/") or vendor.base_url]
 
 
+def located(model: ModelSettings, environment: Mapping[str, str]) -> ModelSettings:
+    """The settings with the base URLs that hold here, so that they mean the same in another process."""
+    return model.model_copy(update={"base_urls": base_urls(model, environment)})
+
+
 def origin(url: str) -> str:
     """Scheme, host and port of a URL; a port that the scheme implies is left out. Raises UserError for no URL."""
     try:

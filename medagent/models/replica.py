@@ -67,7 +67,7 @@ def open_replicas(
     (settings,) = assign_keys([settings], environment)
     urls = base_urls(settings, environment)
     vendor = dialect.vendor
-    if urls == [vendor.base_url] and not settings.base_urls and not settings.api_key_env[origin(vendor.base_url)]:
+    if urls == [vendor.base_url] and not settings.api_key_env[origin(vendor.base_url)]:
         raise UserError(
             f"model {settings.name}: set {vendor.key_variable}, "
             f"or {vendor.base_url_variable} for an endpoint of your own"

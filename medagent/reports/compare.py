@@ -63,6 +63,7 @@ class ScoreComparison:
     means: tuple[float, float]
     higher: tuple[str, ...]
     lower: tuple[str, ...]
+    same: tuple[str, ...]
     difference: float
     interval: Interval
     trials: tuple[TrialFigures, TrialFigures] | None = None
@@ -96,6 +97,7 @@ def compare_scores(first: Mapping[str, float], second: Mapping[str, float]) -> S
         means=(sum(first[item] for item in shared) / len(shared), sum(second[item] for item in shared) / len(shared)),
         higher=tuple(item for item in shared if second[item] > first[item]),
         lower=tuple(item for item in shared if second[item] < first[item]),
+        same=tuple(item for item in shared if second[item] == first[item]),
         difference=sum(steps) / len(steps),
         interval=bootstrap(lambda items: sum(steps[i] for i in items) / len(items), len(steps)),
     )

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from medagent.core.scrub import printable
 from medagent.engine.figures import dollars
 from medagent.engine.folder import versions
 from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
+from medagent.reports.markdown import cell, table
 from medagent.reports.measured import measured_on, protocol, who
 from medagent.reports.tables import figure, percent
 from refsol.trials import rates
@@ -41,12 +41,11 @@ def leaderboard(reports: Sequence[Report]) -> str:
         if note := group[0].data.note:
             lines += [f"{note[0].upper()}{note[1:]}.", ""]
         ranked = sorted(group, key=lambda report: -_rate(report))
-        lines += [_cells(_COLUMNS), _cells(["---"] * len(_COLUMNS))]
-        lines += [_cells(_row(number, report)) for number, report in enumerate(ranked, 1)]
+        lines += table(_COLUMNS, [_row(number, report) for number, report in enumerate(ranked, 1)])
         lines += _published(group)
         for number, report in enumerate(ranked, 1):
-            lines += ["", f"**{number}. {_text(who(report))}** (`{_text(Path(report.folder).name)}`)", ""]
-            lines += [f"* {_text(line)}" for line in _measured(report)]
+            lines += ["", f"**{number}. {cell(who(report))}** (`{cell(Path(report.folder).name)}`)", ""]
+            lines += [f"* {cell(line)}" for line in _measured(report)]
     return "\n".join(lines) + "\n"
 
 
@@ -58,12 +57,10 @@ def _published(group: Sequence[Report]) -> Iterator[str]:
             "",
             f"{PUBLISHED_FIGURES} on the same tasks:",
             "",
-            _cells(("model", "rate")),
-            _cells(("---", "---")),
+            *table(("model", "rate"), [(line.name, percent(line.value)) for line in section.lines]),
         )
-        yield from (_cells((line.name, percent(line.value))) for line in section.lines)
         notes = [note for report in group for note in report.notes if note.startswith(PUBLISHED_FIGURES)]
-        yield from ("", *dict.fromkeys(map(_text, notes)))
+        yield from ("", *dict.fromkeys(map(cell, notes)))
 
 
 def _rate(report: Report) -> float:
@@ -109,12 +106,3 @@ def _measured(report: Report) -> Iterator[str]:
 
 def _said(value: object) -> str:
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _cells(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(_text(text) for text in texts)} |"
-
-
-def _text(text: str) -> str:
-    """A text that cannot break out of its place in a table."""
-    return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

@@ -33,6 +33,11 @@ class SetComparison:
     groups: dict[str, Drop]
     overall: Drop
 
+    @property
+    def difference(self) -> float:
+        """The second run's rate less the first's."""
+        return self.overall.difference
+
 
 def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
     """Compare by group what was graded, of several trials the first. Raises UserError where no group is in both."""

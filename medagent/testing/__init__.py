@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from medagent.testing.asserts import assert_grade, assert_no_regression
+    from medagent.testing.cassette import CassetteError
     from medagent.testing.data import FhirData
     from medagent.testing.fhir import FhirDouble, FhirStatusError
     from medagent.testing.model import ModelDouble
 
 _MODULE_OF = {
+    "CassetteError": "cassette",
     "FhirData": "data",
     "FhirDouble": "fhir",
     "FhirStatusError": "fhir",
@@ -27,7 +29,15 @@ _MODULE_OF = {
     "assert_no_regression": "asserts",
 }
 
-__all__ = ["FhirData", "FhirDouble", "FhirStatusError", "ModelDouble", "assert_grade", "assert_no_regression"]
+__all__ = [
+    "CassetteError",
+    "FhirData",
+    "FhirDouble",
+    "FhirStatusError",
+    "ModelDouble",
+    "assert_grade",
+    "assert_no_regression",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 from medagent.api import compare, grade
 from medagent.benchmarks.medagentbench.episodes import Episode
 from medagent.core.errors import UserError
-from medagent.reports.compare import Comparison
+from medagent.engine.figures import natural
+from medagent.engine.report import ItemOutcome
+from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
 from medagent.reports.siblings import SetComparison
+from refsol.stats import holm
 
+By = Literal["task", "type"]
 SHOWN = 20
 """How many flips an assertion names."""
 
@@ -30,34 +36,57 @@ def assert_grade(episode: Episode) -> None:
     raise AssertionError("\n".join(lines))
 
 
-def assert_no_regression(run: str | Path, baseline: str | Path, alpha: float = 0.05) -> None:
+def assert_no_regression(run: str | Path, baseline: str | Path, by: By = "task", alpha: float = 0.05) -> None:
     """`run` is not worse than `baseline`, both a run's folder or a results file, paired by item.
 
     Verdicts: it is worse where more items were lost than gained and McNemar's exact p (two-sided) is `alpha` or less;
     with alpha=1 every net loss counts. Scores and shares of right trials: where the 95 % interval of the difference
-    lies below 0. Raises AssertionError that names the lost items with their reasons; UserError where the two cannot be
-    paired.
+    lies below 0. With by="type" each type of task is tested for itself, p adjusted for their number (Holm).
+
+    Raises AssertionError that names the lost items with their reasons; UserError where the two cannot be paired.
     """
     __tracebackhide__ = True
-    found = compare(baseline, run)
-    if isinstance(found, SetComparison):
+    if by not in get_args(By):
+        raise UserError(f"assert_no_regression: by is {by!r}, not 'task' or 'type'")
+    whole = compare(baseline, run)
+    if isinstance(whole, SetComparison):
         raise UserError(f"{run} and {baseline}: the two are over different items; a regression needs the same ones")
-    if isinstance(found, Comparison):
-        lost = found.lost
-        worse = len(found.lost) > len(found.gained) and found.p <= alpha
-        measure = (
-            f"{len(found.lost)} lost, {len(found.gained)} gained of {found.tasks}, McNemar exact p = {found.p:.4g}"
-        )
-    else:
-        lost = found.lower
-        worse = found.interval.high < 0
-        bounds = f"{found.interval.low:+.4f} to {found.interval.high:+.4f}"
-        measure = f"difference {found.difference:+.4f} (95 % {bounds}) over {found.items} items"
+    parts = {"": whole} if by == "task" else _types(grade(baseline).items, grade(run).items)
+    worse = {name: one for name, one in parts.items() if name in _worse(parts, alpha)}
     if not worse:
         return
-    reasons = {item.item: item for item in grade(run).items if item.correct is not True}
-    lines = [f"{run} is worse than {baseline}: {measure}"]
-    lines += [f"  {name}: {reasons[name].reason}" if name in reasons else f"  {name}" for name in lost[:SHOWN]]
-    if len(lost) > SHOWN:
-        lines.append(f"  and {len(lost) - SHOWN} more")
+    wrong = {item.item: item.reason for item in grade(run).items if item.correct is not True}
+    lines = []
+    for name, found in worse.items():
+        lost = found.lost if isinstance(found, Comparison) else found.lower
+        lines.append(f"{run} is worse than {baseline}{f' in {name}' if name else ''}: {_measure(found)}")
+        lines += [f"  {item}: {wrong[item]}" if item in wrong else f"  {item}" for item in lost[:SHOWN]]
+        lines += [f"  and {len(lost) - SHOWN} more"] if len(lost) > SHOWN else []
     raise AssertionError("\n".join(lines))
+
+
+def _types(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> dict[str, Comparison | ScoreComparison]:
+    """Each type of task (each group of a benchmark) that both runs have, compared by itself."""
+    ours, theirs = ({item.group for item in items if item.value is not None} for items in (first, second))
+    return {
+        name: compare_outcomes(
+            [one for one in first if one.group == name], [one for one in second if one.group == name]
+        )
+        for name in sorted(ours & theirs, key=natural)
+    }
+
+
+def _worse(parts: Mapping[str, Comparison | ScoreComparison], alpha: float) -> list[str]:
+    """The names of the comparisons in which the second run is worse by more than chance."""
+    verdicts = {name: one for name, one in parts.items() if isinstance(one, Comparison)}
+    adjusted = dict(zip(verdicts, holm([one.p for one in verdicts.values()]), strict=True))
+    worse = [name for name, p in adjusted.items() if p <= alpha and parts[name].difference < 0]
+    return worse + [name for name, one in parts.items() if name not in verdicts and one.interval.high < 0]
+
+
+def _measure(found: Comparison | ScoreComparison) -> str:
+    if isinstance(found, Comparison):
+        flips = f"{len(found.lost)} lost, {len(found.gained)} gained of {found.tasks}"
+        return f"{flips}, McNemar exact p = {found.p:.4g}"
+    bounds = f"{found.interval.low:+.4f} to {found.interval.high:+.4f}"
+    return f"difference {found.difference:+.4f} (95 % {bounds}) over {found.items} items"

@@ -83,10 +83,10 @@ def _hospital(seed: int | None) -> Server:
         from medagent.fhir_data.embedded import bundled_file
 
         return Server.open(bundled_file().path)
-    from fhir_server.synthetic import generate
+    from fhir_server.synthetic.editions import hospital
 
     server = Server.open(None)
-    server.load(generate(seed))
+    server.load(hospital(seed))
     return server
 
 

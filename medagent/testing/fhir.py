@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlencode, urlsplit
 
@@ -22,12 +23,14 @@ from fhir_server.errors import FhirError
 from fhir_server.server import DEFAULT_BASE, Overlay
 from fhir_server.wire.http import Request, Response
 from fhir_server.wire.outcome import error_outcome
+from medagent.core.errors import UserError
 from medagent.testing.faults import Answer, Fault, Faults, spoiled
 
 if TYPE_CHECKING:
     import httpx
     from requests.adapters import BaseAdapter
 
+    from medagent.testing.cassette import Player, Recorder
     from medagent.testing.httpx_adapter import DoubleTransport
 
 Writes = Literal["ack", "execute"]
@@ -69,11 +72,18 @@ class FhirRequest:
 
 
 class FhirDouble(Faults):
-    """A FHIR server for one test. Use `FhirData.double`, or the fixture `fhir`. A context manager."""
+    """A FHIR server for one test. Use `FhirData.double`, or the fixture `fhir`. A context manager.
+
+    `cassette` is the file that `record` takes unless told, `live` whether it asks the server; the fixture sets both.
+    """
+
+    cassette: Path | None = None
+    live: bool = False
 
     def __init__(self, overlay: Callable[[], Overlay], writes: Writes) -> None:
         super().__init__()
         self.requests: list[FhirRequest] = []
+        self._tape: Recorder | Player | None = None
         self._open = overlay
         self._overlay = overlay()
         self._writes = writes
@@ -141,6 +151,7 @@ class FhirDouble(Faults):
 
     def expire_pages(self) -> None:
         """Searches that were begun have no further page: the next one asked for is gone, as HAPI answers it (410)."""
+        self._check_private("expire_pages")
         with self._lock:
             self._overlay.expire_pages()
 
@@ -148,7 +159,32 @@ class FhirDouble(Faults):
         """Somebody else changes a resource just before it is written: a write with If-Match or by a version fails as
         HAPI has it fail (409 or 412), one without overwrites the change.
         """
+        self._check_private("stale")
         self._faults.append(Fault("stale", on, None, times))
+
+    def record(self, base: str, cassette: str | Path | None = None, *, live: bool | None = None) -> None:
+        """From now on the code under test is answered as the server at `base` answers.
+
+        With `live` (the fixture: under `pytest --fhir-record`) that server is asked, with the code's own headers, and
+        what it says is kept in the file `cassette`, scrubbed, when the double is closed. Without, the cassette answers.
+        Raises UserError where there is no cassette; a request that it does not have ends with a CassetteError.
+        """
+        from medagent.testing.cassette import Player, Recorder
+
+        file = Path(cassette) if cassette is not None else self.cassette
+        if file is None:
+            raise UserError("record: name the file that keeps the answers (cassette=…)")
+        if self._writes == "ack":
+            raise UserError("record: a server's own answers have its own writes; leave out writes='ack'")
+        tape = Recorder(base, file) if (self.live if live is None else live) else Player(file)
+        if self._tape is not None:
+            self._tape.close()
+        self._tape = tape
+
+    @property
+    def unanswered(self) -> list[str]:
+        """What was asked since `record` and is not in the cassette; the fixture fails the test for it."""
+        return list(getattr(self._tape, "unanswered", []))
 
     # How the code under test reaches it.
 
@@ -199,9 +235,11 @@ class FhirDouble(Faults):
         return answer
 
     def close(self) -> None:
-        """Close the port, if one is open, and drop what was written."""
+        """Close the port, if one is open, write the cassette that was recorded, and drop what was written."""
         self._stack.close()
         self._overlay.close()
+        if self._tape is not None:
+            self._tape.close()
 
     def __enter__(self) -> Self:
         return self
@@ -211,11 +249,17 @@ class FhirDouble(Faults):
 
     def _carry_out(self, request: Request, base: str) -> Response:
         """What the record answers. A write that is only acknowledged goes into a copy that is dropped."""
+        if self._tape is not None:
+            return self._tape.answer(request, base)
         reads = request.method in ("GET", "HEAD", "OPTIONS") or "_search" in request.target or "$" in request.target
         if reads or self._writes == "execute":
             return _handled(self._overlay, request, base)
         with self._open() as copy:
             return _handled(copy, request, base)
+
+    def _check_private(self, name: str) -> None:
+        if self._tape is not None:
+            raise UserError(f"{name} is a fault of the private record, and there is none under `record`")
 
     def _own(self, method: str, path: str, body: Any = None, kind: str = _JSON[1]) -> Any:
         sent = b"" if body is None else json.dumps(body).encode()

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 MARK = 'fhir(data=None, seed=None, writes="execute"): what the fixture `fhir` holds, and what comes of writes'
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option under which servers are asked."""
+    parser.getgroup("medagent").addoption(
+        "--fhir-record",
+        action="store_true",
+        help="fhir.record(base=…): ask the servers, and write their answers into the cassettes anew",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark."""
     config.addinivalue_line("markers", MARK)
@@ -44,14 +53,20 @@ def fhir_data() -> Iterator[FhirData]:
 def fhir(request: pytest.FixtureRequest, fhir_data: FhirData) -> Iterator[FhirDouble]:
     """A FHIR server in process, private to the test: empty, or as `@pytest.mark.fhir(data=…)` says."""
     from medagent.core.errors import UserError
+    from medagent.core.scrub import safe_name
 
     mark = _mark(request)
     try:
         opened = fhir_data.double(mark.get("data"), seed=mark.get("seed"), writes=mark.get("writes", "execute"))
     except UserError as error:
         pytest.fail(f"mark fhir: {error}", pytrace=False)
+    name = request.node.nodeid.partition("::")[2].replace("::", ".")
+    opened.cassette = request.path.parent / "cassettes" / request.path.stem / f"{safe_name(name)}.jsonl"
+    opened.live = request.config.getoption("--fhir-record")
     with opened as double:
         yield double
+    if double.unanswered:
+        pytest.fail(f"asked, and not in the cassette: {', '.join(double.unanswered)}", pytrace=False)
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.layout import imported, in_circles, large_functions
@@ -12,7 +14,8 @@ FLOORS = [
     ["errors", "clock", "ids", "bounds", "definitions"],
     ["wire"],
     ["resources", "terminology"],
-    ["search", "patch", "fhirpath"],
+    ["fhirpath"],
+    ["search", "patch"],
     ["validation"],
     ["store"],
     ["load", "interactions"],
@@ -67,3 +70,17 @@ def test_no_circle_of_files() -> None:
 
 def test_functions_are_small() -> None:
     assert not large_functions(files())
+
+
+def test_it_needs_no_package_in_process() -> None:
+    """`-S` leaves all that is installed out, medagent's own dependencies first of all; a port needs uvicorn alone."""
+    code = """
+import fhir_server.app, json
+from fhir_server import Request, Server
+kind = ("Content-Type", "application/fhir+json")
+with Server.open(None) as server:
+    assert server.handle(Request("POST", "/fhir/Patient", [kind], b'{"resourceType": "Patient"}')).status == 201
+    print(json.loads(server.handle(Request("GET", "/fhir/Patient")).body)["total"])
+"""
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "1\n"

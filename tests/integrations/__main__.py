@@ -1,9 +1,10 @@
 """`make integrations`: installs each peer beside medagent in an environment of its own and runs its check.
 
 A check is a folder here: `peer.toml` says what to install, `check.py` is run by that environment's Python in an
-empty folder. It asks the peer's own tools and prints what it found; its last line stands in the table. It fails by
-an exception or an exit status. The peers exclude each other (openenv and mcp, verifiers and openai 3), hence an
-environment each; they are kept in `.venv-integrations/` and made anew when `peer.toml` or `pyproject.toml` changes.
+empty folder, and may import the modules that lie here. It asks the peer's own tools and prints what it found; its
+last line stands in the table. It fails by an exception or an exit status. The peers exclude each other (openenv and
+mcp, verifiers and openai 3), hence an environment each; they are kept in `.venv-integrations/` and made anew when
+`peer.toml` or `pyproject.toml` changes.
 """
 
 import os
@@ -12,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +20,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.table import Table
+
+from tools.pythons import interpreter
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -37,6 +39,9 @@ class Peer(BaseModel):
     """Requirements beside medagent, with upper bounds."""
     extras: tuple[str, ...] = ()
     """Extras of medagent."""
+    alone: bool = False
+    """Whether medagent stays out of the environment, where their requirements exclude each other: the check then
+    calls the command that `MEDAGENT` names, and imports what needs nothing but the standard library."""
     python: tuple[int, int] = (3, 11)
     """The oldest Python that the peer runs on."""
     needs: tuple[str, ...] = ()
@@ -56,33 +61,6 @@ class Outcome:
     """None where the check could not be run on this machine; `result` says why."""
 
 
-def interpreters() -> Iterator[Path]:
-    """The Pythons of this machine, the running one first, then newer ones (`PYTHON_NEWER` before the rest)."""
-    yield Path(sys.executable)
-    if named := os.environ.get("PYTHON_NEWER"):
-        yield Path(named)
-    for minor in range(12, 16):
-        if found := shutil.which(f"python3.{minor}"):
-            yield Path(found)
-        yield from sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
-
-
-def version_of(python: Path) -> tuple[int, int] | None:
-    """The version of an interpreter, or None where it does not start (a shim without its Python)."""
-    asked = subprocess.run(
-        [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
-    )
-    if asked.returncode:
-        return None
-    major, minor = asked.stdout.split()
-    return int(major), int(minor)
-
-
-def interpreter(oldest: tuple[int, int]) -> Path | None:
-    """The first Python of this machine that is new enough."""
-    return next((python for python in interpreters() if (version_of(python) or (0, 0)) >= oldest), None)
-
-
 def environment(name: str, peer: Peer, python: Path) -> Path:
     """The Python of the peer's environment, installed where it is not there yet.
 
@@ -95,7 +73,7 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
     if not mark.is_file() or mark.read_text() != wanted:
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([python, "-m", "venv", home], check=True, capture_output=True, text=True)
-        extras = f"[{','.join(peer.extras)}]" if peer.extras else ""
+        own = [] if peer.alone else ["--editable", f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else str(ROOT)]
         pip: list[str | Path] = [
             home / "bin" / "python",
             "-m",
@@ -104,9 +82,7 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
             "--quiet",
             "--disable-pip-version-check",
         ]
-        subprocess.run(
-            [*pip, "--editable", f"{ROOT}{extras}", *peer.packages], check=True, capture_output=True, text=True
-        )
+        subprocess.run([*pip, *own, *peer.packages], check=True, capture_output=True, text=True)
         mark.write_text(wanted)
     return home / "bin" / "python"
 
@@ -126,13 +102,18 @@ def check(name: str) -> Outcome:
         return Outcome(name, "–", f"not installed: {last_line(error.stderr)}", False)
     asked = f"from importlib.metadata import version; print(version({peer.distribution!r}))"
     version = subprocess.run([own, "-c", asked], capture_output=True, text=True, check=True).stdout.strip()
-    path = f"{own.parent}{os.pathsep}{os.environ['PATH']}"
+    given = {
+        "PATH": f"{own.parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT}" if peer.alone else str(HERE),
+        "MEDAGENT": str((Path(sys.executable) if peer.alone else own).with_name("medagent")),
+        "NO_COLOR": "1",
+    }
     with tempfile.TemporaryDirectory() as folder:
         try:
             ran = subprocess.run(
                 [own, HERE / name / "check.py"],
                 cwd=folder,
-                env=os.environ | {"PATH": path, "NO_COLOR": "1"},
+                env=os.environ | given,
                 capture_output=True,
                 text=True,
                 check=False,

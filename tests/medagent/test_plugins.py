@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,14 @@ def test_a_file_that_raises_names_the_place(tmp_path: Path) -> None:
     assert plugin is not None
     with pytest.raises(UserError, match=r"cannot be imported: ZeroDivisionError: division by zero \(.*broken\.py:2\)"):
         plugin.load()
+
+
+def test_an_installed_class_of_another_source_is_not_loaded() -> None:
+    plugin = plugins.find("json:JSONDecoder", "medagent.agents")
+    assert plugin is not None
+    assert plugin.load() is json.JSONDecoder
+    with pytest.raises(UserError, match="json: has another source here than where the run began; install the same"):
+        replace(plugin, digest="0" * 64).load()
 
 
 def test_an_unknown_benchmark_names_those_that_are_there() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zipfile_zstd
 
 from refsol.answer_files import read_answers
 from refsol.answers import AskedItem, match_answers
@@ -101,12 +104,16 @@ def inspect_json(folder: Path) -> Path:
     return document(folder / "log.json", log)
 
 
-def inspect_zip(folder: Path) -> Path:
-    with zipfile.ZipFile(folder / "log.eval", "w") as archive:
+def inspect_zip(folder: Path, compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(folder / "log.eval", "w", compression) as archive:
         archive.writestr("header.json", json.dumps({"eval": {"model": "m"}}))
         for sample in inspect_samples():
             archive.writestr(f"samples/{sample['id']}_epoch_1.json", json.dumps(sample))
     return folder / "log.eval"
+
+
+def inspect_zstandard(folder: Path) -> Path:
+    return inspect_zip(folder, zipfile_zstd.ZIP_ZSTANDARD)
 
 
 def helm_states(folder: Path) -> Path:
@@ -135,7 +142,7 @@ def helm_predictions(folder: Path) -> Path:
 
 
 LAYOUTS = (
-    plain, run, opencompass, lm_eval, inspect_json, inspect_zip, helm_states, helm_predictions,
+    plain, run, opencompass, lm_eval, inspect_json, inspect_zip, inspect_zstandard, helm_states, helm_predictions,
 )  # fmt: skip
 
 
@@ -145,7 +152,7 @@ def test_each_layout_is_read_and_paired(tmp_path: Path, layout: Callable[[Path],
     matched = match_answers(found, ITEMS)
     assert {key: answer.text for key, answer in matched.items()} == {("q1/hu", 1): SAID[0], ("q2/hu", 1): SAID[1]}
     assert found.model == "m"
-    if layout in (inspect_json, inspect_zip):
+    if layout in (inspect_json, inspect_zip, inspect_zstandard):
         assert (matched["q2/hu", 1].finish_reason, matched["q2/hu", 1].reasoning) == ("length", "hm")
 
 
@@ -224,6 +231,17 @@ def test_documents_of_another_form_are_one_clear_error(tmp_path: Path, value: An
     with pytest.raises(InputError) as raised:
         match_answers(read_answers(document(tmp_path / "x.json", value)), ITEMS)
     assert str(tmp_path) in str(raised.value)
+
+
+def test_a_log_that_this_python_cannot_unpack_names_the_way_on(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['zipfile_zstd'] = None\n"
+        "from pathlib import Path; from refsol.answer_files import read_answers\n"
+        f"read_answers(Path({str(inspect_zstandard(tmp_path))!r}))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    if sys.version_info < (3, 14):
+        assert "is packed by zstandard: `pip install zipfile-zstd`" in ran.stderr
 
 
 def test_folders_and_zips_that_are_none_of_these(tmp_path: Path) -> None:

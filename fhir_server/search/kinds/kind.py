@@ -10,8 +10,8 @@ from fhir_server.search.condition import Condition
 from fhir_server.search.criteria import Criterion
 from fhir_server.search.element_paths import ElementPath
 from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.search.parameters import SearchParameter
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.terminology.library import Library
 from fhir_server.wire.json_values import Json
 
@@ -32,13 +32,13 @@ class Scope:
     """
 
     resource_type: str
-    numbers: ParameterNumbers
+    registry: ParameterRegistry
     library: Library
     conditions: Callable[[str, Sequence[Criterion]], list[Condition]]
 
     def number(self, name: str) -> int:
         """The number of one of the type's parameters."""
-        return self.numbers.number(self.resource_type, name)
+        return self.registry.number(self.resource_type, name)
 
 
 def _any_modifier(resource_type: str, modifier: str) -> None:

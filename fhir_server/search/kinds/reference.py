@@ -70,7 +70,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         return [of_type(scope.resource_type, "0")]
     where = "param = ? AND target = ?" if len(targets) == 1 else f"param = ? AND target IN ({placeholders(targets)})"
     order = TARGET if len(criterion.values) > 1 else ""
-    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK)]
+    one = len(targets) == 1
+    return [Condition("links", where, (number, *targets), order, weight=1, access=LINK, clustered=one)]
 
 
 def _check_type(reference: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from medagent.core.errors import ModelError
 from medagent.core.plugins import Plugin
 from medagent.engine.boundary import blame
 from medagent.models.base import Message
+from medagent.models.keys import located
 from medagent.models.settings import ModelSettings
 from refsol.imapscore.graph import Linker
 
@@ -34,8 +36,11 @@ class EncoderChoice:
 
     @classmethod
     def of(cls, settings: ModelSettings) -> EncoderChoice:
-        """The encoder that settings name. Raises UserError for an import path that leads nowhere."""
-        return cls(settings, plugins.find(settings.name, MODELS))
+        """The encoder that settings name, where this process's environment says it is. Raises UserError for an import
+        path that leads nowhere.
+        """
+        plugin = plugins.find(settings.name, MODELS)
+        return cls(settings if plugin is not None else located(settings, os.environ), plugin)
 
     @asynccontextmanager
     async def open(self, concurrency: int) -> AsyncIterator[Encoder]:

@@ -258,11 +258,11 @@ def _embedded(options: EpisodeOptions) -> Any:
 
 def open_record(options: EpisodeOptions, base: str) -> EmbeddedEhr:
     """The patients of the options in an embedded server under a base. Raises UserError."""
-    from medagent.fhir_data.embedded import EmbeddedEhr, bundled_file, imported_file
+    from medagent.benchmarks.medagentbench.inventory import patients_file
+    from medagent.fhir_data.embedded import EmbeddedEhr
 
     dataset = dataset_of(options)
-    own = options.ehr or dataset.hospital
-    file = imported_file(own) if own is not None else bundled_file()
+    file = patients_file(dataset, options.ehr)
     return EmbeddedEhr.open(file.path, base, dataset.constants.now)
 
 

@@ -1,11 +1,13 @@
-"""What data there is on this machine: the data sets, and the bundled hospital's file."""
+"""What data there is on this machine: the data sets, their patients, and the bundled hospital's file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from medagent.benchmarks.medagentbench.tasks.dataset import DATASETS, VERSIONS, Dataset, dataset_folder, load_dataset
-from medagent.fhir_data.embedded import bundled_file
+from medagent.core.errors import UserError
+from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 
 
 class _NotBuiltError(Exception):
@@ -20,6 +22,22 @@ def present_datasets() -> list[Dataset]:
         for version in VERSIONS
         if (dataset_folder(name) / f"test_data_{version}.json").is_file()
     ]
+
+
+def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[str], None] = lambda _: None) -> EhrFile:
+    """The patients of a run: data of the user's own (`ehr`), the data set's, or the bundled hospital's.
+
+    Raises UserError where they cannot be read, or where the data set has patients that are not here.
+    """
+    own = ehr or dataset.hospital
+    if own is not None:
+        return imported_file(own, report)
+    if dataset.name == "official":
+        raise UserError(
+            "data set 'official' is about patients of its own: for a run name their FHIR server with --fhir, or their "
+            "data (NDJSON) with --ehr"
+        )
+    return bundled_file(report, dataset.edition)
 
 
 def built_hospital() -> Path | None:

@@ -112,15 +112,9 @@ async def _ehr(settings: MedAgentBenchSettings, dataset: Dataset, say: Callable[
         async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
             await ehr.check()
         return choice
-    own = settings.ehr or dataset.hospital
-    if own is None and dataset.name == "official":
-        raise UserError(
-            f"data set {settings.dataset!r} is about patients of its own: name their FHIR server with --fhir, "
-            "or their data (NDJSON) with --ehr"
-        )
-    from medagent.fhir_data.embedded import bundled_file, imported_file
+    from medagent.benchmarks.medagentbench.inventory import patients_file
 
-    file = imported_file(own, say) if own else bundled_file(say)
+    file = patients_file(dataset, settings.ehr, say)
     return EhrChoice(file=file.path, digest=file.digest, now=dataset.constants.now)
 
 

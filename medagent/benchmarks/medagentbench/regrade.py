@@ -9,6 +9,7 @@ from typing import Any
 
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.findings import EpisodeCounts, findings
+from medagent.benchmarks.medagentbench.inventory import patients_file
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.official_grader import OfficialData, official_verdicts
 from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades
@@ -142,14 +143,12 @@ def _official(wanted: Wanted, dataset: Dataset, files: Sequence[Path], base: str
 
 def _official_data(wanted: Wanted, dataset: Dataset) -> OfficialData:
     from medagent.benchmarks.medagentbench.settings import server_headers
-    from medagent.fhir_data.embedded import bundled_file, imported_file
+    from medagent.fhir_data.embedded import imported_file
 
     if wanted.fhir is not None:
         return OfficialData(url=wanted.fhir, headers=server_headers([]))
     if wanted.ehr is not None:
         return OfficialData(imported_file(wanted.ehr).path)
-    if dataset.hospital is not None and wanted.key is None:
-        return OfficialData(imported_file(dataset.hospital).path)
-    if dataset.name == "synthetic" and wanted.key is None:
-        return OfficialData(bundled_file().path)
+    if (dataset.hospital or dataset.edition) and wanted.key is None:
+        return OfficialData(patients_file(dataset).path)
     raise UserError("--official asks a FHIR server, not a key: name the patients by --ehr FILE or --fhir URL")

@@ -287,7 +287,11 @@ def test_a_subscription_that_waits_for_notifications_is_refused(server: Server) 
     channel = {"type": "rest-hook", "endpoint": "http://127.0.0.1:9/", "payload": "application/fhir+json"}
     waiting = {"resourceType": "Subscription", "status": "requested", "reason": "r", "criteria": "Observation?"}
     waiting["channel"] = channel
-    refusal = (422, "This server delivers no notifications: it stores a Subscription only with the status off or error")
+    refusal = (
+        422,
+        "This server delivers no notifications: it stores a Subscription only with the status off or error"
+        " (medagent serve --allow-hook HOST delivers to that host)",
+    )
     assert said(send(server, "POST", "Subscription", waiting)) == refusal
     assert said(send(server, "PUT", "Subscription/s", waiting | {"id": "s", "status": "active"})) == refusal
     assert said(transact(server, entry("POST", "Subscription", waiting))) == refusal

@@ -11,8 +11,8 @@ import pytest
 
 from fhir_server.errors import FhirError
 from fhir_server.load.members import ImportStamp, MemberCache
-from fhir_server.search.parameter_numbers import ParameterNumbers
 from fhir_server.search.parameters import resource_types
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import BaseStore
 from fhir_server.synthetic import generate
 from tests.fhir_server.chance import Chance
@@ -22,9 +22,9 @@ STAMP = ImportStamp(1_700_000_000_000, "request")
 
 
 @pytest.fixture(scope="module")
-def params() -> Iterator[ParameterNumbers]:
+def params() -> Iterator[ParameterRegistry]:
     with closing(BaseStore(None)) as store:
-        yield ParameterNumbers(store.params)
+        yield store.registry
 
 
 def outcome(cache: MemberCache, text: str) -> object:
@@ -56,7 +56,7 @@ def by_chance() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("source", ["golden", "hospital", "chance"])
-def test_members_make_the_whole(params: ParameterNumbers, source: str) -> None:
+def test_members_make_the_whole(params: ParameterRegistry, source: str) -> None:
     if source == "golden":
         texts = read_xz(DATA / "hapi" / "data.ndjson.xz").splitlines()
     elif source == "hospital":
@@ -86,7 +86,7 @@ def test_members_make_the_whole(params: ParameterNumbers, source: str) -> None:
         ('"name": [], "active": true', '"active": true'),
     ],
 )
-def test_what_one_member_is_depends_on_another(params: ParameterNumbers, members: str, stored: str) -> None:
+def test_what_one_member_is_depends_on_another(params: ParameterRegistry, members: str, stored: str) -> None:
     cache = MemberCache(params, STAMP)
     for member in ('"gender": "male"', '"active": true', '"birthDate": "2020"', '"deceasedDateTime": "2020"'):
         cache.prepare(f'{{"resourceType": "Patient", "id": "seen", {member}}}')

@@ -127,3 +127,18 @@ def test_a_helper_that_dies_is_said_and_replaced(server: Server) -> None:
         assert (await over_http(helped, request)).status_code == 200
 
     in_loop(server, steps)
+
+
+def test_a_search_parameter_is_brought_into_force_by_the_helper(server: Server) -> None:
+    definition = {"resourceType": "SearchParameter", "status": "active", "code": "mine", "base": ["Patient"]}
+    body = json.dumps({**definition, "type": "token", "expression": "Patient.id"}).encode()
+
+    async def steps(helped: HelpedServer) -> None:
+        made = helped.handle(Request("POST", "/fhir/SearchParameter", JSON, body))
+        assert not isinstance(made, Response)
+        assert (await made).status == 201
+        found = helped.handle(Request("GET", "/fhir/Patient?mine=p7"))
+        assert isinstance(found, Response)
+        assert json.loads(found.body)["total"] == 1
+
+    in_loop(server, steps)

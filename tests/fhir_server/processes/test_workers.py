@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +21,9 @@ import pytest
 
 from fhir_server import Server
 from fhir_server.__main__ import main
+from tests.fhir_server.processes.receiver import HOST, receiving, subscription
 
+JSON = {"Content-Type": "application/fhir+json"}
 COUNT = 2
 PATIENTS = 50
 
@@ -30,7 +33,9 @@ class Running:
 
     def __init__(self, data: Path) -> None:
         command = [sys.executable, "-m", "fhir_server", "--data", str(data), "--port", "0", "--workers", str(COUNT)]
-        self.process = subprocess.Popen([*command, "--durable"], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [*command, "--durable", "--allow-hook", HOST], stderr=subprocess.PIPE, text=True
+        )
         self.base = self.said().split()[1].replace("localhost", "127.0.0.1")
 
     def said(self) -> str:
@@ -129,3 +134,25 @@ def test_durable_waits_for_the_disk(tmp_path: Path) -> None:
             server.load(['{"resourceType": "Patient", "id": "a"}'])
             assert server.store.query("PRAGMA synchronous").fetchone()[0] == expected
             assert server.settings["durable"] is durable
+
+
+def test_subscriptions_are_told_of_what_workers_pass_on(running: Running) -> None:
+    with receiving() as hook, httpx.Client(base_url=running.base, timeout=30) as client:
+        made = client.post("/Subscription", json=subscription(hook.address, "Basic?"), headers=JSON)
+        assert made.status_code == 201, made.text
+        basic = {"resourceType": "Basic", "id": "told", "code": {"text": "x"}}
+        assert client.put("/Basic/told", json=basic, headers=JSON).status_code == 201
+        for _ in range(1000):
+            if hook.came:
+                break
+            time.sleep(0.01)
+        assert [path for _, path, _, _ in hook.came] == ["/hook/Basic/told"]
+        assert client.delete(f"/Subscription/{made.json()['id']}").status_code == 200
+
+
+def test_a_search_parameter_is_in_force_at_every_worker(running: Running) -> None:
+    definition = {"resourceType": "SearchParameter", "id": "mine", "status": "active", "code": "mine"}
+    definition |= {"base": ["Patient"], "type": "token", "expression": "Patient.id"}
+    with httpx.Client(base_url=running.base, timeout=30) as client:
+        assert client.put("/SearchParameter/mine", json=definition, headers=JSON).status_code == 201
+    assert all(bundle["total"] == 1 for bundle in running.at_each("/Patient?mine=p7").values())

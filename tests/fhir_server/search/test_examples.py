@@ -16,8 +16,11 @@ from fhir_server.resources.references import check_targets
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index
 from fhir_server.search.parameters import parameters
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire import json_text
 from tests.shared_data import SHARED, need
+
+R4 = ParameterRegistry({})
 
 RECORDED = {
     "token": "token",
@@ -45,7 +48,7 @@ def stored() -> list[dict[str, Any]]:
 
 @cache
 def indexed() -> dict[Key, IndexRows]:
-    return {(line["type"], line["id"]): index(json_text.decode(line["body"])) for line in stored()}
+    return {(line["type"], line["id"]): index(json_text.decode(line["body"]), R4) for line in stored()}
 
 
 def turned_round(value: Any) -> Any:

@@ -15,14 +15,17 @@ from fhir_server.search.element_paths import compile_path
 from fhir_server.search.indexer import index
 from fhir_server.search.kinds.string import fold
 from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.json_values import Number
+
+R4 = ParameterRegistry({})
 
 LOINC = "http://loinc.org"
 
 
 def rows(kind: str, name: str, resource: dict[str, Any]) -> list[tuple[Any, ...]]:
     """The rows of one parameter, without its name."""
-    return [tuple(row[1:]) for row in index(resource)[kind] if row[0] == name]
+    return [tuple(row[1:]) for row in index(resource, R4)[kind] if row[0] == name]
 
 
 def test_every_resource_type_has_elements_and_parameters() -> None:
@@ -158,14 +161,14 @@ def test_uris_and_coordinates() -> None:
 
 def test_references_carry_the_path_hapi_names() -> None:
     observation = {"resourceType": "Observation", "subject": {"reference": "Patient/1"}}
-    assert [row[:3] for row in index(observation)["reference"]] == [
+    assert [row[:3] for row in index(observation, R4)["reference"]] == [
         ("patient", "Observation.subject.where(resolve() is Patient)", "Patient/1"),
         ("subject", "Observation.subject", "Patient/1"),
     ]
     group = {"resourceType": "Observation", "subject": {"reference": "Group/1"}}
-    assert [row.parameter for row in index(group)["reference"]] == ["subject"]
+    assert [row.parameter for row in index(group, R4)["reference"]] == ["subject"]
     inside = {"resourceType": "Observation", "subject": {"reference": "#p"}}
-    assert index(inside)["reference"] == []
+    assert index(inside, R4)["reference"] == []
 
 
 def test_the_codes_of_a_code_system_are_of_its_system() -> None:

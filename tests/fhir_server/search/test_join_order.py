@@ -44,7 +44,7 @@ from fhir_server.search.join_order import (
     ],
 )
 def test_the_condition_that_leads(accesses: list[Access], lead: Access) -> None:
-    assert accesses[leading(accesses)] == lead
+    assert accesses[leading(tuple(accesses))] == lead
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ from pathlib import Path
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+import medagent
+
+task = next(task for task in medagent.tasks() if task.id == "task2_1")
 HERE = Path(sys.executable).parent
 
 
@@ -31,12 +34,12 @@ async def check(base: str) -> str:
             return "".join(part.text for part in answer.content)
 
         assert "identifier" in await call("get_capabilities", type="Patient")
-        found = await call("search", type="Patient", searchParam={"family": "Fontaine", "given": "Yara"})
-        assert "S4521930" in found, found
-        observations = await call("search", type="Observation", searchParam={"patient": "S4521930", "_count": "2"})
+        found = await call("search", type="Patient", searchParam={"identifier": task.eval_MRN})
+        assert task.eval_MRN in found, found
+        observations = await call("search", type="Observation", searchParam={"patient": task.eval_MRN, "_count": "2"})
         assert "Observation" in observations, observations
-        read = json.loads(await call("read", type="Patient", id="S4521930"))
-        assert "1983-09-19" in json.dumps(read), read
+        read = json.loads(await call("read", type="Patient", id=task.eval_MRN))
+        assert "birthDate" in json.dumps(read), read
         basic = {"resourceType": "Basic", "code": {"text": "made by fhir-mcp-server"}}
         created = await call("create", type="Basic", payload=basic)
         assert "made by fhir-mcp-server" in created, created

@@ -9,12 +9,13 @@ import medagent
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
 INSPECTOR = ["npx", "--yes", "@modelcontextprotocol/inspector@>=2.12 <3", "--cli"]
-PATIENT = ["--connect-timeout", "120000"]
+MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
+PATIENCE = ["--connect-timeout", "120000"]
 
 
 def asked(*words: str) -> dict:
     """What the inspector prints."""
-    done = subprocess.run([*INSPECTOR, *words, *PATIENT], capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run([*INSPECTOR, *words, *PATIENCE], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -35,8 +36,8 @@ try:
         assert line, "the server has ended"
         url = line.removeprefix("medagent: ").strip()
     tools = asked(url, "--method", "tools/list")["tools"]
-    started = called([url], "start_task", task_id="task1_1")["structuredContent"]
-    reply = called([url], "get_patient", episode=started["episode"], family="Fontaine")["content"][0]["text"]
+    started = called([url], "start_task", task_id="task1_2")["structuredContent"]
+    reply = called([url], "get_patient", episode=started["episode"], identifier=MRN)["content"][0]["text"]
     patient = json.loads(reply[reply.index("{") :])["entry"][0]["resource"]["id"]
     called([url], "finish", episode=started["episode"], answers=json.dumps([patient]))
 finally:

@@ -15,17 +15,17 @@ from medagent.integrations.mcp.run import serving
 from medagent.integrations.mcp.server import create_server
 
 MEDAGENT = str(Path(sys.executable).with_name("medagent"))
+MRN = next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2")
 played: list[str] = []
 
 
 async def play(client: Client, name: str) -> None:
-    """One order, told by the answer of one search."""
+    """One question, answered by one search."""
     async with client:
         listed = json.loads((await client.call_tool("list_tasks", {"type": "task1"})).content[0].text)
-        started = await client.call_tool("start_task", {"task_id": listed[0]["id"]})
+        started = await client.call_tool("start_task", {"task_id": listed[1]["id"]})
         episode = started.structured_content["episode"]
-        family = started.structured_content["instruction"].rpartition("MRN of ")[2].partition(",")[0].split()[-1]
-        reply = (await client.call_tool("get_patient", {"episode": episode, "family": family})).content[0].text
+        reply = (await client.call_tool("get_patient", {"episode": episode, "identifier": MRN})).content[0].text
         found = json.loads(reply[reply.index("{") :])["entry"][0]["resource"]["id"]
         ended = await client.call_tool("finish", {"episode": episode, "answers": [found]})
         assert not ended.is_error, ended

@@ -143,6 +143,14 @@ def test_a_worker_refuses_another_version_and_a_job_that_it_cannot_open() -> Non
     assert open_here(opening(Where("unopened"))).mend == "the file is not there"
 
 
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [("json", "json: has another source here than where"), ("no_such_package.x", "no_such_package.x: No module named")],
+)
+def test_a_worker_refuses_another_source_of_an_installed_benchmark(module: str, words: str) -> None:
+    assert words in (open_here(replace(opening(Where()), modules={module: "0" * 64})).mend or "")
+
+
 def test_a_scheduler_without_workers_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from distributed import LocalCluster
 

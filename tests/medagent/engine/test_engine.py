@@ -119,8 +119,11 @@ def test_limits_stop_new_units_gracefully(tmp_path: Path, limits: Limits, words:
 def test_a_cost_limit_that_an_unknown_price_makes_void_stops_the_run(tmp_path: Path) -> None:
     summary = run(tmp_path / "j.jsonl", Counting(tokens=10), 50, limits=Limits(cost=100.0))
     assert summary.stopped is not None
-    assert "--max-cost cannot be kept: the cost of calls is unknown" in summary.stopped
-    assert summary.done < 10
+    assert "--max-cost cannot be kept: the cost of 5 calls is unknown" in summary.stopped
+    assert summary.done == 5
+    few = run(tmp_path / "few.jsonl", Counting(tokens=10), 4, limits=Limits(cost=100.0))
+    assert few.stopped is None  # as many as four are taken to be an exception
+    assert run(tmp_path / "few.jsonl", Counting(tokens=10, cost=1.0), 50, limits=Limits(cost=100.0)).stopped is None
 
 
 def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:

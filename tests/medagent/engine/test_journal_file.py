@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,20 +52,44 @@ def test_no_changed_byte_is_accepted(whole: Path, place: int, change: int) -> No
 
 def test_rows_without_a_checksum_are_read_before_all_others_and_nowhere_else(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    old = b'{"unit":"n9","status":"completed","square":81}\n'
+    old = b'{"unit":"n9","status":"completed","spent":{"calls":1},"square":81}\n'
     path.write_bytes(old)
     whole = written(path, ROWS)
     assert [row.square for row in last_rows(path, NumberRow)] == [81, 0, 1, 4, 9]
     path.write_bytes(whole + old)
-    with pytest.raises(UserError, match=r":6: is damaged \(it has no checksum\); remove that line"):
+    with pytest.raises(UserError, match=r":6: is damaged \(it has no checksum\); put back what it was"):
         list(last_rows(path, NumberRow))
+
+
+def checked(text: str) -> bytes:
+    """A row of format 2, which has a checksum and no number."""
+    return f'{text},"format":2,"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
+
+
+def test_a_journal_that_three_versions_wrote_is_read_in_their_order_alone(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    first = b'{"unit":"n7","status":"completed","spent":{},"square":49}\n'
+    second = checked('{"unit":"n8","status":"completed","spent":{},"square":64')
+    path.write_bytes(first + b"\n" + second)  # a person gave one up
+    third = written(path, ROWS).removeprefix(first + b"\n" + second)
+    assert b'"row":1,' in third
+    assert [row.square for row in last_rows(path, NumberRow)] == [49, 64, 0, 1, 4, 9]
+    lines = third.splitlines(keepends=True)
+    for odd, words in (
+        (first + third + second, r":6: is damaged \(it has no number\)"),
+        (first + second + b"".join(lines[1:]), ":3: is row 2, so that lines before it were removed, added or moved"),
+        (lines[0].replace(b'"row":1,', b"") + b"".join(lines[1:]), ":1: is damaged"),
+    ):
+        path.write_bytes(odd)
+        with pytest.raises(UserError, match=words):
+            list(last_rows(path, NumberRow))
 
 
 def test_a_journal_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    for text in ('{"unit":"a","format":3,"crc32":"00000000"}\n', '{"format":7,"unit":"a"}\n'):
+    for text in ('{"unit":"a","format":4,"crc32":"00000000"}\n', '{"format":7,"unit":"a"}\n'):
         path.write_text(text)
-        with pytest.raises(UserError, match=r"written by a newer medagent \(format [37] of journals"):
+        with pytest.raises(UserError, match=r"written by a newer medagent \(format [47] of journals"):
             Journal(path, NumberRow)
         assert path.read_text() == text
 
@@ -117,7 +142,7 @@ def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
 
 def test_what_a_journal_holds_is_told_by_its_content(tmp_path: Path) -> None:
     one = json.loads(written(tmp_path / "a", ROWS[:1]))
-    assert list(one)[-2:] == ["format", "crc32"]
+    assert list(one)[-3:] == ["row", "format", "crc32"]
     states = []
     for name, rows in (("b", ROWS[:2]), ("c", ROWS[:2]), ("d", [ROWS[0], ROWS[2]])):
         written(tmp_path / name, rows)

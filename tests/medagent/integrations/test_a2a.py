@@ -19,7 +19,7 @@ from tests.command import medagent as command
 from tests.medagent.benchmarks.medagentbench.http_agent import play
 from tests.serving import serving
 
-IDS = ("task1_1", "task2_1", "task3_1", "task5_2", "task9_1")
+IDS = ("task1_2", "task2_1", "task3_1", "task5_2", "task9_1")
 TASKS: dict[str, Task] = {}
 
 
@@ -41,10 +41,12 @@ class ByText(Model):
     """Knows one answer, and repeats itself until an episode is over."""
 
     async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
-        prompt = messages[0].content
-        if "Yara Fontaine" in prompt and len(messages) == 1:
-            return Completion("GET http://localhost:8080/fhir/Patient?family=Fontaine")
-        return Completion('FINISH(["S4521930"])' if "Yara Fontaine" in prompt else "FINISH([])")
+        known = TASKS["task1_2"]
+        if known.instruction not in messages[0].content:
+            return Completion("FINISH([])")
+        if len(messages) == 1:
+            return Completion(f"GET http://localhost:8080/fhir/Patient?identifier={known.eval_MRN}")
+        return Completion(f'FINISH(["{known.eval_MRN}"])')
 
 
 @pytest.fixture(autouse=True)
@@ -169,7 +171,7 @@ def test_an_agent_that_is_away_is_owed(tmp_path: Path) -> None:
     report = medagent.run_sync(
         "medagentbench", model=A2AModel, base_url=["http://127.0.0.1:9"], ids=IDS[:1], results_dir=tmp_path
     )
-    assert report.owed == ("task1_1#1",)
+    assert report.owed == ("task1_2#1",)
     assert [item.correct for item in report.items] == [None]
     with pytest.raises(UserError, match="needs its address"):
         A2AModel(ModelSettings(name="x"))

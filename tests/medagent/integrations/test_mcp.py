@@ -25,6 +25,7 @@ from tests.command import medagent as command
 
 JUDGING = re.compile(r"\b(correct|right|wrong|verdict|score|expected|sol)\b")
 BASE = "http://localhost:8080/fhir/"
+MRN = str(next(task.eval_MRN for task in medagent.tasks() if task.id == "task1_2"))
 
 
 def offered(folder: Path, play: Callable[[TaskOffer], Awaitable[None]], idle: float = 60, **options: Any) -> Path:
@@ -47,10 +48,10 @@ async def begun(offer: TaskOffer, task_id: str) -> str:
 
 def test_an_episode_is_graded_from_the_runs_folder(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        one, other = await begun(offer, "task1_1"), await begun(offer, "task1_1")
-        found = await offer.call("get_patient", {"episode": one, "family": "Fontaine", "given": "Yara"})
-        assert "1983-09-19" in found.text
-        assert not (await offer.call("finish", {"episode": one, "answers": ["S4521930"]})).failed
+        one, other = await begun(offer, "task1_2"), await begun(offer, "task1_2")
+        found = await offer.call("get_patient", {"episode": one, "identifier": MRN})
+        assert f"Patient/{MRN}" in found.text
+        assert not (await offer.call("finish", {"episode": one, "answers": [MRN]})).failed
         await offer.call("finish", {"episode": other, "answers": ["S1"]})
         again = await offer.call("get_patient", {"episode": one, "family": "x"})
         assert (again.failed, again.text) == (True, "This episode has ended (completed).")
@@ -58,29 +59,29 @@ def test_an_episode_is_graded_from_the_runs_folder(tmp_path: Path) -> None:
     path = offered(tmp_path, play)
     report = medagent.grade(path)
     assert [(item.item, item.trial, item.correct) for item in report.items] == [
-        ("task1_1", 1, True),
-        ("task1_1", 2, False),
+        ("task1_2", 1, True),
+        ("task1_2", 2, False),
     ]
     assert (path / "grade.2.json").is_file()
-    ran = command("show", path, "task1_1")
+    ran = command("show", path, "task1_2")
     assert ran.code == 0
     assert "verdict: right" in ran.out
 
 
 def test_a_run_goes_on_with_the_next_trial(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        await offer.call("finish", {"episode": await begun(offer, "task1_1"), "answers": []})
+        await offer.call("finish", {"episode": await begun(offer, "task1_2"), "answers": []})
 
     offered(tmp_path, play)
     path = offered(tmp_path, play)
-    assert [row.unit for row in medagent.load_run(path).rows()] == ["task1_1#1", "task1_1#2"]
+    assert [row.unit for row in medagent.load_run(path).rows()] == ["task1_2#1", "task1_2#2"]
     with pytest.raises(medagent.UserError, match="was made under other settings"):
         offered(tmp_path, play, max_rounds=3)
 
 
 def test_what_a_killed_server_left_is_graded_from_its_journal(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        await offer.call("finish", {"episode": await begun(offer, "task1_1"), "answers": ["S4521930"]})
+        await offer.call("finish", {"episode": await begun(offer, "task1_2"), "answers": [MRN]})
         shutil.copytree(tmp_path / "v2_x_mcp", tmp_path / "killed")
 
     offered(tmp_path, play)
@@ -90,7 +91,7 @@ def test_what_a_killed_server_left_is_graded_from_its_journal(tmp_path: Path) ->
 
 def test_a_forgotten_episode_is_ended_by_the_clock(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        handle = await begun(offer, "task1_1")
+        handle = await begun(offer, "task1_2")
         while not (told := await offer.call("get_patient", {"episode": handle, "family": "x"})).failed:  # noqa: ASYNC110  # nothing tells a client when the clock has struck
             await asyncio.sleep(0.05)
         assert "time_limit" in told.text
@@ -103,11 +104,11 @@ def test_a_forgotten_episode_is_ended_by_the_clock(tmp_path: Path) -> None:
 
 def test_what_is_open_when_the_server_ends_is_owed(tmp_path: Path) -> None:
     async def play(offer: TaskOffer) -> None:
-        await begun(offer, "task1_1")
+        await begun(offer, "task1_2")
 
     path = offered(tmp_path, play)
     report = medagent.load_run(path).report
-    assert report.owed == ("task1_1#1",)
+    assert report.owed == ("task1_2#1",)
     assert [item.correct for item in report.items] == [None]
 
 
@@ -270,12 +271,12 @@ def test_a_client_in_memory_plays_an_episode(tmp_path: Path, mode: str) -> None:
     async def play(offer: TaskOffer) -> None:
         async with client.Client(create_server(offer), mode=mode) as one:
             assert "start_task" in {tool.name for tool in (await one.list_tools()).tools}
-            started = await one.call_tool("start_task", {"task_id": "task1_1"})
+            started = await one.call_tool("start_task", {"task_id": "task1_2"})
             handle = started.structured_content["episode"]
-            wrong = await one.call_tool("finish", {"episode": handle, "answers": "S4521930"})
+            wrong = await one.call_tool("finish", {"episode": handle, "answers": MRN})
             assert wrong.is_error
             assert "answers:" in wrong.content[0].text
-            await one.call_tool("finish", {"episode": handle, "answers": ["S4521930"]})
+            await one.call_tool("finish", {"episode": handle, "answers": [MRN]})
 
     assert [item.correct for item in medagent.grade(offered(tmp_path, play)).items] == [True]
 

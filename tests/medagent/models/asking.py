@@ -8,6 +8,7 @@ from typing import Any
 
 from medagent.models.base import Completion, Message
 from medagent.models.endpoint import ChatEndpoint
+from medagent.models.prices import find_price
 from medagent.models.settings import ModelSettings
 
 QUESTION = (Message("user", "How old is S1?"),)
@@ -24,7 +25,7 @@ def with_model(
     """What the coroutine `use(model)` returns, and the model, closed."""
 
     async def run() -> tuple[Any, ChatEndpoint]:
-        model = ChatEndpoint(chosen, concurrency=concurrency)
+        model = ChatEndpoint(chosen, concurrency=concurrency, price=find_price(chosen.name))
         try:
             return await use(model), model
         finally:

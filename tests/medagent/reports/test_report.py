@@ -120,7 +120,7 @@ def test_no_key_or_password_is_in_a_report(tmp_path: Path, monkeypatch: pytest.M
     folder = tmp_path / "v2_r1_nop"
     journal = folder / "episodes.jsonl"
     spoken = journal.read_text().replace("FINISH([])", "FINISH([]) sk-verysecret0123456789")
-    journal.write_text(re.sub(r',"format":2,"crc32":"\w+"', "", spoken))  # as an earlier version wrote it
+    journal.write_text(re.sub(r',"row":\d+,"format":3,"crc32":"\w+"', "", spoken))  # as an earlier version wrote it
     run = json.loads((folder / "run.json").read_text())
     run["settings"]["agent"] = "http://user:hunter2222@host/?api_key=letmein99"
     (folder / "run.json").write_text(json.dumps(run))

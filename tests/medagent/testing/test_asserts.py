@@ -55,3 +55,14 @@ def test_regression(runs: tuple[Path, Path]) -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 1 + 10
     assert all(re.match(r"  task2_\d+: .+ years old on 2023-11-13$", line) for line in lines[1:])
+
+
+def test_regression_by_type(runs: tuple[Path, Path]) -> None:
+    good, bad = runs
+    assert_no_regression(good, bad, by="type")
+    assert_no_regression(good, good, by="type", alpha=1)
+    with pytest.raises(AssertionError, match="in task2: 10 lost, 0 gained of 10"):
+        assert_no_regression(bad, good, by="type")
+    wrong: Any = "kind"
+    with pytest.raises(UserError, match="by is 'kind', not 'task' or 'type'"):
+        assert_no_regression(good, bad, by=wrong)

@@ -8,6 +8,7 @@ from typing import Any
 
 from fhir_server import synthetic
 from medagent.benchmarks.medagentbench.tasks.dataset import (
+    EARLIEST,
     EDITIONS,
     VERSIONS,
     Dataset,
@@ -21,8 +22,9 @@ from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, names_task
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
-    """The task file that is named; else the data set that is named or that `run.json` names (`synthetic` where
-    neither does), in the results file's version. Raises UserError, InputError.
+    """The task file that is named; else the data set that is named or that `run.json` names (the first edition where
+    that names none), or of a file alone the edition that it fits, in the results file's version. Raises UserError,
+    InputError.
     """
     settings = run_settings(results)
     if tasks_file is not None:
@@ -43,11 +45,13 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
 
 
 def _bundled(results: Path, version: str, settings: dict[str, Any]) -> Dataset:
-    """The bundled set that a file belongs to where nothing names one: the present one, or another edition whose
+    """The bundled set that a file belongs to where nothing names one: the present one, or an earlier edition whose
     patients and answers the file has; which one is then said.
     """
+    if "tasks-digest" in settings:
+        return load_dataset(EARLIEST, version)
     present = load_dataset(EDITIONS[0], version)
-    if "tasks-digest" in settings or names_tasks(results, items(present)):
+    if names_tasks(results, items(present)):
         return present
     for edition in EDITIONS[1:]:
         other = load_dataset(edition, version)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.medagentbench.episode import EhrChoice, EpisodeRow
+from medagent.benchmarks.medagentbench.inventory import patients_file
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
 from medagent.benchmarks.medagentbench.regrade import regrade
 from medagent.benchmarks.medagentbench.results.paths import results_path
@@ -22,13 +23,12 @@ from medagent.benchmarks.medagentbench.results.write import result_item
 from medagent.benchmarks.medagentbench.session import SessionRules
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.submission.replay import problem_of
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Dataset, load_dataset
 from medagent.benchmarks.medagentbench.wanted import Wanted
-from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.engine.journals import Run
 from medagent.engine.report import TableLine
-from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
+from medagent.fhir_data.embedded import EhrFile
 
 UNVERIFIABLE = "what the model said: made-up replies that fit together cannot be found"
 
@@ -55,14 +55,14 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         run = Run(folder)
         settings = run.settings
         found = Checked(about, settings)
-        named = load_dataset(dataset or str(settings.get("dataset") or "synthetic"), str(settings.get("version")))
+        named = load_dataset(dataset or str(settings.get("dataset") or EARLIEST), str(settings.get("version")))
         if named.digest != settings.get("tasks-digest"):
             found.problems.append(f"the run was over another task set than {named.name} {named.version}")
             return found
         rows = {row.unit: row for row in run.rows(EpisodeRow)}
         found.problems += _missing(named, rows)
         found.problems += _other_results(folder, named, rows)
-        _replay(found, named, rows, _patients(named, ehr))
+        _replay(found, named, rows, patients_file(named, ehr))
         if not found.problems:
             found.score = regrade(folder, Wanted(dataset=dataset, ehr=ehr if named.key is None else None))[0].overall
         return found
@@ -104,13 +104,6 @@ def _other_results(folder: Path, dataset: Dataset, rows: Mapping[str, EpisodeRow
         for task_id in sorted(set(kept) & set(items)):
             if kept[task_id] != items[task_id]:
                 yield f"{path.name}: {task_id} is not what the journal has"
-
-
-def _patients(dataset: Dataset, ehr: Path | None) -> EhrFile:
-    own = ehr or dataset.hospital
-    if own is None and dataset.name == "official":
-        raise UserError("data set 'official' brings no patients: name their data with --ehr")
-    return imported_file(own) if own else bundled_file()
 
 
 def _replay(found: Checked, dataset: Dataset, rows: Mapping[str, EpisodeRow], patients: EhrFile) -> None:

@@ -33,9 +33,10 @@ from refsol.files import read_json
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.schema import validator
 
-DATASETS = ("synthetic", "official", "synthetic@2")
-EDITIONS = ("synthetic", "synthetic@2")
-"""The bundled sets; `synthetic@1` is a name of the first."""
+EDITIONS = ("synthetic@2", "synthetic@1")
+"""The bundled sets, the newest first; `synthetic` is the newest."""
+EARLIEST = EDITIONS[-1]
+DATASETS = (*EDITIONS, "official")
 VERSIONS = ("v1", "v2")
 OFFICIAL_DIGESTS = {
     "v1": "b539a3dece8cf2fe0518bbfe76e47dec53e3676755c9bb6d87ff261b2aad856a",
@@ -104,12 +105,17 @@ class Dataset:
         return self.manifest.constants if self.manifest else PUBLISHED
 
     @property
+    def edition(self) -> str | None:
+        """The bundled edition that it is, or None."""
+        return self.name if self.name in EDITIONS and not self.alone else None
+
+    @property
     def hospital(self) -> Path | None:
-        """The patients that a made data set comes with, or None. Raises UserError where the file has changed.
+        """The patients that a folder's data set comes with, or None. Raises UserError where the file has changed.
 
         Where the file is not there, but the seed, they are made again into the cache folder.
         """
-        if self.manifest is None:
+        if self.manifest is None or self.edition:
             return None
         folder = self.path.parent
         if not (folder / HOSPITAL).exists() and (folder / SEED).is_file():
@@ -128,7 +134,9 @@ class Dataset:
         """What tables and reports call it: scores on data sets of different names do not compare."""
         if self.official_version is not None:
             return "MedAgentBench"
-        return "MedAgentBench-Synthetic" if self.name == "synthetic" else self.name
+        if self.name in EDITIONS:  # the earliest was called so before there were others
+            return "MedAgentBench-Synthetic" + self.name.removeprefix("synthetic").removesuffix("@1")
+        return self.name
 
     @property
     def ref(self) -> DataRef:
@@ -148,8 +156,15 @@ class Dataset:
         return self.beside(f"key_{self.version}.json")
 
 
+def named(dataset: str) -> str | None:
+    """The name of a data set that has one (`synthetic` is the newest edition); None for any other text."""
+    name = EDITIONS[0] if dataset == "synthetic" else dataset
+    return name if name in DATASETS else None
+
+
 def dataset_folder(name: str) -> Path:
     """The folder of a data set, named or given by its path. Raises UserError where there is none."""
+    name = named(name) or name
     if name in EDITIONS:
         return Path(__file__).parent / "data" / name
     if name == "official":
@@ -163,7 +178,7 @@ def dataset_folder(name: str) -> Path:
 
 def load_dataset(name: str, version: str) -> Dataset:
     """One version of a data set. Raises UserError for an unknown name or version, or one not imported yet."""
-    name = "synthetic" if name == "synthetic@1" else name
+    name = named(name) or name
     folder = dataset_folder(name)
     if version not in VERSIONS:
         raise UserError(f"unknown version {version!r}; known: {', '.join(VERSIONS)}")

@@ -21,7 +21,7 @@ from medagent.benchmarks.medagentbench.tasks.wording import CONTEXTS, INSTRUCTIO
 from refsol.medagentbench import NdjsonEhr, build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED
 
-FOLDER = Path(__file__).parent / "data" / "synthetic"
+FOLDER = Path(__file__).parent / "data" / "synthetic@1"
 NOT_FOUND = "Patient not found"
 PER_TYPE = {"v1": 10, "v2": 30}
 _NOW, _DAY_AGO, _YEAR_AGO = PUBLISHED.now, PUBLISHED.window_start, PUBLISHED.a1c_start

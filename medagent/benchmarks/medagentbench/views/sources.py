@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fhir_server import synthetic
+from fhir_server.synthetic import editions
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.facts import embedded_facts
 from medagent.benchmarks.medagentbench.regrade import regraded_file
@@ -42,7 +42,9 @@ def run_details(run: Run, wanted: Wanted) -> Details:
         ]
     played = {(row.task_id, row.trial): Played.of_row(row) for row in rows}
     executed = run.settings.get("writes") == "execute"
-    every = _hospital() if run.settings.get("ehr-digest") == synthetic.DIGEST else facts
+    digest = run.settings.get("ehr-digest")
+    edition = next((one.name for one in editions.EDITIONS if one.digest == digest), None)
+    every = _hospital(edition) if edition else facts
     return details(Graded(dataset, reports, played, every, executed))
 
 
@@ -54,8 +56,9 @@ def file_details(path: Path, wanted: Wanted) -> tuple[Report, Details]:
     facts = grading.facts(dataset, fhir=wanted.fhir, ehr=wanted.ehr, key=wanted.key)
     base = wanted.base or grading.shown_base(results)
     graded = grade_file(results, grading.items(dataset), facts, base=base, also=_OTHERS, constants=dataset.constants)
-    bundled = dataset.name == "synthetic" and (wanted.fhir, wanted.ehr, wanted.key) == (None, None, None)
-    return report, details(Graded(dataset, [graded], _recorded(results, dataset), _hospital() if bundled else facts))
+    edition = dataset.edition if (wanted.fhir, wanted.ehr, wanted.key) == (None, None, None) else None
+    every = _hospital(edition) if edition else facts
+    return report, details(Graded(dataset, [graded], _recorded(results, dataset), every))
 
 
 def _recorded(results: Path, dataset: Dataset) -> Mapping[tuple[str, int], Played]:
@@ -85,8 +88,8 @@ def _facts(run: Run, dataset: Dataset, wanted: Wanted) -> Facts:
     return embedded_facts(imported_file(Path(named)).path)
 
 
-def _hospital() -> Facts:
+def _hospital(edition: str) -> Facts:
     """Every reading of the bundled hospital's patients; a data set's key holds those that decide and no others."""
     from medagent.fhir_data.embedded import bundled_file
 
-    return embedded_facts(bundled_file().path)
+    return embedded_facts(bundled_file(edition=edition).path)

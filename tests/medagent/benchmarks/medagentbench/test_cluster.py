@@ -110,5 +110,13 @@ def _said(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     ran = run(tmp_path, "--agent", "nop", "--cluster", "tcp://127.0.0.1:9")
     assert ran.code == 1
-    assert ran.err.count("\n") == 1
+    assert ran.err.count("medagent: ") == 1
     assert "--cluster tcp://127.0.0.1:9: cannot be reached" in ran.err
+
+
+def test_a_password_that_dask_does_not_take_is_not_repeated(tmp_path: Path) -> None:
+    ran = run(tmp_path, "--agent", "nop", "--cluster", "tcp://me:hunter2-0123456789@127.0.0.1:9")
+    assert ran.code == 1
+    assert ran.err.count("medagent: ") == 1
+    assert "--cluster tcp://***@127.0.0.1:9: cannot be reached: invalid address" in ran.err
+    assert "hunter2" not in ran.err

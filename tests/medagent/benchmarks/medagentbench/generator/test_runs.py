@@ -100,10 +100,10 @@ def test_sibling_sets_are_compared_by_type(shift: Path, tmp_path: Path) -> None:
     ran = medagent("compare", tmp_path / "v1_r1_reference", tmp_path / "v1_r1_nop")
     assert (ran.code, "sibling sets" in ran.out) == (0, True)
     last = ran.out.strip().splitlines()[-1].split()
-    assert last[:5] == ["overall", "20", "of", "20", "13"]
+    assert last[:5] == ["overall", "20", "of", "20", "9"]
     found = json.loads(medagent("compare", tmp_path / "v1_r1_reference", tmp_path / "v1_r1_nop", "--json").out)
     assert set(found["groups"]) == {f"task{n}" for n in range(1, 11)}
-    assert found["overall"]["difference"] == pytest.approx(0.13 - 1)
+    assert found["overall"]["difference"] == pytest.approx(0.09 - 1)
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fhir_server.synthetic.editions import PRESENT
 from medagent.benchmarks.medagentbench.generator.phrases import contexts, instruction, wordings
 from medagent.benchmarks.medagentbench.generator.write import Wanted, kept_seed, make
 from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
@@ -86,9 +87,12 @@ def test_the_second_bundled_edition_is_what_its_seed_gives(whole: Path) -> None:
     for file in committed.iterdir():
         if file.name != "seed.txt":
             assert file.read_bytes() == (whole / file.name).read_bytes(), file.name
+    assert (PRESENT.name, PRESENT.digest) == ("synthetic@2", read_manifest(committed).files["hospital.ndjson"])
+    with (whole / "hospital.ndjson").open(encoding="utf-8") as lines:
+        assert all(line == made + "\n" for line, made in zip(lines, PRESENT.lines(), strict=True))
 
 
-def test_a_results_file_of_another_edition_is_recognised(tmp_path: Path) -> None:
+def test_a_results_file_of_the_earlier_edition_is_recognised(tmp_path: Path) -> None:
     results = [
         {
             "task_id": task.id,
@@ -99,15 +103,15 @@ def test_a_results_file_of_another_edition_is_recognised(tmp_path: Path) -> None
             "post_history": [],
             "post_count": 0,
         }
-        for task in load_dataset("synthetic@2", "v1").tasks
+        for task in load_dataset("synthetic@1", "v1").tasks
     ]
     path = tmp_path / "results.json"
     document = {"version": "v1", "round": "x", "timestamp": "2026-01-01T00:00:00", "total_tasks": 100}
     path.write_text(json.dumps({**document, "results": results}), encoding="utf-8")
     ran = medagent("grade", path, "--json")
-    assert json.loads(ran.out)["overall"]["right"] == 9
-    assert ran.err == f"{path}: is of the data set synthetic@2, and graded as such\n"
-    assert "belongs to another task set" in medagent("grade", path, "--dataset", "synthetic@1").err
+    assert json.loads(ran.out)["overall"]["right"] == 13
+    assert ran.err == f"{path}: is of the data set synthetic@1, and graded as such\n"
+    assert "belongs to another task set" in medagent("grade", path, "--dataset", "synthetic@2").err
 
 
 def test_a_hospital_that_is_not_there_is_made_again_from_the_kept_seed(shift: Path, tmp_path: Path) -> None:

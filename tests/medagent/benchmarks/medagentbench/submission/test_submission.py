@@ -39,11 +39,11 @@ def read(pack: Path) -> Files:
     return {**{name: json.loads(content) for name, content in files.items()}, "episodes.jsonl": rows}
 
 
-def line(row: dict[str, Any]) -> bytes:
-    """A row of a journal whose own checksum holds."""
-    kept = {name: value for name, value in row.items() if name not in ("format", "crc32")}
-    body = json.dumps(kept, separators=(",", ":")).encode()[:-1]
-    return body + b',"format":2,"crc32":"%08x"}\n' % zlib.crc32(body)
+def line(number: int, row: dict[str, Any]) -> bytes:
+    """A row of a journal whose own number and checksum hold."""
+    kept = {name: value for name, value in row.items() if name not in ("row", "format", "crc32")}
+    body = json.dumps({**kept, "row": number}, separators=(",", ":")).encode()[:-1]
+    return body + b',"format":3,"crc32":"%08x"}\n' % zlib.crc32(body)
 
 
 def write(path: Path, files: Files) -> Path:
@@ -51,7 +51,7 @@ def write(path: Path, files: Files) -> Path:
     raw = {
         name: json.dumps(content).encode() for name, content in files.items() if name not in (PACK, "episodes.jsonl")
     }
-    raw["episodes.jsonl"] = b"".join(map(line, files["episodes.jsonl"]))
+    raw["episodes.jsonl"] = b"".join(line(*numbered) for numbered in enumerate(files["episodes.jsonl"], 1))
     about = {**files[PACK], "files": {name: hashlib.sha256(content).hexdigest() for name, content in raw.items()}}
     write_archive(path, {**raw, PACK: json.dumps(about).encode()})
     return path

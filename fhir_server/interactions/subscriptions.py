@@ -1,0 +1,145 @@
+"""Subscriptions: which are taken, and what a write means to them.
+
+Only a server on a port that was told the hosts (`--allow-hook`) sends notifications, by rest-hook; everywhere else a
+Subscription that waits for some is refused, so that none is stored and forgotten. What is wrong with one is said in
+HAPI's words where it refuses the same (asked of HAPI FHIR 7.6.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from fhir_server.errors import FhirError
+from fhir_server.interactions.context import ServerContext
+from fhir_server.interactions.library import StoredLibrary
+from fhir_server.search.parameters import resource_types
+from fhir_server.search.plan import MAX_IDS, plan
+from fhir_server.search.query import parse
+from fhir_server.store import Version
+from fhir_server.wire.http import Pairs, parse_query
+from fhir_server.wire.json_text import decode
+from fhir_server.wire.json_values import Json
+
+WAITING = ("requested", "active")
+"""The status of Subscriptions that are to be told of writes."""
+PAYLOADS = ("application/fhir+json", "application/json", "application/fhir+xml", "application/xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """An active Subscription: where it is told of what. Without a `payload` it is told only that something came."""
+
+    id: str
+    criteria: str
+    endpoint: str
+    payload: str
+    headers: tuple[str, ...]
+
+    @property
+    def address(self) -> SplitResult:
+        """The endpoint's parts."""
+        return urlsplit(self.endpoint)
+
+
+def checked(server: ServerContext, resource: Json) -> Json:
+    """A Subscription to store: one that waits is made active, as there is nothing else to wait for.
+
+    Raises:
+        FhirError: 422: it cannot work, or would wait for what this server does not send.
+    """
+    if "status" not in resource:
+        said = "Can not process submitted Subscription - Subscription.status must be populated on this server"
+        raise FhirError(422, f"HAPI-0008: {said}")
+    if resource["status"] not in WAITING:
+        return resource
+    if not server.hooks:
+        said = "This server delivers no notifications: it stores a Subscription only with the status off or error"
+        raise FhirError(422, f"{said} (medagent serve --allow-hook HOST delivers to that host)", "not-supported")
+    _check_criteria(server, resource.get("criteria", ""))
+    _check_channel(server, resource.get("channel", {}))
+    return {**resource, "status": "active"}
+
+
+def _check_criteria(server: ServerContext, criteria: str) -> None:
+    if not criteria:
+        raise FhirError(422, "HAPI-0011: Subscription.criteria must be populated")
+    if not criteria.startswith("[") and "?" not in criteria:
+        raise FhirError(422, 'HAPI-0014: Subscription.criteria must be in the form "{Resource Type}?[params]"')
+    for kind, pairs in _searches(criteria):
+        if kind not in resource_types():
+            said = f"Subscription.criteria contains invalid/unsupported resource type: {kind}"
+            raise FhirError(422, f"HAPI-0013: {said}")
+        try:
+            _planned(server, kind, pairs, ())
+        except FhirError as error:
+            said = f"Invalid subscription criteria submitted: {criteria} {error.diagnostics}"
+            raise FhirError(422, f"HAPI-0009: {said}") from None
+
+
+def _check_channel(server: ServerContext, channel: Json) -> None:
+    kind, endpoint = channel.get("type"), channel.get("endpoint")
+    if kind is None:
+        raise FhirError(422, "HAPI-0020: Subscription.channel.type must be populated")
+    if kind != "rest-hook":
+        raise FhirError(422, f"This server delivers notifications by rest-hook only, not by {kind}", "not-supported")
+    if not endpoint:
+        raise FhirError(422, "HAPI-0021: Rest-hook subscriptions must have Subscription.channel.endpoint defined")
+    payload = channel.get("payload", "")
+    if payload and payload.partition(";")[0] not in PAYLOADS:
+        raise FhirError(422, f"HAPI-1985: Invalid value for Subscription.channel.payload: {payload}")
+    if not allowed(server, endpoint):
+        said = f"{endpoint} is not an http address of a host that --allow-hook names"
+        raise FhirError(422, f"This server delivers no notifications there: {said}", "not-supported")
+
+
+def allowed(server: ServerContext, endpoint: str) -> bool:
+    """Whether notifications may be sent to an address: one over HTTP of a host that the server was told."""
+    try:
+        parts = urlsplit(endpoint)
+        return parts.scheme in ("http", "https") and parts.port != 0 and parts.hostname in server.hooks
+    except ValueError:
+        return False
+
+
+def hooks(server: ServerContext) -> list[Hook]:
+    """The Subscriptions that wait for notifications by rest-hook."""
+    found = []
+    for text in server.store.texts("Subscription"):
+        resource = decode(text)
+        channel = resource.get("channel", {})
+        if resource.get("status") in WAITING and channel.get("type") == "rest-hook":
+            endpoint, payload = channel.get("endpoint", ""), channel.get("payload", "")
+            headers = tuple(channel.get("header", ()))
+            found.append(Hook(resource["id"], resource.get("criteria", ""), endpoint, payload, headers))
+    return found
+
+
+def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
+    """Which of the resources with these rows a Subscription is told of: those that meet its criteria now."""
+    found: list[Version] = []
+    for kind, pairs in _searches(hook.criteria):
+        ids = [row.id for row in rows if row.type == kind]
+        for start in range(0, len(ids), MAX_IDS):
+            sql, args = _planned(server, kind, pairs, ids[start : start + MAX_IDS])
+            found += server.store.rows([row[0] for row in server.store.query(sql, args)])
+    return found
+
+
+def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
+    """What criteria ask for: `Type?parameters`, or HAPI's form for all of some types, `[Type,Type]` or `[*]`."""
+    if criteria.startswith("["):
+        named = criteria.strip("[] ")
+        for kind in resource_types() if named == "*" else named.split(","):
+            yield kind.strip(), ()
+    else:
+        kind, _, query = criteria.partition("?")
+        yield kind, parse_query(query)
+
+
+def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> tuple[str, tuple[object, ...]]:
+    """The SQL of a search, within resources with these ids."""
+    only = (("_id", ",".join(ids)),) if ids else ()
+    found = plan(parse(server.store.registry, kind, (*pairs, *only)), server.store.registry, StoredLibrary(server))
+    return found.sql, found.args

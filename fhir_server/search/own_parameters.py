@@ -1,0 +1,188 @@
+"""Search parameters that clients define: SearchParameter resources as definitions, and the index rows they give.
+
+A definition's FHIRPath is evaluated over each resource of its types, whatever functions it calls; R4's own parameters
+are compiled (`element_paths`). What is refused, and in which words, was asked of HAPI FHIR 7.6.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+
+from fhir_server import definitions
+from fhir_server.errors import FhirError
+from fhir_server.resources.references import target
+from fhir_server.search.element_paths import ElementPath, compile_path
+from fhir_server.search.index_rows import IndexRows
+from fhir_server.search.kinds import KINDS
+from fhir_server.search.kinds.kind import Extractor
+from fhir_server.search.parameters import Component, SearchParameter, parameters
+from fhir_server.search.registry import Key, Own
+from fhir_server.wire.json_values import Json
+
+Find = Callable[[str], Json | None]
+"""The SearchParameter with a URL, or None."""
+_OF_A_TYPE = re.compile(r"\(?\s*([A-Z]\w+)\b")
+
+
+def check(resource: Json) -> None:
+    """Refuses a SearchParameter that HAPI refuses, and one that is to be used and cannot be evaluated here.
+
+    Raises:
+        FhirError: 422.
+    """
+    if resource.get("status") not in ("draft", "active", "retired", "unknown"):
+        raise FhirError(422, "HAPI-1112: SearchParameter.status is missing or invalid")
+    if not resource.get("base"):
+        raise FhirError(422, "HAPI-1113: SearchParameter.base is missing")
+    if "DomainResource" in resource["base"]:
+        raise FhirError(400, 'HAPI-1684: Unknown resource name "DomainResource" (name the types that it is for)')
+    kind, expression = resource.get("type"), resource.get("expression")
+    if kind == "special" and resource["status"] == "active":
+        said = 'This server has no rule for search parameters of type "special": store it with the status draft'
+        raise FhirError(422, said, "not-supported")
+    if kind == "composite":
+        return
+    if expression is None:
+        raise FhirError(422, "HAPI-1114: SearchParameter.expression is missing")
+    from fhir_server.fhirpath.functions import FUNCTIONS  # late: few stores have parameters of their own
+    from fhir_server.fhirpath.parser import FhirPathError, called, parse
+
+    problem = f'HAPI-1121: Invalid FHIRPath format for SearchParameter.expression "{expression}"'
+    try:
+        unknown = next((name for name in called(parse(expression)) if name not in FUNCTIONS), None)
+    except FhirPathError as error:
+        raise FhirError(422, f"{problem}: {error}") from None
+    if unknown is not None:
+        raise FhirError(422, f"{problem}: Error in ?? at 1, 1: The name {unknown} is not a valid function name")
+
+
+def defined(resource: Json, find: Find) -> dict[Key, SearchParameter | None]:
+    """What a SearchParameter defines, for those of its types that R4 has: search parameters if it is active.
+
+    A retired one takes R4's of the same code away. One that says of a type what R4 says defines nothing there.
+    """
+    code, kind, status = resource.get("code"), resource.get("type"), resource.get("status")
+    if status not in ("active", "retired") or not code or kind is None:
+        return {}
+    found: dict[Key, SearchParameter | None] = {}
+    for base in filter(definitions.is_resource_type, resource["base"]):
+        if status == "retired":
+            found[base, code] = None
+            continue
+        parameter = SearchParameter(
+            code, kind, resource.get("expression", ""), tuple(resource.get("target", ())), _components(resource, find)
+        )
+        if not _is_r4(base, parameter):
+            found[base, code] = parameter
+    return found
+
+
+def _components(resource: Json, find: Find) -> tuple[Component, ...]:
+    """The parts of a composite, which name other search parameters by their URLs; R4's end in `Type-code`.
+
+    Raises:
+        FhirError: 422: it has no two parts, or a part is not known here.
+    """
+    if resource["type"] != "composite":
+        return ()
+    named: list[Component] = []
+    for part in resource.get("component", ()):
+        url = str(part.get("definition", "")).partition("|")[0]
+        other = find(url)
+        code = url.rpartition("/")[2].partition("-")[2] if other is None else str(other.get("code"))
+        known = other.get("type") if other is not None else _kind(resource["base"], code)
+        if known is None:
+            raise FhirError(422, f"SearchParameter.component: no search parameter is known as {url}", "not-supported")
+        named.append(Component(code, str(known)))
+    if len(named) != 2:
+        said = f"Search parameter of type {resource['code']} must have 2 composite types, found {len(named)}"
+        raise FhirError(422, f"HAPI-0498: {said}")
+    return tuple(named)
+
+
+def _kind(bases: Iterable[str], code: str) -> str | None:
+    known = (parameters(base).get(code) for base in bases if definitions.is_resource_type(base))
+    return next((found.kind for found in known if found is not None), None)
+
+
+def _is_r4(base: str, parameter: SearchParameter) -> bool:
+    known = parameters(base).get(parameter.name)
+    if known is None or known.kind != parameter.kind:
+        return False
+    if parameter.kind == "composite":
+        return known.components == parameter.components
+    wanted = {one.strip() for one in known.expression.split(" | ")}
+    return wanted == {one.strip() for one in parameter.expression.split(" | ") if _concerns(one, base)}
+
+
+def _concerns(alternative: str, base: str) -> bool:
+    """Whether a part of an expression is about a type, not about another one that the definition is for as well."""
+    named = _OF_A_TYPE.match(alternative.strip())
+    return named is None or named[1] == base or not definitions.is_resource_type(named[1])
+
+
+def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) -> None:
+    """Adds the rows that a resource has for parameters that clients defined.
+
+    A parameter whose expression fails over this resource has none, as one that finds nothing.
+    """
+    from fhir_server.fhirpath.evaluator import Environment, evaluate
+    from fhir_server.fhirpath.functions import FUNCTIONS
+    from fhir_server.fhirpath.node import Node
+    from fhir_server.fhirpath.parser import FhirPathError
+
+    node = Node(resource, resource["resourceType"])
+
+    def resolve(reference: str) -> Node | None:
+        inside = resource.get("contained", ()) if reference.startswith("#") else ()
+        found = next((one for one in inside if one.get("id") == reference[1:]), None)
+        kind = target(reference).type if found is None else str(found.get("resourceType"))
+        return Node(found or {}, kind) if kind else None
+
+    environment = Environment(node, node, resolve, FUNCTIONS)
+    for parameter in own:
+        if parameter.kind == "composite":
+            continue
+        try:
+            values = evaluate(parameter.expression, node, environment)
+        except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError):
+            continue
+        for found in values:
+            extract = _extractor(parameter, node.type_name, found.type_name)
+            if extract is not None and found.value is not None:
+                extract(rows, [found.value])
+
+
+@lru_cache(maxsize=1024)
+def _extractor(parameter: SearchParameter, resource_type: str, type_name: str) -> Extractor | None:
+    """What makes rows of values of a type; where the parameter's path is plain, codes have the system of their list."""
+    plain = compile_path(parameter.expression, resource_type) if type_name == "code" else []
+    lists = {path.codes for path in plain}
+    codes = lists.pop() if len(lists) == 1 else None
+    path = ElementPath((), (), type_name, codes, path=parameter.expression)
+    return KINDS[parameter.kind].extractor(parameter, path)
+
+
+def as_text(own: Own) -> str:
+    """Definitions as the JSON that a store keeps."""
+    return json.dumps([[*key, found and _plain(found)] for key, found in sorted(own.items(), key=lambda one: one[0])])
+
+
+def _plain(parameter: SearchParameter) -> list[Json]:
+    components = [[one.parameter, one.kind] for one in parameter.components]
+    return [parameter.kind, parameter.expression, list(parameter.targets), components]
+
+
+def from_text(text: str) -> Own:
+    """The definitions that `as_text` wrote."""
+    return {(resource_type, name): _parameter(name, found) for resource_type, name, found in json.loads(text)}
+
+
+def _parameter(name: str, plain: list[Json] | None) -> SearchParameter | None:
+    if plain is None:
+        return None
+    kind, expression, targets, components = plain
+    return SearchParameter(name, kind, expression, tuple(targets), tuple(Component(*one) for one in components))

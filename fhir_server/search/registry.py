@@ -1,0 +1,67 @@
+"""The search parameters of one store: R4's, and those that clients have defined, which may take their place.
+
+Each has a number in the index tables. A registry never changes: a store whose parameters change gets another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TypeAlias
+
+from fhir_server.search.parameters import SearchParameter, parameters, resource_types
+
+Key: TypeAlias = tuple[str, str]
+"""A resource type and the name of one of its parameters."""
+Own: TypeAlias = Mapping[Key, SearchParameter | None]
+"""What clients have defined: None takes one of R4's parameters away."""
+
+
+class ParameterRegistry:
+    """Search parameters and their numbers, by resource type and name."""
+
+    def __init__(self, numbers: Mapping[Key, int], own: Own | None = None) -> None:
+        self.numbers = numbers
+        self.own: Own = own or {}
+        self._by_type: dict[str, dict[str, int]] = {}
+        for (resource_type, name), number in numbers.items():
+            self._by_type.setdefault(resource_type, {})[name] = number
+        self._own_by_type: dict[str, dict[str, SearchParameter | None]] = {}
+        for (resource_type, name), parameter in self.own.items():
+            self._own_by_type.setdefault(resource_type, {})[name] = parameter
+        self._changed: dict[str, Mapping[str, SearchParameter]] = {}
+
+    def number(self, resource_type: str, name: str) -> int:
+        """The number of a parameter; 0, which no row has, for an unknown one."""
+        return self.numbers.get((resource_type, name), 0)
+
+    def of(self, resource_type: str) -> Mapping[str, int]:
+        """The numbers of a type's parameters by name."""
+        return self._by_type[resource_type]
+
+    def own_of(self, resource_type: str) -> Mapping[str, SearchParameter | None]:
+        """What clients have defined for a type, by name."""
+        return self._own_by_type.get(resource_type, {})
+
+    def parameters(self, resource_type: str) -> Mapping[str, SearchParameter]:
+        """The search parameters of a resource type by name, sorted.
+
+        Raises:
+            KeyError: R4 has no such resource type.
+        """
+        if resource_type not in self._own_by_type:
+            return parameters(resource_type)
+        if resource_type not in self._changed:
+            both = {**parameters(resource_type), **self._own_by_type[resource_type]}
+            self._changed[resource_type] = {name: found for name, found in sorted(both.items()) if found is not None}
+        return self._changed[resource_type]
+
+    @cached_property
+    def references(self) -> list[int]:
+        """The numbers of all reference parameters."""
+        return [
+            self.number(kind, name)
+            for kind in resource_types()
+            for name, parameter in self.parameters(kind).items()
+            if parameter.kind == "reference"
+        ]

@@ -1,0 +1,138 @@
+"""Comparisons for machines that show them: Markdown for a summary, JUnit XML for a list of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from medagent.core.errors import UserError
+from medagent.core.scrub import printable
+from medagent.engine.figures import natural
+from medagent.engine.report import Report
+from medagent.reports.compare import Comparison, ScoreComparison
+from medagent.reports.markdown import cell, table
+from medagent.reports.siblings import SetComparison
+from medagent.reports.tables import percent
+from refsol.stats import Interval, holm
+
+Found = Comparison | ScoreComparison | SetComparison
+NAMED = 20
+"""How many lost items the Markdown names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run compared with the first one: its path, its report, and `p` adjusted for the number of runs (Holm)."""
+
+    path: Path
+    report: Report
+    found: Found
+    p: float | None
+
+    @property
+    def lost(self) -> Sequence[str]:
+        """The items that are worse than in the first run."""
+        if isinstance(self.found, SetComparison):
+            return ()
+        return self.found.lost if isinstance(self.found, Comparison) else self.found.lower
+
+
+def with_reports(found: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
+    """Comparisons of runs with a first one, by the runs' paths, and the runs' reports."""
+    adjusted = iter(holm([one.p for one in found.values() if isinstance(one, Comparison)]))
+    return [
+        Compared(path, reports[path], one, next(adjusted) if isinstance(one, Comparison) else None)
+        for path, one in found.items()
+    ]
+
+
+def markdown(first: object, compared: Sequence[Compared]) -> str:
+    """The text: a section a run, with what it lost and why."""
+    lines = []
+    for one in compared:
+        lines += [f"### {cell(str(one.path))} against {cell(str(first))}", "", *_section(one, len(compared)), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(one: Compared, runs: int) -> Iterator[str]:
+    found = one.found
+    if isinstance(found, SetComparison):
+        drops = [*found.groups.items(), ("overall", found.overall)]
+        rows = [
+            [
+                name,
+                *(f"{right} of {n}" for right, n in (drop.first, drop.second)),
+                *_step(drop.difference, drop.interval),
+            ]
+            for name, drop in drops
+        ]
+        yield from table(["type", "first right", "this right", "difference", "95 %"], rows)
+        yield from ("", "The two are over sibling sets: nothing is paired.")
+        return
+    difference, bounds = _step(found.difference, found.interval)
+    if isinstance(found, Comparison):
+        adjusted = f", Holm over {runs} runs" if runs > 1 else ""
+        yield f"**{difference}** (95 % {bounds}; McNemar exact p = {one.p:.4g}{adjusted})"
+        counts = [len(found.both_right), len(found.lost), len(found.gained), len(found.both_wrong), found.tasks]
+        columns = ["both right", "lost", "gained", "both wrong", "compared"]
+    else:
+        yield f"**{difference}** (95 % {bounds}, paired bootstrap)"
+        counts = [len(found.lower), len(found.higher), found.items]
+        columns = ["lower", "higher", "compared"]
+    yield from ("", *table(columns, [list(map(str, counts))]))
+    if one.lost:
+        reasons = _reasons(one.report)
+        yield from ("", *table(["lost", "why"], [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]))
+    if len(one.lost) > NAMED:
+        yield from ("", f"and {len(one.lost) - NAMED} more")
+
+
+def _step(difference: float, interval: Interval) -> tuple[str, str]:
+    return (
+        f"{'+' if difference > 0 else ''}{percent(difference)}",
+        f"{percent(interval.low)} to {percent(interval.high)}",
+    )
+
+
+def junit(first: object, compared: Sequence[Compared]) -> str:
+    """JUnit XML: a suite a run, a test an item. One that was lost has failed; one that is wrong in both is skipped.
+
+    Raises UserError for runs over different items.
+    """
+    suites = ElementTree.Element("testsuites", name="medagent compare")
+    for one in compared:
+        if isinstance(one.found, SetComparison):
+            raise UserError(f"--junit lists items, and {first} and {one.path} have different ones")
+        name = printable(f"{one.path} against {first}")
+        suite = ElementTree.SubElement(suites, "testsuite", name=name)
+        reasons, groups = _reasons(one.report), {item.item: item.group for item in one.report.items}
+        lost, wrong, others = _outcomes(one.found)
+        for item in sorted((*lost, *wrong, *others), key=natural):
+            kind = printable(groups.get(item) or one.report.benchmark)
+            case = ElementTree.SubElement(suite, "testcase", classname=kind, name=printable(item))
+            reason = printable(reasons.get(item, ""))
+            if item in lost:
+                ElementTree.SubElement(case, "failure", message=reason or "worse than before")
+            elif item in wrong:
+                ElementTree.SubElement(case, "skipped", message=f"wrong in both: {reason}")
+        suite.attrib |= {"tests": str(len(suite)), "failures": str(len(lost)), "skipped": str(len(wrong))}
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _outcomes(found: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """The items that were lost, that are wrong in both runs, and all others."""
+    if isinstance(found, Comparison):
+        return found.lost, found.both_wrong, (*found.both_right, *found.gained)
+    return found.lower, (), (*found.higher, *found.same)
+
+
+def _reasons(report: Report) -> Mapping[str, str]:
+    """Why each item is wrong; of several trials the first that is."""
+    found: dict[str, str] = {}
+    for item in report.items:
+        if item.correct is not True and item.reason:
+            found.setdefault(item.item, item.reason)
+    return found

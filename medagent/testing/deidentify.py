@@ -1,0 +1,185 @@
+"""What a recorded exchange may keep: everything that names a patient, and every token, is replaced by rule.
+
+The rule is by R4's types, and what it does not name goes: all text (`string`, `markdown`), narratives, binary data,
+dates of birth and death (their year stays). Kept are codes with their displays, quantities, other dates, references,
+ids and addresses of resources. So a text stays out also where it stands in an extension, or in an element that R4 does
+not have. A replacement is the element's name with a number (`family-1`), the same for the same text in one cassette.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+from fhir_server.definitions import elements, is_primitive, is_resource_type, parameter_lines, resource_types
+
+DEFINITIONS = {"CapabilityStatement", "CodeSystem", "CompartmentDefinition", "ConceptMap", "ImplementationGuide"}
+DEFINITIONS |= {"NamingSystem", "OperationDefinition", "SearchParameter", "StructureDefinition", "StructureMap"}
+DEFINITIONS |= {"TerminologyCapabilities", "ValueSet"}
+"""Resources about FHIR itself, kept whole."""
+KEPT = {
+    "Coding": {"display", "version"},
+    "Quantity": {"unit"},
+    "SampledData": {"data"},
+    "Reference": {"reference"},
+    "Bundle.link": {"relation"},
+    "Bundle.entry.request": {"ifMatch", "ifNoneExist", "ifNoneMatch"},
+    "Bundle.entry.response": {"status", "etag"},
+    "OperationOutcome.issue": {"diagnostics", "expression", "location"},
+    "Parameters.parameter": {"name"},
+    "QuestionnaireResponse.item": {"linkId"},
+}
+"""Elements of type `string` that are no free text; known names in them are replaced all the same."""
+QUANTITIES = frozenset({"Age", "Count", "Distance", "Duration", "Money", "SimpleQuantity"})
+DATES = {("Patient", "birthDate"), ("Person", "birthDate"), ("Practitioner", "birthDate")}
+DATES |= {("RelatedPerson", "birthDate"), ("Patient", "deceasedDateTime"), ("FamilyMemberHistory", "bornDate")}
+IDENTIFYING = {"birthdate", "death-date", "_content", "_text", "_filter"}
+"""Search parameters that name a patient, beside all of type `string`."""
+WITH_SYSTEM = {"identifier", "phone", "email", "telecom"}
+"""The same, whose values are `system|value`: the system stays."""
+SECRET = re.compile(r"token|secret|password|api_?key|signature|authorization|assertion|session", re.IGNORECASE)
+NAMING = frozenset({"HumanName", "Address", "ContactPoint", "Identifier", "Parameter"})
+"""Types whose texts are looked for in what is kept, too."""
+LONG_NUMBER = 100_000
+SHORTEST_NAME = 4
+"""Shorter texts are not looked for where they stand inside others: they would blot out ordinary words."""
+BLANK = "scrubbed"
+NARRATIVE = f'<div xmlns="http://www.w3.org/1999/xhtml">{BLANK}</div>'
+
+
+class Scrubber:
+    """Replaces what identifies, alike for alike texts; `blank` replaces every one by the same word, for comparing."""
+
+    def __init__(self, *, blank: bool = False) -> None:
+        self._blank = blank
+        self._replaced: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._names: set[str] = set()
+
+    def document(self, value: Any) -> Any:
+        """A JSON document: a resource by its type; of anything else all text goes."""
+        return self._resource(value) if isinstance(value, dict) else self._unknown(value, "text")
+
+    def query(self, text: str) -> str:
+        """A query string (or a form): values of parameters that name a patient, and tokens."""
+        pairs = parse_qsl(text, keep_blank_values=True)
+        return "&".join(f"{quote(name, safe=':._-')}={self._parameter(name, value)}" for name, value in pairs)
+
+    def url(self, text: str) -> str:
+        """A URL, its query scrubbed."""
+        path, mark, query = text.partition("?")
+        return path + mark + self.query(query) if mark else text
+
+    def without_names(self, value: Any) -> Any:
+        """A scrubbed document or text, now that all names are known: they go where a kept text holds them (a server's
+        diagnostics, an id that is the record number).
+        """
+        if isinstance(value, dict):
+            return {key: self.without_names(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.without_names(inner) for inner in value]
+        if not isinstance(value, str):
+            return value
+        for name in sorted(self._names, key=len, reverse=True):
+            if name in value:
+                value = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", self._replaced[name], value)
+        return value
+
+    def _parameter(self, name: str, value: str) -> str:
+        if SECRET.search(name):
+            return self._replacement("token", value, "Parameter")
+        last = name.rpartition(".")[2].partition(":")[0]
+        if last in WITH_SYSTEM or name.endswith(":identifier"):
+            parts = [part.rpartition("|") for part in value.split(",")]
+        elif last in IDENTIFYING or last in _string_parameters():
+            parts = [("", "", part) for part in value.split(",")]
+        else:
+            return quote(value, safe="/:|,$-._")
+        return ",".join(
+            quote(system + bar, safe=":/|") + self._replacement(last, text, "Parameter") for system, bar, text in parts
+        )
+
+    def _resource(self, value: dict[str, Any]) -> dict[str, Any]:
+        kind = value.get("resourceType")
+        if kind in DEFINITIONS:
+            return value
+        known = isinstance(kind, str) and is_resource_type(kind)
+        return self._typed(value, str(kind)) if known else self._unknown(value, "text")
+
+    def _typed(self, value: dict[str, Any], kind: str) -> dict[str, Any]:
+        declared = _element_types(kind)
+        found: dict[str, Any] = {}
+        for key, inner in value.items():
+            if key == "resourceType" or (kind == "CodeableConcept" and key == "text" and _is_display(inner, value)):
+                found[key] = inner
+                continue
+            # The twin of a primitive (`_birthDate`) has its id and extensions.
+            name = "Element" if key.startswith("_") else declared.get(key)
+            many = isinstance(inner, list)
+            changed = [self._element(one, kind, key, name) for one in (inner if many else [inner])]
+            found[key] = changed if many else changed[0]
+        return found
+
+    def _element(self, value: Any, parent: str, key: str, kind: str | None) -> Any:
+        if isinstance(value, dict) and kind is not None and not is_primitive(kind):
+            return self._resource(value) if kind == "Resource" else self._typed(value, kind)
+        if value is None or kind is None or not is_primitive(kind) or isinstance(value, (dict, list)):
+            return self._unknown(value, key)
+        return self._text(value, parent, key, kind) if isinstance(value, str) else value
+
+    def _text(self, value: str, parent: str, key: str, kind: str) -> str:
+        if (parent, key) in DATES:
+            return value[:4]
+        if kind == "xhtml":
+            return NARRATIVE
+        if key == "ifNoneExist":
+            return self.query(value)
+        if key == "id" or key in KEPT.get("Quantity" if parent in QUANTITIES else parent, ()):
+            return self.url(value)
+        if kind in ("string", "markdown", "base64Binary") or (parent == "Attachment" and key == "url"):
+            return self._replacement(key, value, parent)
+        return self.url(value) if kind in ("uri", "url") else value
+
+    def _unknown(self, value: Any, label: str) -> Any:
+        """A value of which R4 knows no type: every text in it goes, and every number that is long enough to name."""
+        if isinstance(value, dict):
+            return {key: self._unknown(inner, key) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self._unknown(inner, label) for inner in value]
+        if isinstance(value, str):
+            return value if label == "resourceType" else self._replacement(label, value, "")
+        return 0 if isinstance(value, (int, float)) and abs(value) >= LONG_NUMBER else value
+
+    def _replacement(self, label: str, text: str, parent: str) -> str:
+        if self._blank:
+            return BLANK
+        if parent in NAMING and len(text) >= SHORTEST_NAME:
+            self._names.add(text)
+        if text not in self._replaced:
+            called = parent[:1].lower() + parent[1:] if label == "value" else label
+            self._numbers[called] = self._numbers.get(called, 0) + 1
+            self._replaced[text] = f"{called}-{self._numbers[called]}"
+        return self._replaced[text]
+
+
+def _is_display(text: Any, concept: dict[str, Any]) -> bool:
+    """Whether the text of a CodeableConcept says what one of its codes says, and so nothing of a patient."""
+    codings = concept.get("coding")
+    return isinstance(codings, list) and text in [one.get("display") for one in codings if isinstance(one, dict)]
+
+
+@cache
+def _element_types(kind: str) -> dict[str, str]:
+    """The type of each JSON key that a type may have. Of one that the tables lack only extensions are known."""
+    if kind == "Element":
+        return {"id": "string", "extension": "Extension"}
+    return {element.key(declared): declared.name for element in elements(kind) for declared in element.types}
+
+
+@cache
+def _string_parameters() -> frozenset[str]:
+    bases: Iterable[str] = (*resource_types(), "Resource", "DomainResource")
+    return frozenset(line.name for base in bases for line in parameter_lines(base) if line.kind == "string")

@@ -1,0 +1,46 @@
+"""Counts what this project is checked against, and writes the table into docs/checked.md.
+
+    python tools/checked_table.py
+
+`tests/test_docs.py` fails while the table differs from the files.
+"""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "tests" / "data"
+PAGE = ROOT / "docs" / "checked.md"
+BEGIN, END = "<!-- counts: python tools/checked_table.py -->", "<!-- counts end -->"
+
+
+def lines(name: str) -> int:
+    """The lines of a packed file."""
+    with lzma.open(DATA / name, "rt", encoding="utf-8") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def table() -> str:
+    """The table in Markdown."""
+    rows = [
+        ("made-up results items, each with the official grader's verdict", lines("medagentbench/cases.jsonl.xz")),
+        ("episodes of the published runner over a real HAPI", lines("medagentbench/transcripts.jsonl.xz")),
+        ("the same, of agents that err in their form", lines("medagentbench/transcripts_odd.jsonl.xz")),
+        ("exchanges with a real HAPI FHIR 7.6.0, replayed in order", lines("hapi/exchanges.jsonl.xz")),
+        ("further rows recorded beside a live HAPI", lines("hapi/live.jsonl.xz")),
+        ("examples of R4 and the errors that HL7's validator finds in each", lines("hapi/validate.jsonl.xz")),
+        ("answers of models to PromptCBLUE, parsed by the official parser", lines("promptcblue/predictions.jsonl.xz")),
+    ]
+    return "\n".join(["| what | how many |", "|---|---|", *(f"| {what} | {count:,} |" for what, count in rows)])
+
+
+def written(text: str) -> str:
+    """The page with the table between its markers."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

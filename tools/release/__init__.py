@@ -1,0 +1,1 @@
+"""`make release`: what a release needs, checked; nothing is published."""

@@ -1,0 +1,152 @@
+"""`make release`: builds sdist and wheel, checks them, installs the wheel where nothing else is, and tries it there.
+
+    python -m tools.release [--out dist]
+
+Nothing is published, and no file of the checkout changes; `dist/` gets the two files. Each step is a line; the first
+that fails ends with its output and exit code 1. At the end stands what a person still has to do. Needs a package index
+for what medagent depends on, the programs of constraints/release.txt (`.venv-release`, made by make), and Go for
+actionlint (left out with a line that says so).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tools.pythons import newest, version_of
+from tools.release.tried import ReleaseError, expect, try_alone, try_launchers, try_wheel
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / ".venv-release" / "bin"
+PACKAGES = ("medagent", "refsol", "fhir_server")
+LARGEST = 6_000_000
+"""Bytes that the wheel may have."""
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
+
+
+def main() -> int:
+    """Take all steps; 1 where one failed."""
+    parser = argparse.ArgumentParser(description="Build and check a release; nothing is published.")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where sdist and wheel land (default: dist/)")
+    out: Path = parser.parse_args().out
+    try:
+        with tempfile.TemporaryDirectory(prefix="medagent-release-") as folder:
+            sdist, wheel = build(out, Path(folder))
+            check(sdist, wheel)
+            for python in dict.fromkeys([Path(sys.executable), newest()]):
+                label = ".".join(map(str, version_of(python) or ()))
+                said(f"the wheel on Python {label}, outside the checkout", try_wheel(python, wheel, Path(folder)))
+            said("fhir_server without what only medagent needs", try_alone(wheel, Path(folder)))
+            said("uvx and pipx", try_launchers(TOOLS, wheel, Path(folder)))
+            said("the action and the workflows", actions(Path(folder)))
+    except ReleaseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        words = " ".join(map(str, error.cmd))
+        print(f"failed: {words}\n{error.stdout or ''}{error.stderr or ''}", file=sys.stderr)
+        return 1
+    print(left_to_do(sdist, wheel))
+    return 0
+
+
+def build(out: Path, folder: Path) -> tuple[Path, Path]:
+    """Sdist and wheel from a copy without git, and the wheel again from the sdist: the two have the same files."""
+    copy = folder / "copy"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    shutil.rmtree(out, ignore_errors=True)
+    run(TOOLS / "python", "-m", "build", "--outdir", out, copy)  # the wheel is made from the sdist
+    run(TOOLS / "python", "-m", "build", "--wheel", "--outdir", folder / "direct", copy)
+    (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
+    (direct,) = (folder / "direct").glob("*.whl")
+    expect(contents(direct) == contents(wheel), f"{sdist.name} builds another wheel than the checkout does")
+    said("sdist and wheel", f"{sdist.name}, {wheel.name}: the sdist builds the same wheel, in a copy without tags")
+    return sdist, wheel
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    """The files of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def check(sdist: Path, wheel: Path) -> None:
+    """What the files must hold, and what twine and check-wheel-contents say of them."""
+    run(TOOLS / "twine", "check", "--strict", sdist, wheel)
+    run(TOOLS / "check-wheel-contents", "--config", ROOT / "pyproject.toml", wheel)
+    found = contents(wheel)
+    missing = [f"{package}/py.typed" for package in PACKAGES if f"{package}/py.typed" not in found]
+    if not any(name.endswith("licenses/LICENSE") for name in found):
+        missing.append("LICENSE")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    missing += [
+        name
+        for name in ("LICENSE", "CHANGELOG.md", "CITATION.cff", "tests/test_docs.py", "docs/README.md")
+        if name not in names
+    ]
+    expect(not missing, f"not packed: {', '.join(missing)}")
+    size = wheel.stat().st_size
+    expect(size <= LARGEST, f"{wheel.name} has {size:,} bytes, more than {LARGEST:,}")
+    said("twine, check-wheel-contents, licence, py.typed", f"{size / 1e6:.1f} MB")
+
+
+def actions(folder: Path) -> str:
+    """actionlint over the workflows, and over the page's recipe with this repository's action."""
+    if not shutil.which("go"):
+        return "not checked: actionlint needs Go"
+    place = folder / "actions"
+    workflows = place / ".github" / "workflows"
+    workflows.mkdir(parents=True)
+    shutil.copy2(ROOT / "action.yml", place)
+    for file in (ROOT / ".github" / "workflows").glob("*.yml"):
+        shutil.copy2(file, workflows)
+    recipes = re.findall(r"^```yaml\n(name: .*?)^```$", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.M | re.S)
+    for number, recipe in enumerate(recipes):
+        (workflows / f"recipe-{number}.yml").write_text(re.sub(r"OWNER/medagent@\S+", "./", recipe), encoding="utf-8")
+    run("git", "init", "--quiet", place)
+    checked = sorted(path.name for path in workflows.iterdir())
+    run("go", "run", ACTIONLINT, cwd=place)
+    return f"actionlint: {', '.join(checked)} are clean"
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    """The standard output of a command. Raises CalledProcessError."""
+    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=True, env=os.environ)
+    return done.stdout
+
+
+def said(step: str, outcome: str) -> None:
+    """A line of a step that is done."""
+    print(f"ok  {step}: {outcome}", flush=True)
+
+
+def left_to_do(sdist: Path, wheel: Path) -> str:
+    """What no program may do."""
+    listing = ("git", "grep", "--files-with-matches", "--untracked", "--word-regexp", "OWNER", "--", ".", ":!tools")
+    owner = run(*listing, cwd=ROOT).split()
+    version = wheel.name.split("-")[1]
+    todo = [f"put the repository's owner for OWNER in {', '.join(owner)}"] if owner else []
+    todo += [
+        f"date {version} in CHANGELOG.md and CITATION.cff, and commit",
+        f"tag the commit v{version} and push the tag",
+        f"upload: twine upload {sdist} {wheel} (needs an account and its token)",
+        "raise the version in medagent/core/version.py for what comes next",
+    ]
+    return "Nothing was published. Left for a person:\n" + "\n".join(f"  * {line}" for line in todo)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
