@@ -9,6 +9,8 @@ benchmarks.engine` there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import io
 import os
 import tempfile
 from importlib.util import find_spec
@@ -68,7 +70,7 @@ async def inspect_run(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> No
 
         task = Task(dataset=[Sample(id=unit.key, input="-") for unit in units], solver=play(), name="episodes")
         model = get_model("openai/m", base_url=url, api_key="none", responses_api=False)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):  # its progress
             (log,) = await eval_async(
                 task,
                 model=model,

@@ -1,12 +1,14 @@
 """How fast the FHIR server is: import, start, search over HTTP and in process, overlays, memory, workers, writes.
 
-    python benchmarks/fhir.py [--resources N] [--seconds S]
-    python benchmarks/fhir.py --against http://localhost:8081/fhir     the same there, and the ratios
+    python -m benchmarks.fhir [--resources N] [--seconds S] [--floor]
+    python -m benchmarks.fhir --against http://localhost:8081/fhir     the same there, and the ratios
 
-Without --resources the made-up hospital is measured; with it, that many resources made from the hospital's. --against
-first loads the hospital into the other server (by transactions of 500), so give it an empty one. Requests over HTTP
-come from wrk where it is installed, else from the client in this file (one process, connections kept alive). CPU a
-request is that of the server's processes, from /proc: unlike a rate it says something on a machine that does more.
+Without --resources the made-up hospital is measured; with it, that many resources made from the hospital's (2,000,000
+take half an hour and 4 GB of disk). --floor measures a C program over the same file beside it (`fhir_floor.c`; needs cc
+and SQLite's headers). --against first loads the hospital into the other server (by transactions of 500), so give it an
+empty one. Requests over HTTP come from wrk where it is installed, else from the client in `fhir_client.py` (one
+process, connections kept alive). CPU a request is that of the server's processes, from /proc: unlike a rate it says
+something on a machine that does more. Lines with bars are for `benchmarks/table.py`.
 
 Targets on two cores with the client beside the server: import 20,000 resources/s from NDJSON and 5,000/s by
 transactions; first answer within 300 ms of the start; 3,000 searches/s on 1 connection (median under 0.5 ms) and
@@ -22,23 +24,21 @@ import http.client
 import json
 import os
 import re
-import select
 import shutil
-import socket
-import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import cycle, islice
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from benchmarks import fhir_searches
+from benchmarks.fhir_client import get, lasting, load, own_client
+from benchmarks.fhir_running import Running
+from benchmarks.table import machine, row
 from fhir_server import Request, Server
 from fhir_server.synthetic import generate
 
@@ -70,7 +70,7 @@ def paths_of(server: Server) -> list[str]:
     return [f"/Observation?patient={patient}&code={code}" for patient in patients for code in CODES]
 
 
-def by_transactions(base: str, lines: list[str]) -> float:
+def by_transactions(base: str, lines: list[str], cpu: Callable[[], float] | None = None) -> float:
     """Resources a second by transactions of 500 over HTTP; making the Bundles is not counted."""
     bundles = []
     for start in range(0, len(lines), 500):
@@ -82,107 +82,17 @@ def by_transactions(base: str, lines: list[str]) -> float:
         bundles.append(json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries}).encode())
     parts = urlsplit(base)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=600)
-    start_time = time.perf_counter()
+    start_time, before = time.perf_counter(), cpu() if cpu else 0
     for bundle in bundles:
         connection.request("POST", parts.path, bundle, dict(JSON))
         answer = connection.getresponse()
         text = answer.read()
         if answer.status != 200:
             sys.exit(f"{base} refused a transaction: {answer.status} {text[:300]!r}")
-    return len(lines) / (time.perf_counter() - start_time)
-
-
-class Connection:
-    """A kept-alive connection that has one request under way."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = bytearray()
-        self._started = 0.0
-
-    def send(self, request: bytes) -> None:
-        self._started = time.perf_counter()
-        self.socket.sendall(request)
-
-    def receive(self) -> float | None:
-        """Takes what has come; the seconds the request took, once its answer is complete."""
-        self._buffer += self.socket.recv(1 << 20)
-        head = self._buffer.find(b"\r\n\r\n")
-        if head < 0:
-            return None
-        length = re.search(rb"content-length: (\d+)", self._buffer[:head], re.IGNORECASE)
-        if not (len(self._buffer) >= head + 4 + int(length[1]) if length else self._buffer.endswith(b"0\r\n\r\n")):
-            return None
-        self._buffer.clear()
-        return time.perf_counter() - self._started
-
-
-class Load(NamedTuple):
-    """How many requests were answered, how many that is a second, and the times of one in milliseconds."""
-
-    requests: int
-    rate: float
-    median: float
-    worst: float
-
-
-def get(base: str, path: str) -> bytes:
-    parts = urlsplit(base)
-    return f"GET {parts.path}{path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/fhir+json\r\n\r\n".encode()
-
-
-def own_client(base: str, given: list[bytes], connections: int, goes_on: Callable[[], bool]) -> Load:
-    """Sends the requests in turn over so many connections for as long as it goes on."""
-    parts = urlsplit(base)
-    requests = cycle(given)
-    found = [Connection(parts.hostname or "", parts.port or 80) for _ in range(connections)]
-    by_number = {one.socket.fileno(): one for one in found}
-    poll, times = select.epoll(), []
-    begin = time.perf_counter()
-    for number, one in by_number.items():
-        poll.register(number, select.EPOLLIN)
-        one.send(next(requests))
-    while goes_on():
-        for number, _ in poll.poll():
-            taken = by_number[number].receive()
-            if taken is not None:
-                times.append(taken)
-                by_number[number].send(next(requests))
-    rate = len(times) / (time.perf_counter() - begin)
-    for one in found:
-        one.socket.close()
-    return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000)
-
-
-def lasting(seconds: float) -> Callable[[], bool]:
-    end = time.perf_counter() + seconds
-    return lambda: time.perf_counter() < end
-
-
-def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
-    """Searches by wrk."""
-    parts = urlsplit(base)
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        listed = ", ".join(f'"{parts.path}{path}"' for path in paths)
-        script.write(f"local paths = {{{listed}}}\nlocal i = 0\n")
-        script.write("request = function() i = i % #paths + 1 return wrk.format('GET', paths[i]) end\n")
-        script.flush()
-        command = ["wrk", "-t1", f"-c{connections}", f"-d{int(seconds)}s", "--latency", "-s", script.name]
-        done = subprocess.run([*command, f"http://{parts.netloc}"], capture_output=True, text=True, check=True)
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
-    count = re.search(r"(\d+) requests in", done.stdout)
-    median, worst = (re.search(rf"{what}\s+([\d.]+)(us|ms|s)", done.stdout) for what in ("50%", r"Latency\s+\S+\s+\S+"))
-    if not rate or not count or not median or not worst:
-        sys.exit(f"wrk said nothing that can be read:\n{done.stdout}")
-    unit = {"us": 0.001, "ms": 1, "s": 1000}
-    return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
-
-
-def load(base: str, paths: list[str], connections: int, seconds: float) -> Load:
-    if shutil.which("wrk"):
-        return wrk(base, paths, connections, seconds)
-    return own_client(base, [get(base, path) for path in paths], connections, lasting(seconds))
+    rate = len(lines) / (time.perf_counter() - start_time)
+    if cpu:
+        row("transactions of 500, a resource", "≤ 150", (cpu() - before) / len(lines) * 1e6, "µs of CPU")
+    return rate
 
 
 def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], float] | None = None) -> Figures:
@@ -190,9 +100,11 @@ def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], floa
     for connections in (1, 16):
         before = cpu() if cpu else 0
         done = load(base, paths, connections, seconds)
-        spent = f", CPU {(cpu() - before) / done.requests * 1e6:,.0f} µs each" if cpu else ""
-        said = f"{done.rate:,.0f}/s, median {done.median:.2f} ms{spent}"
+        said = f"{done.rate:,.0f}/s, median {done.median:.2f} ms"
         report(f"Observation?patient&code, connections: {connections}", said)
+        if cpu:
+            spent = (cpu() - before) / done.requests * 1e6
+            row(f"a repeated search over HTTP, connections: {connections}", "≤ 75", spent, "µs of CPU")
         found.append((f"searches a second, connections: {connections}", done.rate))
     return found
 
@@ -241,52 +153,6 @@ def by_workers(data: Path, paths: list[str], seconds: float) -> None:
             report(f"Observation?patient&code, workers: {count}", said)
 
 
-class Running:
-    """`python -m fhir_server` over a file with further options, until the end of the block."""
-
-    def __init__(self, data: Path, *options: str) -> None:
-        self.options = options
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        self.base = f"http://127.0.0.1:{self.port}/fhir"
-        command = [sys.executable, "-m", "fhir_server", "--data", str(data), "--port", str(self.port)]
-        self._start = time.perf_counter()
-        self._process = subprocess.Popen([*command, "--no-reference-check", *options], stderr=subprocess.DEVNULL)
-
-    def first_answer(self, path: str) -> float:
-        """Milliseconds from the start of the process to its first answer."""
-        while True:
-            try:
-                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-                connection.request("GET", f"/fhir{path}")
-                connection.getresponse().read()
-                return (time.perf_counter() - self._start) * 1000
-            except ConnectionRefusedError:
-                time.sleep(0.002)
-
-    def memory(self) -> float:
-        """Resident megabytes."""
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self._process.pid}/status").read_text("ascii"))
-        return int(found[1]) / 1024 if found else float("nan")
-
-    def cpu(self) -> float:
-        """Seconds of processor time that the server and the processes under it have taken."""
-        ticks = 0
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                pid, rest = stat.parent.name, stat.read_text("ascii").rpartition(")")[2].split()
-                if str(self._process.pid) in (pid, rest[1]):
-                    ticks += int(rest[11]) + int(rest[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def __enter__(self) -> Running:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait()
-
-
 def each(action: Callable[[], object], count: int) -> float:
     """Seconds a call."""
     start = time.perf_counter()
@@ -301,24 +167,56 @@ def overlay(server: Server) -> None:
             assert copy.handle(Request("POST", "/fhir/Observation", JSON, NOTE)).status == 201
 
 
-def measure(folder: Path, count: int | None, seconds: float) -> tuple[Figures, list[str]]:
+def imported(server: Server, count: int | None) -> None:
+    """Imports the resources; making their lines is not counted."""
+    making = 0.0
+
+    def lines() -> Iterator[str]:
+        nonlocal making
+        found = resources(count)
+        while part := cpu_of(lambda: list(islice(found, 10_000))):
+            making += part[0]
+            if not part[1]:
+                return
+            yield from part[1]
+
+    before, start = os.times(), time.perf_counter()
+    loaded = server.load(lines())
+    after, seconds = os.times(), time.perf_counter() - start
+    spent = sum(after[:4]) - sum(before[:4]) - making
+    report(f"import of {loaded:,} resources from NDJSON", f"{loaded / (seconds - making):,.0f}/s")
+    row("NDJSON, a resource, all processes", "≤ 70", spent / loaded * 1e6, "µs of CPU")
+
+
+def cpu_of(action: Callable[[], list[str]]) -> tuple[float, list[str]]:
+    """What an action takes of the processor in seconds, and what it gives."""
+    start = time.process_time()
+    found = action()
+    return time.process_time() - start, found
+
+
+def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> tuple[Figures, list[str]]:
     """All figures of this server; those that another can be held against are returned, with the searches."""
-    data, lines = folder / "store.sqlite", list(resources(count))
+    data, lines = folder / "store.sqlite", list(islice(resources(count), 20_000))
     with Server.open(data) as server:
-        start = time.perf_counter()
-        loaded = server.load(lines)
-        rate = loaded / (time.perf_counter() - start)
-        report(f"import of {loaded:,} resources from NDJSON", f"{rate:,.0f}/s")
+        imported(server, count)
+        loaded = sum(server.stats().values())
+    row("the file, a resource", "≤ 2,000", data.stat().st_size / loaded, "bytes")
+    with Server.open(data) as server:
         paths = paths_of(server)
-        requests = cycle([Request("GET", f"/fhir{path}") for path in paths])
-        report("Observation?patient&code in process", f"{1 / each(lambda: server.handle(next(requests)), 3000):,.0f}/s")
+        pairs = fhir_searches.pairs(data)
+        fhir_searches.in_process(server, pairs)
+        fhir_searches.growing(server)
         overlay(server)
         report("overlay: open, three writes, drop", f"{each(lambda: overlay(server), 200) * 1000:.2f} ms")
-    report("file", f"{data.stat().st_size / 1e6:,.0f} MB")
+    if floor:
+        fhir_searches.floor(data, pairs)
     with Running(data) as running:
         report("start to first answer", f"{running.first_answer(paths[0]):,.0f} ms")
+        row("start to first answer", "≤ 0.2", running.cpu(), "s of CPU")
+        fhir_searches.first_asked(running, pairs)
         found = searches(running.base, paths, seconds, running.cpu)
-        report("memory after that", f"{running.memory():,.0f} MB")
+        row("memory after all that (Pss)", "≤ 100", running.pss(), "MB")
         during_a_transaction(running, paths)
     by_workers(data, paths, seconds)
     for options in ([], ["--durable"]):
@@ -327,7 +225,7 @@ def measure(folder: Path, count: int | None, seconds: float) -> tuple[Figures, l
             writes(running, seconds)
     with Running(folder / "transactions.sqlite") as running:
         running.first_answer("/metadata")
-        rate = by_transactions(running.base, lines[:20_000])
+        rate = by_transactions(running.base, lines, running.cpu)
         report("import by transactions of 500 over HTTP", f"{rate:,.0f}/s")
     return [*found, ("resources a second by transactions", rate)], paths
 
@@ -348,10 +246,12 @@ def main() -> None:
     parser.add_argument("--resources", type=int, help="so many resources instead of the hospital")
     parser.add_argument("--seconds", type=float, default=5, help="how long to search (default 5)")
     parser.add_argument("--against", metavar="URL", help="the base address of another, empty server")
+    parser.add_argument("--floor", action="store_true", help="beside it a C program over the same file")
     options = parser.parse_args()
-    print(f"{os.cpu_count()} cores; client: {'wrk' if shutil.which('wrk') else 'the one in this file'}")
+    machine()
+    print(f"client: {'wrk' if shutil.which('wrk') else 'the one in this file'}")
     with tempfile.TemporaryDirectory() as folder:
-        own, paths = measure(Path(folder), options.resources, options.seconds)
+        own, paths = measure(Path(folder), options.resources, options.seconds, floor=options.floor)
     if options.against:
         against(options.against.rstrip("/"), own, paths, options.seconds)
 

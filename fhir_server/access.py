@@ -7,13 +7,15 @@ has named are answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 
 from fhir_server.app import App, Handler, Message, Receive, Send, create_app, refuse
 from fhir_server.cors import with_cors
 from fhir_server.errors import FhirError
+from fhir_server.wire.http import Request, Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,43 @@ class Access:
     hosts: Sequence[str] = ()
     episodes: bool = False
 
+    def at_once(self, server: Handler) -> AtOnce | None:
+        """What answers a plain GET without waiting for anything: by its target and headers, None where `application`
+        has to. It stands beside it, as most requests are such ones and ASGI takes longer than the answer to them.
+        """
+        if self.token is not None:
+            return None
+        names = frozenset(map(_plain, self.hosts))
+
+        def answer(target: str, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
+            host = ""
+            for name, value in headers:
+                if name == b"host":
+                    host = host or value.decode("latin-1")
+                elif name in _NOT_AT_ONCE or (name == b"accept-encoding" and b"gzip" in value):
+                    return None
+            if not _is_allowed(host, names):
+                return None
+            given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+            found = server.handle(Request("GET", target, given))
+            if isinstance(found, Response):
+                return found
+            if isinstance(found, Coroutine):
+                found.close()
+            return None
+
+        return answer
+
     def application(self, server: Handler) -> App:
         """The ASGI application over a server."""
         app = with_cors(create_app(server, token=self.token, episodes=self.episodes), self.origins)
         return app if self.token is not None else with_hosts(app, frozenset(map(_plain, self.hosts)))
+
+
+_NOT_AT_ONCE = frozenset(
+    (b"content-length", b"transfer-encoding", b"content-encoding", b"expect", b"origin", b"upgrade")
+)
+AtOnce = Callable[[str, Sequence[tuple[bytes, bytes]]], Response | None]
 
 
 def is_loopback(host: str) -> bool:
@@ -50,8 +85,7 @@ def with_hosts(app: App, names: frozenset[str] = frozenset()) -> App:
     async def wrapped(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
-            host = _plain(given)
-            if host not in names and not is_loopback(host):
+            if not _is_allowed(given, names):
                 words = f"This server answers requests to localhost only, not to {given[:100]!r}"
                 error = FhirError(403, f"{words}: start it with --allow-host NAME, or with a token", "forbidden")
                 await refuse(error, scope, send)
@@ -59,6 +93,13 @@ def with_hosts(app: App, names: frozenset[str] = frozenset()) -> App:
         await app(scope, receive, send)
 
     return wrapped
+
+
+@lru_cache(maxsize=256)
+def _is_allowed(host: str, names: frozenset[str]) -> bool:
+    """Whether a Host header names this machine, or one of the names."""
+    name = _plain(host)
+    return name in names or is_loopback(name)
 
 
 def _plain(host: str) -> str:

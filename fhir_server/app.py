@@ -184,11 +184,17 @@ def _unpacked(body: bytes) -> bytes | None:
 
 
 async def _send(send: Send, response: Response, content: bytes, *, head: bool) -> None:
-    headers = [(name.lower().encode("latin-1"), encode_header(value)) for name, value in response.headers]
-    if not head and response.status not in (204, 304):
-        headers.append((b"content-length", str(len(content)).encode()))
+    headers = encode_headers(response, None if head else len(content))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": content})
+
+
+def encode_headers(response: Response, length: int | None) -> list[tuple[bytes, bytes]]:
+    """The headers of a response whose body has this length, None where none is sent."""
+    headers = [(name.lower().encode("latin-1"), encode_header(value)) for name, value in response.headers]
+    if length is not None and response.status not in (204, 304):
+        headers.append((b"content-length", b"%d" % length))
+    return headers
 
 
 def encode_header(value: str) -> bytes:

@@ -20,6 +20,7 @@ from tools import checked_table, doc_commands, tutorial
 PAGES = [path for path in (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))) if path.is_file()]
 FAILING = ("--tasks task11",)
 """Commands that are shown for the error that they end with."""
+ROOT_COMMAND: Any = typer.main.get_command(app)
 TAIL = re.compile(r" (?:[|<>&].*|&)$")
 
 
@@ -53,7 +54,7 @@ def test_every_medagent_command_is_one_that_there_is() -> None:
 
 def parsed(words: list[str]) -> None:
     """Read a command line down to its last command, and run nothing. Raises what an option that is off raises."""
-    command: Any = typer.main.get_command(app)
+    command = ROOT_COMMAND
     context = command.make_context("medagent", list(words))
     while hasattr(command, "resolve_command"):
         left = [*context._protected_args, *context.args]

@@ -48,11 +48,11 @@ def _played(fence: str, folder: Path) -> str:
     for command in commands(fence):
         lines.append(f"$ {command}")
         if not set(needs(command)) - {"files of yours", "the runs that it names"}:
-            lines += _ran(command, folder)
+            lines += ran(command, folder)
     return "\n".join([*lines, "```"])
 
 
-def _ran(command: str, folder: Path) -> list[str]:
+def ran(command: str, folder: Path) -> list[str]:
     """What a command prints, on a terminal of 88 columns."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, "COLUMNS": "88", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from fhir_server.clock import Clock, http_date
 from fhir_server.ids import IdSource
 from fhir_server.search.paging import Searches
-from fhir_server.search.plan import SearchSql
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.walks import SearchSql
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target

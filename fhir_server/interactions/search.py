@@ -11,9 +11,9 @@ from fhir_server.interactions.include import included
 from fhir_server.interactions.library import StoredLibrary
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
-from fhir_server.search.plan import MAX_SPAN, SearchSql, plan
+from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.store import Store
+from fhir_server.search.walks import SearchSql, matches
 from fhir_server.wire.bundle import Bundle, search_page
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
@@ -84,13 +84,11 @@ def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query,
 def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches, in order; a first page is found once until something is written."""
     known = context.store.found
-    key = (planned.sql, planned.args, limit, offset)
+    key = (planned.usual, limit, offset)
     meter = context.store.meter
     if key in known and not (meter and meter.in_bundle):  # a Bundle's steps count whatever was found before
         return array("q", known[key])
-    sql, args = _narrowed(context.store, planned)
-    cursor = context.store.query(f"{sql} LIMIT ? OFFSET ?", (*args, limit, offset))
-    row_ids = array("q", [row[0] for row in cursor])
+    row_ids = matches(context.store.query, planned, limit, offset)
     if len(row_ids) <= MAX_REMEMBERED:
         if len(known) >= MAX_PLANS:
             known.clear()
@@ -98,20 +96,10 @@ def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: in
     return row_ids
 
 
-def _narrowed(store: Store, planned: SearchSql) -> tuple[str, tuple[object, ...]]:
-    """The quicker of the two ways to the matches."""
-    narrowing = planned.narrowing
-    if narrowing is not None:
-        low, high = store.query(narrowing.bounds, narrowing.bounds_args).fetchone()
-        if low is not None and high - low <= MAX_SPAN:
-            return narrowing.sql, (*narrowing.args, low, high)
-    return planned.sql, planned.args
-
-
 def count_all(context: RequestContext, planned: SearchSql) -> int:
     """How many matches there are; counted once until something is written."""
     known = context.store.found
-    key = planned.counting()
+    key = planned.count
     if key not in known:
         if len(known) >= MAX_PLANS:
             known.clear()

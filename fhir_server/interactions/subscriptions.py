@@ -17,6 +17,7 @@ from fhir_server.interactions.library import StoredLibrary
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.plan import MAX_IDS, plan
 from fhir_server.search.query import parse
+from fhir_server.search.walks import SearchSql, matches
 from fhir_server.store import Version
 from fhir_server.wire.http import Pairs, parse_query
 from fhir_server.wire.json_text import decode
@@ -122,8 +123,8 @@ def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Ver
     for kind, pairs in _searches(hook.criteria):
         ids = [row.id for row in rows if row.type == kind]
         for start in range(0, len(ids), MAX_IDS):
-            sql, args = _planned(server, kind, pairs, ids[start : start + MAX_IDS])
-            found += server.store.rows([row[0] for row in server.store.query(sql, args)])
+            planned = _planned(server, kind, pairs, ids[start : start + MAX_IDS])
+            found += server.store.rows(matches(server.store.query, planned))
     return found
 
 
@@ -138,8 +139,7 @@ def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
         yield kind, parse_query(query)
 
 
-def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> tuple[str, tuple[object, ...]]:
+def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> SearchSql:
     """The SQL of a search, within resources with these ids."""
     only = (("_id", ",".join(ids)),) if ids else ()
-    found = plan(parse(server.store.registry, kind, (*pairs, *only)), server.store.registry, StoredLibrary(server))
-    return found.sql, found.args
+    return plan(parse(server.store.registry, kind, (*pairs, *only)), server.store.registry, StoredLibrary(server))

@@ -120,10 +120,10 @@ class HelpedServer:
 def run(server: Server, listener: socket.socket, access: Access) -> None:
     """Answers on the socket until a signal comes."""
     if access.episodes:
-        http.run(access.application(ServerWithEpisodes(server)), listener, nullcontext())
+        http.run(access, ServerWithEpisodes(server), listener, nullcontext())
         return
     helped = HelpedServer(server)
-    http.run(access.application(helped), listener, helped)
+    http.run(access, helped, listener, helped)
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:

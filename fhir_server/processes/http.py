@@ -7,25 +7,35 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from fhir_server.app import App
-from fhir_server.wire.http import leave_out_reason_phrases
+from fhir_server.access import Access
+from fhir_server.app import App, Handler, encode_headers
+from fhir_server.wire.http import Response, leave_out_reason_phrases
 
+_ORDINARY = re.compile(rb'/(?!/)[!-"$-~]*')
+"""A target that is a path with or without a query, in ASCII and without a fragment."""
 HEAD_S = 30.0
 """Seconds in which the head of a request must have come."""
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that is closed where it does not come to a request."""
+    """A connection that is closed where it does not come to a request.
+
+    Plain GETs are answered by `at_once` where they arrive, head and body in one write: a scope, a task, an event and
+    two writes take uvicorn longer than such an answer takes.
+    """
 
     _end: asyncio.TimerHandle | None = None
+    _plain = False
+    """Whether the request at hand may be answered at once."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """See `asyncio.Protocol.connection_made`."""
@@ -35,10 +45,49 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol.data_received`."""
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:  # a request is being answered
+        if self._plain or (self.cycle is not None and not self.cycle.response_complete):  # it came to a request
             self._stop()
+            self._plain = False
         elif self._end is None:
             self._end = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def on_headers_complete(self) -> None:
+        """See httptools: the head of a request has come."""
+        self._plain = (
+            self.parser.get_method() == b"GET"
+            and self.parser.get_http_version() == "1.1"
+            and self.parser.should_keep_alive()
+            and not self.parser.should_upgrade()
+            and (self.cycle is None or self.cycle.response_complete)
+            and not self.flow.write_paused
+            and _ORDINARY.fullmatch(self.url) is not None
+            and self._answered()
+        )
+        if not self._plain:
+            super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """See httptools: the request is whole."""
+        if not self._plain:
+            super().on_message_complete()
+
+    def at_once(self, target: str, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
+        """The answer to a plain GET, None where the application has to find it (see `Access.at_once`)."""
+        return None
+
+    def _answered(self) -> bool:
+        """Answers the request, where that can be done at once."""
+        try:
+            response = self.at_once(self.url.decode("ascii"), self.headers)
+        except Exception:  # the application meets it again, and says what it is
+            return False
+        if response is None:
+            return False
+        headers = [*self.server_state.default_headers, *encode_headers(response, len(response.body))]
+        head = b"".join([b"%b: %b\r\n" % header for header in headers])
+        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[response.status], head, response.body))
+        self.on_response_complete()
+        return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol.connection_lost`."""
@@ -57,10 +106,17 @@ def look_seldom_for_cycles() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-def run(app: App, listener: socket.socket, beside: AbstractAsyncContextManager[object]) -> None:
+def run(access: Access, server: Handler, listener: socket.socket, beside: AbstractAsyncContextManager[object]) -> None:
     """Answers on the socket in this thread, inside of `beside`, which shares the event loop."""
     leave_out_reason_phrases()
-    config = _config(app)
+
+    at_once = access.at_once(server)
+
+    class ServerConnection(Connection):
+        def at_once(self, target: str, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
+            return at_once(target, headers) if at_once else None
+
+    config = _config(access.application(server), ServerConnection)
     look_seldom_for_cycles()
 
     async def serve() -> None:
@@ -74,7 +130,7 @@ def run(app: App, listener: socket.socket, beside: AbstractAsyncContextManager[o
 @contextmanager
 def serving(app: App, listener: socket.socket) -> Iterator[None]:
     """Answers on the socket in a thread of its own while the block runs."""
-    server = uvicorn.Server(_config(app))
+    server = uvicorn.Server(_config(app, Connection))
     thread = threading.Thread(target=server.run, args=([listener],), name="fhir-server", daemon=True)
     thread.start()
     try:
@@ -84,10 +140,10 @@ def serving(app: App, listener: socket.socket) -> Iterator[None]:
         thread.join()
 
 
-def _config(app: App) -> uvicorn.Config:
+def _config(app: App, connection: type[Connection]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Connection,
+        http=connection,
         log_level="warning",
         access_log=False,
         server_header=False,

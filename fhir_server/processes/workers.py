@@ -149,7 +149,8 @@ def work(settings: WorkerSettings) -> None:
     with Server.open(**settings.server) as server, socket.socket(fileno=settings.listener) as listener:
         worker = Worker(server, settings.number, settings.count, Peers(settings.folder))
         http.run(
-            settings.access.application(worker),
+            settings.access,
+            worker,
             listener,
             listening(settings.folder / str(settings.number), server.handle),
         )

@@ -36,6 +36,8 @@ class Condition:
     """Whether HAPI walks all resources of the type to test it, in the order of their last change."""
     clustered: bool = False
     """Whether the rows that meet it stand together in the index, in order of the resources' numbers."""
+    streams: bool = False
+    """Whether there is an index in the order of `order`."""
 
     def filter(self, row_id: str) -> str:
         """The condition as a test of the resource whose number is the SQL expression `row_id`."""

@@ -6,7 +6,8 @@ HAPI's database would start with (`join_order`); HAPI itself promises none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from fhir_server.errors import FhirError
 from fhir_server.search.condition import Condition, of_type
@@ -14,7 +15,19 @@ from fhir_server.search.conditions import all_conditions
 from fhir_server.search.join_order import leading
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.search.sort import sorted_sql
+from fhir_server.search.sort import sorted_sql, streamed
+from fhir_server.search.walks import (
+    MAX_SORTED,
+    MAX_SPAN,
+    SearchSql,
+    Sql,
+    Walk,
+    at_most,
+    counted,
+    in_order,
+    narrowed,
+    where,
+)
 from fhir_server.terminology.library import Library
 
 MAX_CONDITIONS = 200
@@ -25,50 +38,6 @@ MAX_IDS = 10_000
 """The most values one condition may list; ids and references go into one IN list, other values do not."""
 
 
-MAX_SPAN = 2_000
-"""Up to this distance between the smallest and the greatest number that a condition leaves, what lies between is walked
-by another condition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Narrowing:
-    """A quicker way to the same matches where those of the leading condition lie close together, as those of a patient
-    do who was loaded with all that belongs to them: another condition's rows between the smallest and the greatest of
-    their numbers are few.
-
-    `bounds` is SQL for the two numbers; `sql` takes them as its last arguments.
-    """
-
-    bounds: str
-    bounds_args: tuple[object, ...]
-    sql: str
-    args: tuple[object, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchSql:
-    """SQL for the numbers of the matches, in order and without a limit, and its arguments.
-
-    `whole_type` is the type where all resources of one are asked for.
-    """
-
-    sql: str
-    args: tuple[object, ...]
-    whole_type: str | None = None
-    narrowing: Narrowing | None = None
-
-    def counting(self) -> tuple[str, tuple[object, ...]]:
-        """SQL for how many matches there are, and its arguments.
-
-        Whether a resource is deleted stands in its row, but rows need not be read to count a type with what is deleted
-        of it, nor to count that.
-        """
-        if self.whole_type is None:
-            return f"SELECT count(*) FROM ({self.sql})", self.args
-        of_type = "SELECT count(*) FROM resources WHERE type = ?"
-        return f"SELECT ({of_type}) - ({of_type} AND text IS NULL)", (self.whole_type, self.whole_type)
-
-
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchSql:
     """The SQL of a search; `library` has the value sets that it may name."""
     _check_size(query, registry)
@@ -77,45 +46,58 @@ def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchS
     ordered = not query.sort and query.offset is None
     by_type = ordered and any(item.by_type or (item.negated and not _asked_for(item, found)) for item in found)
     lead, rest = _choose(query.resource_type, found, ordered=ordered and not by_type)
-    where = lead.where.replace("@row_id", "lead.row_id") + "".join(
-        f" AND {item.filter('lead.row_id')}" for item in rest
-    )
-    filter_args = tuple(arg for item in rest for arg in item.args)
+    count = counted(lead, rest) if found else (_COUNT, (query.resource_type,))
     if query.sort:
-        matches = f"SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {where}"
-        sql, key_args = sorted_sql(query.resource_type, matches, query.sort, registry)
-        return SearchSql(sql, (*lead.args, *filter_args, *key_args), None if found else query.resource_type)
-    if not lead.order and not lead.lead:
-        # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
-        # Of a type HAPI walks the index by type and time of the last write.
-        order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
-        if by_type and lead.table != "resources":
-            changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
-            order = f"GROUP BY row_id ORDER BY {changed}, row_id"
-        sql = f"SELECT row_id FROM {lead.table} AS lead WHERE {where} {order}"
-        whole_type = None if found else query.resource_type
-        return SearchSql(sql, (*lead.args, *filter_args), whole_type, None if by_type else _narrowing(lead, rest))
-    walk, walk_args = lead.walk()
-    filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
-    sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
-    return SearchSql(sql, (*walk_args, *filter_args))
+        return _sorted(query, lead, rest, count, registry)
+    if lead.lead or (lead.order and not lead.streams):
+        walk, walk_args = lead.walk()
+        filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
+        sql = f"SELECT row_id FROM ({walk}) AS lead WHERE {filters} GROUP BY row_id ORDER BY min(k), row_id"
+        return SearchSql(Walk(sql, (*walk_args, *(arg for item in rest for arg in item.args))), count)
+    return in_order(lead, rest) if lead.order else _as_inserted(lead, rest, count, by_type=by_type)
 
 
-def _narrowing(lead: Condition, rest: list[Condition]) -> Narrowing | None:
-    """The way by another condition, where the rows of both are in order of the resources' numbers."""
-    other = next((item for item in rest if item.clustered and not item.negated), None)
-    if other is None or not lead.clustered:
-        return None
-    filters = [lead, *(item for item in rest if item is not other)]
-    where = " AND ".join([other.where, *(item.filter("lead.row_id") for item in filters)])
-    ends = (f"(SELECT {end}(row_id) FROM {lead.table} WHERE {lead.where})" for end in ("min", "max"))
-    return Narrowing(
-        f"SELECT {', '.join(ends)}",
-        lead.args * 2,
-        f"SELECT row_id FROM {other.table} AS lead WHERE {where} AND row_id BETWEEN ? AND ?"
-        " GROUP BY row_id ORDER BY row_id",
-        (*other.args, *(arg for item in filters for arg in item.args)),
-    )
+_COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
+"""SQL for how many resources of a type there are."""
+
+
+def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> SearchSql:
+    """The matches in order of their numbers; with `by_type` in order of their last change."""
+    # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
+    # Of a type HAPI walks the index by type and time of the last write.
+    order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
+    if by_type and lead.table != "resources":
+        changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
+        order = f"GROUP BY row_id ORDER BY {changed}, row_id"
+    tests, args = where(lead, rest)
+    usual = Walk(f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} {order}", args)
+    narrow = None if by_type else narrowed(lead, rest)
+    if narrow is None:
+        return SearchSql(usual, count)
+    test, (sql, args) = narrow
+    return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
+
+
+def _sorted(
+    query: Query, lead: Condition, rest: Sequence[Condition], count: Sql, registry: ParameterRegistry
+) -> SearchSql:
+    """The matches in the order that `_sort` asks for."""
+
+    def gathered(sql: str, args: tuple[object, ...]) -> Walk:
+        found, key_args = sorted_sql(query.resource_type, sql, query.sort, registry)
+        return Walk(found, (*args, *key_args))
+
+    tests, args = where(lead, rest)
+    usual = gathered(f"SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {tests}", args)
+    narrow = narrowed(lead, rest)
+    if narrow is not None:
+        test, (sql, args) = narrow
+        return SearchSql(usual, count, gathered(f"SELECT DISTINCT row_id FROM ({sql})", args), test, MAX_SPAN)
+    stream = streamed(query.resource_type, lead, rest, query.sort, registry) if lead.weight > 1 else None
+    if stream is None:
+        return SearchSql(usual, count)
+    test = count if count[0] == _COUNT else at_most(lead, MAX_SORTED)
+    return SearchSql(stream, count, usual, test, MAX_SORTED)
 
 
 def _asked_for(negated: Condition, found: list[Condition]) -> bool:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fhir_server.errors import FhirError
+from fhir_server.search.condition import Condition, of_type
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.search.registry import ParameterRegistry
+from fhir_server.search.walks import Walk, by_index, where
 
 
 def sorted_sql(
@@ -41,6 +44,33 @@ def sorted_sql(
         f" GROUP BY row_id ORDER BY {', '.join(order)}"
     )
     return sql, tuple(arg for _, args in sources for arg in args)
+
+
+def streamed(
+    resource_type: str,
+    lead: Condition,
+    rest: Sequence[Condition],
+    sort: Sequence[tuple[str, bool]],
+    registry: ParameterRegistry,
+) -> Walk | None:
+    """The matches in the order of one key that an index is in the order of, so that a page ends the walk; None where
+    there is no such index.
+    """
+    name, descending = sort[0]
+    parameter = registry.parameters(resource_type).get(name) if name != "_lastUpdated" else None
+    kind = KINDS[parameter.kind] if parameter else None
+    if len(sort) > 1 or kind is None or kind.sort_key not in kind.orders.values():
+        return None
+    number = registry.number(resource_type, name)
+    # What has index rows is of the type, and there: the condition on that alone needs no look at the resource.
+    tested = [] if lead == of_type(resource_type) else [lead]
+    keyed = Condition(kind.table, "param = ?", (number,))
+    tests, args = where(by_index(keyed), [*tested, *rest])
+    order = f"k {'DESC' if descending else 'ASC'}, row_id"
+    sql = f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} AS lead WHERE {tests} ORDER BY {order}"
+    tests, others_args = where(lead, [*rest, replace(keyed, negated=True)])
+    others = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} GROUP BY row_id ORDER BY row_id"
+    return Walk(sql, args, repeats=True, rest=Walk(others, others_args))
 
 
 def _source(resource_type: str, name: str, registry: ParameterRegistry) -> tuple[str, tuple[object, ...]] | None:

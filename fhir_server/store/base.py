@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 import tempfile
 from array import array
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
@@ -180,6 +181,11 @@ class Store:
     def insert(self, row: Version, index: TableRows) -> None:
         """Writes a new resource with its index rows."""
         self._writing()
+        self._put(row, index)
+        self._count(row.type, int(row.text is not None))
+
+    def _put(self, row: Version, index: TableRows) -> None:
+        """Writes a current version with its index rows."""
         self.connection.execute(
             f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
             (row.row_id, row.type, row.id, row.version, row.updated, row.text),
@@ -215,14 +221,23 @@ class Store:
             f"INSERT INTO {self.prefix}versions VALUES (?, ?, ?, ?, ?, ?)",
             (old.row_id, old.type, old.id, old.version, old.updated, old.text),
         )
-        self._forget(old.row_id, old_index)
-        self.insert(new, index)
+        self._exchange(old, old_index, new, index)
 
     def revise(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
         """Puts `new` in the place of `old`, which is kept nowhere."""
         self._writing()
+        self._exchange(old, old_index, new, index)
+
+    def _exchange(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
+        """Puts a current version in the place of another one."""
         self._forget(old.row_id, old_index)
-        self.insert(new, index)
+        self._put(new, index)
+        self._count(new.type, (new.text is not None) - (old.text is not None))
+
+    def _count(self, resource_type: str, more: int) -> None:
+        """Counts so many more resources of a type that are not deleted."""
+        if more:
+            self.connection.execute(_counting(self.prefix), (resource_type, more))
 
     def _forget(self, row_id: int, index: TableRows) -> None:
         """Removes a current version and its index rows."""
@@ -233,8 +248,7 @@ class Store:
 
     def count(self) -> dict[str, int]:
         """How many resources of each type there are."""
-        sql = "SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type ORDER BY type"
-        return dict(self.query(sql).fetchall())
+        return dict(self.query("SELECT type, live FROM counts WHERE live > 0 ORDER BY type").fetchall())
 
     def texts(self, resource_type: str) -> Iterator[str]:
         """The current texts of a type, in insertion order."""
@@ -343,6 +357,8 @@ class BaseStore(Store):
         self.connection.execute("SAVEPOINT many")
         try:
             self.connection.executemany("INSERT INTO main.resources VALUES (?, ?, ?, ?, ?, ?)", resources)
+            for resource_type, count in Counter(row[1] for row in resources).items():
+                self._count(resource_type, count)
             for table, values in tables.items():
                 width = len(schema.COLUMNS[table])
                 for start in range(0, len(values), ROWS_AT_ONCE * width):
@@ -374,6 +390,7 @@ def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
     connection.execute(_synchronous(durable=durable))
     connection.execute("PRAGMA case_sensitive_like = ON")
     connection.execute("PRAGMA cache_size = -16000")
+    connection.execute("PRAGMA mmap_size = 33554432")
     connection.create_function("token_hash", 4, _token_hash, deterministic=True)
     return connection
 
@@ -398,12 +415,13 @@ def _prepare(connection: sqlite3.Connection) -> ParameterRegistry:
         script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
         script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
         connection.executescript(f"BEGIN; {script} {schema.create()}; PRAGMA user_version = {schema.FORMAT}; COMMIT")
-    elif version == 1:
-        connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade()}; COMMIT")
+    elif version in range(1, schema.FORMAT):
+        connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade(version)}; COMMIT")
     elif version != schema.FORMAT:
         raise ServerError(f"made by another version of this server (format {version}); import the data again")
-    with suppress(sqlite3.OperationalError):  # a file that cannot be written now is counted as before
-        connection.execute(schema.DELETED)
+    with suppress(sqlite3.OperationalError):  # a file that cannot be written now is searched without them
+        for statement in (schema.DELETED, *schema.ORDERED):
+            connection.execute(statement)
     known = _numbers(connection)
     missing = [key for key in _all_parameters() if key not in known]
     if missing:
@@ -442,6 +460,11 @@ def _texts_of(count: int) -> str:
 def _insert(prefix: str, table: str, rows: int = 1) -> str:
     marks = ", ".join("?" * len(schema.COLUMNS[table]))
     return f"INSERT OR IGNORE INTO {prefix}{table} VALUES " + ", ".join([f"({marks})"] * rows)
+
+
+@cache
+def _counting(prefix: str) -> str:
+    return f"INSERT INTO {prefix}counts VALUES (?, ?) ON CONFLICT (type) DO UPDATE SET live = live + excluded.live"
 
 
 @cache

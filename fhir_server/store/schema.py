@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from fhir_server.search.kinds import KINDS
 
-FORMAT = 2
-"""Raised when the tables change; a file of format 1 is brought up to date, one of any other format is refused."""
+FORMAT = 3
+"""Raised when the tables change; a file of an earlier format is brought up to date, one of a later format refused."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "resources": ("row_id", "type", "id", "version", "updated", "text"),
@@ -25,7 +25,15 @@ INDEXES = tuple(name for name in COLUMNS if name not in ("resources", "versions"
 
 
 DELETED = "CREATE INDEX IF NOT EXISTS main.resources_deleted ON resources (type) WHERE text IS NULL"
-"""An index of what is deleted, which makes a type quick to count; files that were made before it are given it."""
+"""An index of what is deleted, for `$expunge`."""
+
+ORDERED = tuple(
+    f"CREATE INDEX IF NOT EXISTS main.{kind.table}_by_{name} ON {kind.table} (param + 0, {order}, row_id)"
+    for kind in KINDS.values()
+    for name, order in kind.orders.items()
+)
+"""Indexes by which a search can stop at the end of its page, where matches come in another order than that of their
+numbers (see `search.walks.by_index`). An overlay's own rows are few and have none."""
 
 
 def create(schema: str = "main", prefix: str = "") -> str:
@@ -38,6 +46,7 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE TABLE {schema}.{prefix}versions"
         " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
+        _counts(schema, prefix),
     ]
     for name in INDEXES:
         # Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no type.
@@ -45,6 +54,11 @@ def create(schema: str = "main", prefix: str = "") -> str:
         key = ", ".join(COLUMNS[name])
         statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID")
     return ";".join(statements)
+
+
+def _counts(schema: str = "main", prefix: str = "") -> str:
+    """How many resources of each type there are, deleted ones not counted; in an overlay, how many more."""
+    return f"CREATE TABLE {schema}.{prefix}counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
 
 
 def overlay() -> str:
@@ -61,12 +75,22 @@ def overlay() -> str:
             f"CREATE TEMP VIEW {name} AS SELECT {listed} FROM main.{name}{shown}"
             f" UNION ALL SELECT {listed} FROM temp.own_{name}"
         )
+    statements.append(
+        "CREATE TEMP VIEW counts AS SELECT type, sum(live) AS live FROM (SELECT type, live FROM main.counts"
+        " UNION ALL SELECT type, live FROM temp.own_counts) GROUP BY type"
+    )
     return ";".join(statements)
 
 
-def upgrade() -> str:
-    """The SQL that makes format 2 of format 1, in which the number of a resource was called `pid`."""
+def upgrade(version: int) -> str:
+    """The SQL that brings a file of an earlier format up to date."""
+    counted = "INSERT INTO counts SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type"
+    statements = [*(_renamed() if version == 1 else []), _counts(), counted]
+    return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])
+
+
+def _renamed() -> list[str]:
+    """In format 1, the number of a resource was called `pid`."""
     statements = [f"ALTER TABLE {name} RENAME COLUMN pid TO row_id" for name in COLUMNS]
     statements += ["DROP INDEX versions_pid", "CREATE UNIQUE INDEX versions_row ON versions (row_id, version)"]
-    statements += ["DROP INDEX resources_type", "CREATE INDEX resources_type ON resources (type, updated)"]
-    return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])
+    return [*statements, "DROP INDEX resources_type", "CREATE INDEX resources_type ON resources (type, updated)"]

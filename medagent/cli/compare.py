@@ -11,6 +11,21 @@ from medagent.benchmarks.medagentbench.wanted import Wanted
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
+AsMarkdown = Annotated[
+    bool, typer.Option("--markdown", help="Print Markdown, for a summary of a CI run: what was lost, and why.")
+]
+JunitFile = Annotated[
+    Path | None, typer.Option("--junit", help="Write JUnit XML: an item is a test, and one that was lost has failed.")
+]
+FailUnder = Annotated[
+    float | None,
+    typer.Option(
+        min=-1,
+        max=1,
+        help="Exit code 1 where a run's rate less the first run's is under this: -0.02 allows two points.",
+    ),
+]
+
 
 @with_options(fields_of(Wanted, "tasks", "ehr", "key", "fhir"))
 def command(
@@ -23,21 +38,9 @@ def command(
         ),
     ],
     as_json: options.AsJson = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown, for a summary of a CI run: what was lost, and why.")
-    ] = False,
-    junit_file: Annotated[
-        Path | None,
-        typer.Option("--junit", help="Write JUnit XML: an item is a test, and one that was lost has failed."),
-    ] = None,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(
-            min=-1,
-            max=1,
-            help="Exit code 1 where a run's rate less the first run's is under this: -0.02 allows two points.",
-        ),
-    ] = None,
+    as_markdown: AsMarkdown = False,
+    junit_file: JunitFile = None,
+    fail_under: FailUnder = None,
 ) -> None:
     """Compare runs item by item: who flipped, and whether that is more than chance. Of three or more, each with the
     first.

@@ -93,9 +93,10 @@ class Spent(CallSpent):
         self.waited = round(self.waited + failure.waited, 3)
 
     def take(self, other: Spent) -> None:
-        """Add another sum with its single calls."""
+        """Add another sum with its single calls. Raises UnitLimitError as `add` does."""
         self.merge(other)
         self.each.extend(other.each)
+        unit_limits.get().check(self.usage.total, self.cost)
 
     def merge(self, other: Spent) -> None:
         """Add another sum; its single calls are left behind. A cost of calls whose price is unknown makes the whole

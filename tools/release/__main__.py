@@ -135,7 +135,17 @@ def said(step: str, outcome: str) -> None:
 
 def left_to_do(sdist: Path, wheel: Path) -> str:
     """What no program may do."""
-    listing = ("git", "grep", "--files-with-matches", "--untracked", "--word-regexp", "OWNER", "--", ".", ":!tools")
+    listing = (
+        "git",
+        "grep",
+        "--files-with-matches",
+        "--untracked",
+        "--word-regexp",
+        "OWNER",
+        "--",
+        ".",
+        ":!tools/release",
+    )
     owner = run(*listing, cwd=ROOT).split()
     version = wheel.name.split("-")[1]
     todo = [f"put the repository's owner for OWNER in {', '.join(owner)}"] if owner else []

@@ -33,6 +33,9 @@ _FORM = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?)?)?)?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_PLACE: Final = 100_000_000
+_DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
+"""First and last day as one number."""
 
 
 def _add(rows: IndexRows, name: str, stretch: Span | None) -> None:
@@ -159,12 +162,22 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     timed = any(item.timed for item in found)
     low, high = ("low", "high") if timed else ("low_day", "high_day")
     where, args = _joined(found, low, high, timed, any_of=any_of)
-    order = low if timed else "low_day * 100000000 + high_day"
+    order = low if timed else _DAYS
     if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
         order = high
+    elif not timed and (first := _first_day(found, any_of=any_of)):
+        where, args = f"{where} AND {_DAYS} >= ?", (*args, first * _DAY_PLACE)
     access = DATED[found[0].prefix] if len(found) == 1 else ANY_DATE if any_of else BETWEEN
     args = (scope.number(parameter.name), *args)
-    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access)]
+    return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True)]
+
+
+def _first_day(found: Sequence[DateParam], *, any_of: bool) -> int:
+    """The day before which no row begins that all values hold of, 0 where there is none: it shortens the index."""
+    if any_of:
+        return 0
+    firsts = {"eq": lambda item: item.first_day, "sa": lambda item: item.last_day + 1}
+    return max((firsts[item.prefix](item) for item in found if item.prefix in firsts), default=0)
 
 
 def _joined(
@@ -205,4 +218,5 @@ KIND = Kind(
     table_rows,
     sort_key="low",
     combines=True,
+    orders={"low": "low", "high": "high", "days": _DAYS, "high_day": "high_day"},
 )

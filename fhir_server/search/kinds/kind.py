@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from fhir_server.search.condition import Condition
@@ -62,7 +62,8 @@ class Kind:
     the SQL expression over the table that sorts, empty where HAPI does not sort. `check_modifier` raises HAPI's errors;
     `cleaned` is a value without what HAPI ignores, empty where it ignores all of it; `without_value` says what a
     parameter without a value asks for. Of a kind that `combines`, all criteria for one parameter must hold of one row,
-    and a criterion at the top level has one value.
+    and a criterion at the top level has one value. `orders` are the SQL expressions, by names for their indexes, that
+    its conditions and its sort key order by and that the table is not clustered by.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Kind:
     cleaned: Callable[[str], str] = _as_it_is
     without_value: Callable[[Criterion], list[Criterion]] = _no_condition
     combines: bool = False
+    orders: Mapping[str, str] = field(default_factory=dict)
 
 
 def by_type(extractors: Mapping[str, ValueExtractor]) -> Callable[[SearchParameter, ElementPath], Extractor | None]:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from medagent.agents.base import Agent
-from medagent.core.errors import MedagentError, StopRunError, UserError
+from medagent.core.errors import EpisodeError, MedagentError, StopRunError, UserError
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.models.wording import strip_thinking
@@ -129,8 +129,14 @@ class Sampler:
     async def _asked(self, key: str, seed: int, prompt: str, spent: Spent) -> str:
         with blame("agent"):
             policy = self._agent.start(prompt, key=key, seed=seed)
-            move = await policy.next(prompt)
-        spent.take(policy.spent)
+            try:
+                move = await policy.next(prompt)
+            except EpisodeError as failure:  # of several that fail together one is raised, and all are paid
+                policy.spent.add_failure(failure)
+                failure.paid, failure.retries, failure.waited = None, 0, 0.0
+                raise
+            finally:
+                spent.take(policy.spent)
         # A reply that was cut off is no reply, and half of a surrogate pair no character.
         whole = "" if move.finish_reason == "length" else strip_thinking(move.text)
         kept = whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

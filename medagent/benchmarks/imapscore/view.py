@@ -75,7 +75,7 @@ def print_scores(recordings: Sequence[Recording], results: Sequence[ImapScore]) 
     values = [result.value for result in results if result.value is not None]
     mean = f"{float(sum(values, Fraction(0)) / len(values)):.4f}" if values else "–"
     counts = Counter(result.status for result in results)
-    statuses = ", ".join(f"{status} {count}" for status, count in counts.items())
+    statuses = ", ".join(f"{status} {count}" for status, count in counts.items()) or "no item"
     put(f"mean {mean} over {len(values)} of {len(results)} items · {statuses}")
     warned = [recording.id for recording in recordings if recording.warnings]
     if warned:

@@ -24,7 +24,7 @@ from medagent.engine.rows import Row
 from medagent.fhir_data.record import Ehr
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
-from refsol.medagentbench.constants import PUBLISHED, Constants
+from refsol.medagentbench.constants import PUBLISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,6 @@ class OwnAgent:
     kind: str
     answers: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, list[str]] = field(default_factory=dict)
-    constants: Constants = PUBLISHED
 
     @property
     def label(self) -> str:
@@ -99,7 +98,7 @@ class OwnAgent:
         if self.kind == "replay":
             yield ReplayAgent(self.messages), ()
         elif self.kind == "reference":
-            yield ReferenceAgent(AgentContext(base=base), self.constants), ()
+            yield ReferenceAgent(AgentContext(base=base)), ()
         else:
             yield ConstantAgent(self.answers), ()
 

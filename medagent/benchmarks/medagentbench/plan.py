@@ -49,7 +49,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
     if isinstance(who, OwnAgent):
         items = grading.items(dataset)
         answers = constant_answers(items, facts, dataset.constants) if who.kind == "constant" else {}
-        who = OwnAgent(who.kind, answers, messages, dataset.constants)
+        who = OwnAgent(who.kind, answers, messages)
     rules = SessionRules(
         settings.api_base,
         settings.max_rounds,

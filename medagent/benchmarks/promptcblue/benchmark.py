@@ -230,20 +230,22 @@ def _scored(run: Run, basis: PredictionContext) -> Findings:
     """Parse the predictions of each trial, and score them where there is a gold."""
     files = [f"{PREDICTIONS}.json"]
     unusable = _unusable(run, basis)
-    if basis.gold is None:
+    empty = [trial for trial in range(1, basis.trials + 1) if not _predictions(run, trial).stat().st_size]
+    if basis.gold is None or empty:
         items = [ItemOutcome(item=line_key(line), group=line.value["task_dataset"]) for line in basis.data.lines]
+        note = "Not scored: pass --gold FILE for that."
         return Findings(
             items=items,
-            notes=["Not scored: pass --gold FILE for that.", *unusable.notes],
+            notes=[*([] if empty else [note]), *unusable.notes],
             files=(*files, "episodes.jsonl", "run.json", "report.json"),
-            unusable=unusable.fault,
+            unusable=f"Not scored: no line has an answer in trial {empty[0]}" if empty else unusable.fault,
         )
     notes: list[str] = []
     items = []
     trials: list[Scores] = []
     for trial in range(1, basis.trials + 1):
         results = run.path / f"{_trial_name(RESULTS, trial)}.json"
-        notes += map(str, parse_file(run.path / f"{_trial_name(PREDICTIONS, trial)}.json", results))
+        notes += map(str, parse_file(_predictions(run, trial), results))
         scores = _score(results, basis)
         notes += map(str, scores.warnings)
         if scores.official:
@@ -266,6 +268,10 @@ def _scored(run: Run, basis: PredictionContext) -> Findings:
         figure="F1 or R-L",
         details={"scores": trials[0].to_json(details=True)},
     )
+
+
+def _predictions(run: Run, trial: int) -> Path:
+    return run.path / f"{_trial_name(PREDICTIONS, trial)}.json"
 
 
 def _unusable(run: Run, basis: PredictionContext) -> Unusable:

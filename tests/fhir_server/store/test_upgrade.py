@@ -26,6 +26,7 @@ def test_a_file_of_format_1_is_read_and_written(tmp_path: Path) -> None:
     for _ in range(2):
         with Server.open(file) as server:
             assert server.stats() == {"Observation": 1, "Patient": 1}
+            assert get(server, "Patient?_summary=count")["total"] == 1
             assert get(server, "Patient/p/_history")["total"] == 2
             assert get(server, "Observation?patient=p&code=K&date=2023-11&value-quantity=4")["total"] == 1
             with server.overlay("x", datetime(2023, 11, 13, tzinfo=UTC)) as copy:
@@ -33,4 +34,4 @@ def test_a_file_of_format_1_is_read_and_written(tmp_path: Path) -> None:
                 json_type = [("Content-Type", "application/fhir+json")]
                 assert copy.handle(Request("PUT", "/fhir/Patient/p", json_type, body)).status == 200
     with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)

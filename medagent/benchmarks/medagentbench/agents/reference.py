@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, Move
+from medagent.agents.base import Agent, Move
+from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.rows import Spent
-from refsol.medagentbench.constants import PUBLISHED, Constants
 
 Answers = list[Any]
 Solver = Generator[str, str, Answers]
@@ -41,15 +41,11 @@ class Lab:
 
 
 class ReferenceAgent(Agent):
-    """Needs to know the FHIR base, and the numbers that the data set's contexts state."""
-
-    def __init__(self, context: AgentContext, constants: Constants = PUBLISHED) -> None:
-        super().__init__(context)
-        self._constants = constants
+    """Needs to know the FHIR base; all else the task's words say."""
 
     def start(self, task: Task, *, key: str, seed: int | None) -> _ReferencePolicy:
         """See `Agent.start`."""
-        return _ReferencePolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task, self._constants)))
+        return _ReferencePolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task)))
 
 
 class _ReferencePolicy:
@@ -85,18 +81,11 @@ def _bundle(reply: str) -> dict[str, Any]:
 class RecordReader:
     """The task's words, and the record read through GETs."""
 
-    def __init__(self, base: str, task: Task, constants: Constants = PUBLISHED) -> None:
+    def __init__(self, base: str, task: Task) -> None:
         self._base = base
-        self.constants = constants
-        self.words = f"{task.instruction}\n{task.context}"
+        self.constants = stated(task)
         self.instruction = task.instruction
-
-    @property
-    def mrn(self) -> str:
-        """The patient the task is about."""
-        form = re.escape(self.constants.mrn_form).replace(r"\#", r"\d").replace("#", r"\d").replace("@", "[A-Z]")
-        found = re.search(rf"(?<![\w-]){form}(?![\w-])", self.instruction)
-        return found[0] if found else ""
+        self.mrn = stated_mrn(task)
 
     def search(self, resource_type: str, query: str) -> Generator[str, str, list[dict[str, Any]]]:
         """The resources a search finds, on one page."""
@@ -112,7 +101,7 @@ class RecordReader:
         ]
 
     def recent(self, code: str) -> Generator[str, str, list[Lab]]:
-        """The results of the last 24 hours."""
+        """The results of the window that counts."""
         labs = yield from self.labs(code)
         return [lab for lab in labs if lab.time >= self.constants.window_start]
 

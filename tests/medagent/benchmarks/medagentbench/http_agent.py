@@ -13,7 +13,7 @@ from refsol.medagentbench.constants import PUBLISHED
 
 def play(task: Task, base: str, headers: dict[str, str]) -> str:
     """Acts on a record as the reference agent does; gives the text of its answers."""
-    policy = ReferenceAgent(AgentContext(base=PUBLISHED.base), PUBLISHED).start(task, key="x", seed=None)
+    policy = ReferenceAgent(AgentContext(base=PUBLISHED.base)).start(task, key="x", seed=None)
     observation = ""
     with httpx.Client(headers=headers, timeout=30) as client:
         while True:

@@ -4,14 +4,27 @@ not; and a scheduler that is killed.
 
 from __future__ import annotations
 
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from medagent.core.version import __version__
 from tests.dask_parts import Part, dask
 from tests.loopback import ModelServer
-from tests.medagent.benchmarks.medagentbench.runs import rows, run
+from tests.medagent.benchmarks.medagentbench.oracle import asked, text_reply
+from tests.medagent.benchmarks.medagentbench.runs import results, rows, run, settled
 from tests.medagent.fhir_data.people import ward
 
 SECRET = "hunter2-0123456789"
@@ -69,3 +82,106 @@ def test_a_worker_without_the_key_is_named(here: Path, elsewhere: Part, monkeypa
     assert said.startswith("medagent: worker tcp://127.0.0.1:")
     assert "OPENAI_API_KEY, which is named as the key of http://127.0.0.1:" in said
     assert said.endswith("is not set in the environment")
+
+
+@pytest.mark.parametrize("kind", ["scheduler", pytest.param("worker", marks=pytest.mark.long)])
+def test_a_process_without_medagent_is_named(here: Path, kind: str) -> None:
+    more = ["medagent"] if kind == "scheduler" else []
+    with ExitStack() as stack:
+        head = stack.enter_context(dask("scheduler", "tcp://", *more, cwd=here))
+        stack.enter_context(dask("worker", head.address, "medagent", cwd=here))
+        ran = run(here, "--agent", "nop", "--ehr", "ward.ndjson", "--limit", 1, "--cluster", head.address)
+    assert ran.code == 1
+    said = ran.err.splitlines()[-1]
+    assert re.search(r"cannot import this medagent \((Exception: )?ModuleNotFoundError", said)
+    assert f"install medagent {__version__} there" in said
+    assert (f"{head.address}: the scheduler" in said) is (kind == "scheduler")
+
+
+@pytest.mark.long
+def test_a_password_of_the_scheduler_is_passed_on_and_written_nowhere(here: Path) -> None:
+    with dask("both", "ws://", cwd=here / "..") as part:
+        port = part.address.rpartition(":")[2]
+        address = f"ws://me:{SECRET}@127.0.0.1:{port}"
+        ran = run(here, "--agent", "nop", "--ehr", "ward.ndjson", "--limit", 2, "--cluster", address)
+        assert ran.code == 0, ran.err
+    assert json.loads((here / "v2_r1_nop" / "run.json").read_text())["places"]["cluster"].startswith("ws://***@")
+    written = "".join(path.read_text(errors="replace") for path in (here / "v2_r1_nop").iterdir())
+    assert SECRET not in written + ran.out + ran.err
+
+
+@pytest.mark.long
+def test_certificates_are_dasks_own_configuration(here: Path) -> None:
+    _certificate(here)
+    names = {"CA_FILE": "ca.pem", **{f"{who}__{what}": file for who in ("SCHEDULER", "WORKER", "CLIENT")
+             for what, file in (("CERT", "cert.pem"), ("KEY", "key.pem"))}}  # fmt: skip
+    environment = {f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(here / file) for name, file in names.items()}
+    command = [sys.executable, "-m", "medagent", "run", "--agent", "nop", "--ehr", "ward.ndjson", "--limit", "2"]
+    with dask("both", "tls://", cwd=here, env=environment) as part:
+        assert part.address.startswith("tls://")
+        command += ["--cluster", part.address]
+        without = subprocess.run(command, capture_output=True, text=True, check=False)
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    assert without.returncode == 1
+    assert without.stderr.splitlines()[-1].startswith(f"medagent: --cluster {part.address}: cannot be reached: ")
+    assert "Traceback" not in without.stderr
+    assert ran.returncode == 0, ran.stderr
+
+
+def _certificate(folder: Path) -> None:
+    """A certificate that signs itself, by the openssl of the machine."""
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    subprocess.run(
+        [*command, "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True
+    )
+    (folder / "ca.pem").write_bytes((folder / "cert.pem").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("killed", "kills", "tasks"),
+    [
+        ("both", 1, 20),
+        pytest.param("scheduler", 10, 150, marks=pytest.mark.long),
+        pytest.param("worker", 10, 150, marks=pytest.mark.long),
+    ],
+)
+def test_what_is_killed_costs_no_finished_episode(tmp_path: Path, killed: str, kills: int, tasks: int) -> None:
+    dice, kept, path = random.Random(killed), set[str](), tmp_path / "v2_r1_m"
+    with ModelServer(reply=text_reply, latency=0.01) as server:
+        words = ("--model", "m", "--base-url", server.url, "--limit", tasks, "--concurrency", 4)
+        assert run(tmp_path / "undisturbed", *words).code == 0
+        calls = len(server.calls)
+        for _ in range(kills):
+            before, moment = len(server.calls), len(server.calls) + dice.randint(3, max(4, calls // kills // 2))
+            with ExitStack() as stack:
+                head = stack.enter_context(dask("both" if killed == "both" else "scheduler", "tcp://", cwd=tmp_path))
+                parts = {"both": head, "scheduler": head}
+                if killed != "both":
+                    parts["worker"] = stack.enter_context(dask("worker", head.address, cwd=tmp_path))
+                    stack.enter_context(dask("worker", head.address, cwd=tmp_path))
+                killer = threading.Thread(target=_kill_at, args=(parts[killed], server, moment), daemon=True)
+                killer.start()
+                ran = run(tmp_path, *words, "--cluster", head.address)
+                killer.join(10)
+            assert "Traceback" not in ran.err
+            if killed != "worker":
+                assert ran.code == 2, ran.err
+                assert f"--cluster {head.address}: the connection to the scheduler is lost" in ran.err
+            begun = {asked(call.body).id for call in server.calls[before:]}
+            assert begun.isdisjoint(kept)  # what is finished is not paid again
+            kept = {row["task_id"] for row in rows(path) if row["status"] == "completed"}
+            if killed == "worker" and ran.code == 0:  # the other worker did the rest: once more from the start
+                assert settled(results(tmp_path, path.name)) == settled(results(tmp_path / "undisturbed", path.name))
+                shutil.rmtree(path)
+                kept = set()
+        assert run(tmp_path, *words).code == 0
+    assert settled(results(tmp_path, path.name)) == settled(results(tmp_path / "undisturbed", path.name))
+    assert Counter(row["unit"] for row in rows(path) if row["status"] == "completed").most_common(1)[0][1] == 1
+
+
+def _kill_at(part: Part, server: ModelServer, moment: int) -> None:
+    """Kill a process once so many calls have arrived."""
+    give_up = time.monotonic() + 120
+    while len(server.calls) < moment and time.monotonic() < give_up:
+        time.sleep(0.005)
+    part.process.kill()

@@ -17,14 +17,13 @@ from tests.shared_data import ROOT
 
 RECALL = """
 from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
-from medagent.agents.base import AgentContext
 
 
 class Recall(ReferenceAgent):
     '''Knows the published numbers by heart and reads no context.'''
 
-    def __init__(self, context: AgentContext) -> None:
-        super().__init__(context)
+    def start(self, task, *, key, seed):
+        return super().start(task.model_copy(update={"context": ""}), key=key, seed=seed)
 """
 
 

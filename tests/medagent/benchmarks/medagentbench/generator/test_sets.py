@@ -6,12 +6,14 @@ import hashlib
 import json
 import stat
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fhir_server.synthetic.editions import PRESENT
+from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
 from medagent.benchmarks.medagentbench.generator.phrases import contexts, instruction, wordings
 from medagent.benchmarks.medagentbench.generator.write import Wanted, kept_seed, make
 from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
@@ -247,7 +249,7 @@ def test_the_answer_is_independent_of_the_wording(shift: Path) -> None:
                 instruction=instruction(template, constants, number, words),
                 context=contexts(constants)[kind],
             )
-            first.add(next(SOLVERS[kind](RecordReader("http://x", task, constants))))
+            first.add(next(SOLVERS[kind](RecordReader("http://x", task))))
         assert len(first) == 1, kind
 
 
@@ -284,8 +286,6 @@ def test_a_shift_set_says_all_its_rules_in_the_context(shift: Path) -> None:
     }.items():
         assert [text for text in told if text not in said[kind]] == [], kind
         assert constants.now_text in said[kind]
-    task = next(task for task in both(shift)[1].tasks if task.type == "task10")
-    assert constants.a1c_interval in task.instruction
     assert constants.now != PUBLISHED.now
     same = [
         name
@@ -293,6 +293,36 @@ def test_a_shift_set_says_all_its_rules_in_the_context(shift: Path) -> None:
         if getattr(constants, name) == getattr(PUBLISHED, name)
     ]
     assert not same
+
+
+@pytest.mark.parametrize("seed", ["one", "two", "three"])
+def test_whoever_reads_a_task_knows_every_number_that_grades_it(seed: str, shift: Path, tmp_path: Path) -> None:
+    """Words alone, from the instruction and the context of a task, give the constants that its rules take."""
+    folder = shift if seed == "one" else small(tmp_path / "set", seed=seed)
+    constants = read_manifest(folder).constants
+    clock, magnesium = ["now"], ["magnesium.code", "look_back_hours"]
+    used = {
+        "task2": clock,
+        "task3": [*clock, "blood_pressure_code"],
+        "task4": [*clock, *magnesium],
+        "task5": [*clock, *magnesium, "magnesium_doses", "magnesium_hours_per_gram", "magnesium_drug"],
+        "task6": [*clock, "glucose.code", "look_back_hours"],
+        "task7": ["glucose.code"],
+        "task8": [*clock, "referral_code"],
+        "task9": [
+            *(*clock, "potassium.code", "potassium_low", "potassium_dose", "potassium_drug", "potassium_test"),
+            "follow_up_hour",
+        ],
+        "task10": [*clock, "a1c.code", "a1c_months", "a1c_test"],
+    }
+    for task in both(folder)[1].tasks:
+        read = stated(task)
+        for name in used.get(task.type, ()):
+            assert attrgetter(name)(read) == attrgetter(name)(constants), (task.id, name)
+        if task.type != "task1":
+            assert stated_mrn(task) == task.eval_MRN
+        for words in {"task3": [constants.blood_pressure], "task8": [constants.referral]}.get(task.type, ()):
+            assert words in task.instruction
 
 
 def test_two_seeds_share_no_patient_and_no_instruction(shift: Path, whole: Path, tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""A client that costs little: requests in turn over connections that are kept alive, by wrk where it is installed."""
+
+from __future__ import annotations
+
+import re
+import select
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from itertools import cycle
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+
+class Connection:
+    """A kept-alive connection that has one request under way."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.socket = socket.create_connection((host, port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray()
+        self._started = 0.0
+
+    def send(self, request: bytes) -> None:
+        self._started = time.perf_counter()
+        self.socket.sendall(request)
+
+    def receive(self) -> float | None:
+        """Takes what has come; the seconds the request took, once its answer is complete."""
+        self._buffer += self.socket.recv(1 << 20)
+        head = self._buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return None
+        length = re.search(rb"content-length: (\d+)", self._buffer[:head], re.IGNORECASE)
+        if not (len(self._buffer) >= head + 4 + int(length[1]) if length else self._buffer.endswith(b"0\r\n\r\n")):
+            return None
+        self._buffer.clear()
+        return time.perf_counter() - self._started
+
+
+class Load(NamedTuple):
+    """How many requests were answered, how many that is a second, and the times of one in milliseconds."""
+
+    requests: int
+    rate: float
+    median: float
+    worst: float
+
+
+def get(base: str, path: str) -> bytes:
+    parts = urlsplit(base)
+    return f"GET {parts.path}{path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/fhir+json\r\n\r\n".encode()
+
+
+def own_client(base: str, given: list[bytes], connections: int, goes_on: Callable[[], bool]) -> Load:
+    """Sends the requests in turn over so many connections for as long as it goes on."""
+    parts = urlsplit(base)
+    requests = cycle(given)
+    found = [Connection(parts.hostname or "", parts.port or 80) for _ in range(connections)]
+    by_number = {one.socket.fileno(): one for one in found}
+    poll, times = select.epoll(), []
+    begin = time.perf_counter()
+    for number, one in by_number.items():
+        poll.register(number, select.EPOLLIN)
+        one.send(next(requests))
+    while goes_on():
+        for number, _ in poll.poll():
+            taken = by_number[number].receive()
+            if taken is not None:
+                times.append(taken)
+                by_number[number].send(next(requests))
+    rate = len(times) / (time.perf_counter() - begin)
+    for one in found:
+        one.socket.close()
+    return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000)
+
+
+def lasting(seconds: float) -> Callable[[], bool]:
+    end = time.perf_counter() + seconds
+    return lambda: time.perf_counter() < end
+
+
+def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
+    """Searches by wrk."""
+    parts = urlsplit(base)
+    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        listed = ", ".join(f'"{parts.path}{path}"' for path in paths)
+        script.write(f"local paths = {{{listed}}}\nlocal i = 0\n")
+        script.write("request = function() i = i % #paths + 1 return wrk.format('GET', paths[i]) end\n")
+        script.flush()
+        command = ["wrk", "-t1", f"-c{connections}", f"-d{int(seconds)}s", "--latency", "-s", script.name]
+        done = subprocess.run([*command, f"http://{parts.netloc}"], capture_output=True, text=True, check=True)
+    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
+    count = re.search(r"(\d+) requests in", done.stdout)
+    median, worst = (re.search(rf"{what}\s+([\d.]+)(us|ms|s)", done.stdout) for what in ("50%", r"Latency\s+\S+\s+\S+"))
+    if not rate or not count or not median or not worst:
+        sys.exit(f"wrk said nothing that can be read:\n{done.stdout}")
+    unit = {"us": 0.001, "ms": 1, "s": 1000}
+    return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
+
+
+def once(base: str, paths: Iterable[str]) -> Load:
+    """Asks each once, one after the other, on one connection."""
+    parts = urlsplit(base)
+    connection = Connection(parts.hostname or "", parts.port or 80)
+    times = []
+    begin = time.perf_counter()
+    for path in paths:
+        connection.send(get(base, path))
+        while (taken := connection.receive()) is None:
+            pass
+        times.append(taken)
+    rate = len(times) / (time.perf_counter() - begin)
+    connection.socket.close()
+    return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000)
+
+
+def load(base: str, paths: list[str], connections: int, seconds: float) -> Load:
+    if shutil.which("wrk"):
+        return wrk(base, paths, connections, seconds)
+    return own_client(base, [get(base, path) for path in paths], connections, lasting(seconds))

@@ -1,0 +1,65 @@
+"""A server of this project as a process of its own, and what it takes of the machine."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+
+class Running:
+    """`python -m fhir_server` over a file with further options, until the end of the block."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        self.options = options
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.base = f"http://127.0.0.1:{self.port}/fhir"
+        command = [sys.executable, "-m", "fhir_server", "--data", str(data), "--port", str(self.port)]
+        self._start = time.perf_counter()
+        self._process = subprocess.Popen([*command, "--no-reference-check", *options], stderr=subprocess.DEVNULL)
+
+    def first_answer(self, path: str) -> float:
+        """Milliseconds from the start of the process to its first answer."""
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+                connection.request("GET", f"/fhir{path}")
+                connection.getresponse().read()
+                return (time.perf_counter() - self._start) * 1000
+            except ConnectionRefusedError:
+                time.sleep(0.002)
+
+    def memory(self) -> float:
+        """Resident megabytes."""
+        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self._process.pid}/status").read_text("ascii"))
+        return int(found[1]) / 1024 if found else float("nan")
+
+    def pss(self) -> float:
+        """Megabytes, those that processes share counted by halves."""
+        rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text("ascii")
+        found = re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)
+        return int(found[1]) / 1024 if found else float("nan")
+
+    def cpu(self) -> float:
+        """Seconds of processor time that the server and the processes under it have taken."""
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                pid, rest = stat.parent.name, stat.read_text("ascii").rpartition(")")[2].split()
+                if str(self._process.pid) in (pid, rest[1]):
+                    ticks += int(rest[11]) + int(rest[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait()

@@ -1,0 +1,107 @@
+"""Searches that nobody asked before, and searches over many resources, by the time of the processor they take."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.fhir_client import once
+from benchmarks.fhir_running import Running
+from benchmarks.table import row
+from fhir_server import Request, Server
+
+Pairs = list[tuple[str, str]]
+MOST = 4_000
+"""So many pairs are asked, where there are more of them."""
+COUNTS = (7, 20, 33)
+
+
+def pairs(data: Path) -> Pairs:
+    """Every patient with each code that an Observation of theirs has, in an order that is no order."""
+    with closing(sqlite3.connect(data)) as connection:
+
+        def rows(name: str, columns: str) -> sqlite3.Cursor:
+            number = "SELECT param FROM params WHERE type = 'Observation' AND name = ?"
+            return connection.execute(f"SELECT {columns} WHERE param = ({number}) AND row_id < 120000", (name,))
+
+        codes = {row_id: value for value, row_id in rows("code", "value, row_id FROM tokens")}
+        links = rows("patient", "target, row_id FROM links")
+        found = sorted({(target.partition("/")[2], codes[row_id]) for target, row_id in links if row_id in codes})
+    random.Random(23).shuffle(found)
+    return found[:MOST]
+
+
+def paths(found: Pairs, count: int | None = None) -> list[str]:
+    """The searches, each with so many entries a page."""
+    more = f"&_count={count}" if count else ""
+    return [f"/Observation?patient={patient}&code={code}{more}" for patient, code in found]
+
+
+def first_asked(running: Running, found: Pairs) -> None:
+    """All pairs over HTTP, each once after a start, then each with other pages."""
+    for name, asked in (
+        ("all patients and codes once, over HTTP", paths(found)),
+        ("the same again with other _count", [path for count in COUNTS for path in paths(found, count)]),
+    ):
+        before = running.cpu()
+        done = once(running.base, asked)
+        row(name, "≤ 170", (running.cpu() - before) / done.requests * 1e6, "µs of CPU")
+
+
+def in_process(server: Server, found: Pairs) -> None:
+    """The same without HTTP."""
+    for name, asked in (
+        ("all patients and codes once, in process", paths(found)),
+        ("the same again with other _count, in process", [path for count in COUNTS for path in paths(found, count)]),
+    ):
+        start = time.process_time()
+        for path in asked:
+            server.handle(Request("GET", f"/fhir{path}"))
+        row(name, "≤ 120", (time.process_time() - start) / len(asked) * 1e6, "µs of CPU")
+
+
+def growing(server: Server) -> None:
+    """What depends on how many resources there are: best of five in process, found anew each time."""
+    for query, asked in (
+        ("Observation?code=K&date=ge2023-06-01", "≤ 2"),
+        ("Observation?_summary=count", "≤ 1"),
+        ("Observation?code=K&_sort=-date", "≤ 5"),
+        ("Observation?code=K&_summary=count", "≤ 5"),
+        ("Observation?date=ge2023-06-01T00:00:00Z", ""),
+        ("Observation?_sort=-date", ""),
+    ):
+        best = float("inf")
+        for _ in range(5):
+            server.store.found.clear()
+            start = time.process_time()
+            server.handle(Request("GET", f"/fhir/{query}"))
+            best = min(best, time.process_time() - start)
+        row(f"`{query}`", asked, best * 1000, "ms of CPU")
+
+
+def floor(data: Path, found: Pairs) -> None:
+    """What a C program takes for the same pages, without HTTP and without anything to understand."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        print("no floor: there is no C compiler (cc)")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "floor"
+        source = Path(__file__).with_name("fhir_floor.c")
+        made = subprocess.run(
+            [compiler, "-O2", source, "-lsqlite3", "-o", program], capture_output=True, text=True, check=False
+        )
+        if made.returncode:
+            said = re.search(r"error: .*", made.stderr)
+            print(f"no floor: {said[0] if said else made.stderr.strip()}")
+            return
+        asked = "".join(f"{patient} {code} 20\n" for patient, code in found)
+        done = subprocess.run([program, data], input=asked, capture_output=True, text=True, check=True)
+    row("the floor: a C program over the same file", "", float(done.stdout.split()[0]), "µs of CPU")

@@ -1,0 +1,65 @@
+"""What a task's words state: clock, codes, thresholds, doses and intervals, read as any agent has to read them.
+
+The patterns are those of made tasks (`generator/wording.toml`) and of the first edition; the published numbers stand
+for what they do not find, as in the published tasks' own words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from refsol.medagentbench.constants import PUBLISHED, Constants, Lab
+
+_MRN = re.compile(r"(?<![\w-])(?:[A-Z]{1,2}-?\d{6,8}|\d{4}-[A-Z]\d{2})(?![\w-])")
+_DOSES = re.compile(
+    r"([\d.]+) to ([\d.]+) is a mild deficiency, give (\d+) g IV over (\d+) hours?; from ([\d.]+) to below \1 a "
+    r"moderate one, (?:give )?(\d+) g IV over \d+ hours?; below \5 a severe one, (?:give )?(\d+) g"
+)
+_CODE = r'{} has the code "([^"]+)"'
+_IN_CONTEXT: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "now": (r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00)", datetime.fromisoformat),
+    "magnesium": (_CODE.format("Magnesium"), lambda code: Lab(code, "")),
+    "potassium": (_CODE.format("Potassium"), lambda code: Lab(code, "")),
+    "glucose": (_CODE.format("CBG"), lambda code: Lab(code, "")),
+    "a1c": (_CODE.format("HbA1c"), lambda code: Lab(code, "")),
+    "look_back_hours": (r"the last (\d+) hours", int),
+    "blood_pressure_code": (r"flowsheet ID (\w+)\.", str),
+    "referral_code": (r"has the SNOMED code (\d+)\.", str),
+    "magnesium_drug": (r"magnesium for replacement has the NDC ([\d-]+)\.", str),
+    "potassium_low": (r"low means below ([\d.]+) ", float),
+    "potassium_dose": (r"(\d+) mEq by mouth for every", int),
+    "potassium_drug": (r"potassium for replacement has the NDC ([\d-]+)\.", str),
+    "potassium_test": (r"potassium test has the LOINC code ([\d-]+)\.", str),
+    "a1c_test": (r"LOINC code to order the test is ([\d-]+)\.", str),
+}
+"""By constant: where the context states it, and what makes a value of the words. A unit decides nothing here."""
+_IN_INSTRUCTION: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "follow_up_hour": (r"(?<![\d:])(\d{1,2})(?: ?am\b|:00\b| o'clock)", int),
+    "a1c_months": (r"(\d+) months", int),
+}
+
+
+def stated(task: Task) -> Constants:
+    """The constants of a task, as far as its words state them; else the published ones."""
+    found = {}
+    for words, patterns in ((task.context, _IN_CONTEXT), (task.instruction, _IN_INSTRUCTION)):
+        for name, (pattern, value) in patterns.items():
+            if match := re.search(pattern, words):
+                found[name] = value(match[1])
+    if rule := _DOSES.search(task.context):
+        moderate, mild, least, hours, severe, more, most = rule.groups()
+        levels = zip((severe, moderate, mild), (most, more, least), strict=True)
+        found["magnesium_doses"] = tuple((float(level), int(grams)) for level, grams in levels)
+        found["magnesium_hours_per_gram"] = int(hours) // int(least)
+    return replace(PUBLISHED, **found)
+
+
+def stated_mrn(task: Task) -> str:
+    """The first text in the instruction that looks like an MRN; "" where there is none."""
+    found = _MRN.search(task.instruction)
+    return found[0] if found else ""
