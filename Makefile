@@ -44,9 +44,9 @@ integrations: .venv/.test-installed
 release: .venv/.test-installed .venv-release/.installed
 	$(BIN)/python -m tools.release
 
-# The docs site, into site/: a broken link or a public name without a docstring fails.
+# The docs site, into site/: a broken link or a public name without a docstring fails (--quiet would let links pass).
 docs: .venv-docs/.installed
-	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 
 lint: .venv/.test-installed
 	$(BIN)/ruff check .

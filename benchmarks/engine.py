@@ -5,10 +5,14 @@ measured run have a process of their own, so that the figures are the engine's a
 FHIR server, journal; without starting Python, and without the grades and the table at the end. Times are the best of
 three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call. The
 same episodes by other engines (`engine_peers.py`) are measured beside it.
+
+`python -m benchmarks.engine --trials 67` measures so many trials of the 300 tasks by the reference agent instead, as a
+whole process: the run, and the same command on the finished run.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import heapq
 import multiprocessing
@@ -24,11 +28,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engine_peers import HAVE_INSPECT, aiohttp_loop, inspect_run
+from benchmarks.process import medagent
+from benchmarks.table import machine, row
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.plan import make_plan
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.engine.journal import Journal
 from medagent.engine.local import LocalExecutor
+from medagent.engine.memory import few_collections
 from medagent.engine.progress import Progress
 from medagent.engine.units import Watch, run_units
 from tests.loopback import ModelServer
@@ -77,7 +84,8 @@ def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
         journal = Journal(Path(folder) / "episodes.jsonl", EpisodeRow)
         work = run_units(stage.job, units, journal, LocalExecutor(concurrency), Watch(Progress(quiet=True)))
         start, cpu = time.monotonic(), time.process_time()
-        summary = asyncio.run(work)
+        with few_collections():
+            summary = asyncio.run(work)
         seconds, cpu = time.monotonic() - start, time.process_time() - cpu
         assert summary.done == episodes
         calls = {row.unit: row.spent.calls for row in journal.rows()}
@@ -128,17 +136,44 @@ def ideal(calls: list[int], concurrency: int) -> float:
     return max(lanes)
 
 
+def trials(count: int) -> None:
+    """Print what a run of so many trials costs, and the same command once it is finished."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ("run", "--version", "v2", "--round", "r2", "--agent", "reference", "--quiet")
+        places = ("--trials", str(count), "--results-dir", folder)
+        medagent("ehr", "build")
+        for name, asked in (("the run", "≤ 35"), ("the same command again", "≤ 12")):
+            found = medagent(*command, *places)
+            what = f"{count} trials of 300 tasks, {name}"
+            row(f"{what}: CPU", asked, found.cpu, "s")
+            row(f"{what}: wall", "", found.seconds, "s")
+            row(f"{what}: peak memory", "≤ 250", found.peak, "MB")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, help="Measure so many trials by the reference agent.")
+    wanted = parser.parse_args()
+    machine()
+    if wanted.trials is None:
+        episodes()
+    else:
+        trials(wanted.trials)
+
+
+def episodes() -> None:
+    """Print what episodes cost over a model server that takes its time, here and by other engines."""
     with model_server(text_reply, LATENCY_S) as url:
         small = min((measured(url, 300, 64) for _ in range(3)), key=lambda figures: figures.seconds)
         large = measured(url, 2000, 2000)
         peers = {name: min(peer(url, name) for _ in range(3)) for name in PEERS}
     best = ideal(small.calls, 64)
-    print(f"300 tasks at concurrency 64: {small.seconds:.2f} s, {small.seconds / best:.2f} × the ideal {best:.2f} s")
-    print(f"CPU an episode: {small.cpu / 300 * 1000:.1f} ms ({sum(small.calls) / 300:.1f} model calls)")
+    row("300 tasks at concurrency 64: wall, times the ideal", "", small.seconds / best, f"× {best:.2f} s")
+    row("an episode: CPU", "≤ 5", small.cpu / 300 * 1000, f"ms ({sum(small.calls) / 300:.1f} model calls)")
     for name, figure in peers.items():
-        print(f"CPU an episode, {name}: {figure:.1f} ms")
-    print(f"2,000 episodes at once: peak {large.peak_bytes / 1e6:.0f} MB, {large.seconds:.1f} s")
+        row(f"an episode by {name}: CPU", "", figure, "ms")
+    row("2,000 episodes at once: peak memory", "", large.peak_bytes / 1e6, "MB")
+    row("2,000 episodes at once: wall", "", large.seconds, "s")
 
 
 if __name__ == "__main__":

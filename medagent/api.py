@@ -12,10 +12,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from medagent.benchmarks.base import DEFAULT, Benchmark, find, of_folder
 from medagent.core import plugins
@@ -33,6 +33,8 @@ from medagent.reports.siblings import SetComparison, compare_sets
 
 if TYPE_CHECKING:
     from medagent.reports.page.document import RunPage
+
+T = TypeVar("T")
 
 
 async def run(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
@@ -55,12 +57,16 @@ async def run(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = Fal
 
 def run_sync(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
     """`run` for programs without an event loop; inside a running one (a notebook's) it runs in a thread of its own."""
-    work = run(benchmark, verbose=verbose, **options)
+    return blocking(run(benchmark, verbose=verbose, **options))
+
+
+def blocking(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, for programs without an event loop; inside a running one a thread of its own waits."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    done: list[Report] = []
+    done: list[T] = []
     failed: list[BaseException] = []
 
     def inside() -> None:

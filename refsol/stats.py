@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +29,27 @@ def wilson(successes: int, n: int, z: float = 1.959964) -> Interval:
     return _score_interval(successes / n, n, z) if n else Interval(0.0, 1.0)
 
 
-def clustered_wilson(clusters: Iterable[tuple[int, int]], z: float = 1.959964) -> Interval:
-    """Wilson's interval of a share over clusters of (successes, n), such as the trials of one item.
+def clustered_wilson(
+    clusters: Iterable[tuple[int, int]] | Mapping[tuple[int, int], int], z: float = 1.959964
+) -> Interval:
+    """Wilson's interval of a share over clusters of (successes, n), such as the trials of one item; or over how many
+    clusters there are of each kind.
 
     The sample counts for less by the design effect: the variance between clusters over that of as many independent
     values (Korn & Graubard 1998, Survey Methodology 24). Where all values are equal, or there is one cluster, a cluster
     counts as one value. Clusters of one value each give `wilson`.
     """
-    filled = [(hits, n) for hits, n in clusters if n]
-    hits, total, count = sum(one for one, _ in filled), sum(n for _, n in filled), len(filled)
-    if all(n == 1 for _, n in filled):
+    kinds = {(hits, n): times for (hits, n), times in Counter(clusters).items() if n}
+    hits = sum(one * times for (one, _), times in kinds.items())
+    total = sum(n * times for (_, n), times in kinds.items())
+    count = sum(kinds.values())
+    if all(n == 1 for _, n in kinds):
         return wilson(hits, total, z)
     share = hits / total
     if share in (0, 1) or count == 1:
         return _score_interval(share, count, z)
-    between = count / (count - 1) * math.fsum((one - share * n) ** 2 for one, n in filled) / total**2
+    deviations = (repeat((one - share * n) ** 2, times) for (one, n), times in kinds.items())
+    between = count / (count - 1) * math.fsum(chain.from_iterable(deviations)) / total**2
     effect = between / (share * (1 - share) / total)
     return _score_interval(share, min(total / effect, total) if effect else total, z)
 

@@ -54,7 +54,7 @@ async def _run(kind: str, where: str) -> None:
             print(worker.address, flush=True)
             await worker.finished()
         return
-    async with Scheduler(protocol=where, host="127.0.0.1", port=0, dashboard=False) as scheduler:
+    async with Scheduler(protocol=where, host="127.0.0.1", port=0, dashboard_address="127.0.0.1:0") as scheduler:
         if kind == "both":
             async with Worker(scheduler.address, nthreads=4, host="127.0.0.1", dashboard=False):
                 print(scheduler.address, flush=True)

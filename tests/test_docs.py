@@ -16,6 +16,7 @@ import pytest
 import typer.main
 
 import medagent
+import medagent.rl
 import medagent.testing
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.results.write import result_item
@@ -42,7 +43,12 @@ LONGEST = {
     "models.md-1": 30,
 }
 """Lines that a program may have: of an agent or a model the class's file, without the lines that run it."""
-PUBLIC = {"medagent": medagent.__all__, "medagent.testing": medagent.testing.__all__}
+PUBLIC = {
+    "medagent": medagent.__all__,
+    "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
+    "medagent.rl": medagent.rl.__all__,
+    "medagent.testing": medagent.testing.__all__,
+}
 LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Sequence
 
@@ -20,6 +21,8 @@ from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 MAX_PLANS = 4096
 MAX_REMEMBERED = 100
 """Longer lists of matches are found anew each time."""
+DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
+"""How many matches `Cache-Control: no-store` loads, and the most it may ask for."""
 MAX_PAGES = 1_000
 """Pages kept as they were rendered: some fifteen megabytes."""
 MAX_PAGE = 40_000
@@ -36,6 +39,9 @@ def search(context: RequestContext, kind: str) -> Response:
     count = DEFAULT_COUNT if query.count is None else query.count
     if count < 0:
         return _nothing_asked(context, query, planned, count, self_link)
+    limit = at_once(context)
+    if limit is not None:
+        return _only_page(context, query, planned, count, limit, self_link)
     if query.offset is not None:
         return _offset_page(context, query, planned, count, self_link)
     row_ids = run(context, planned, max(STAGES[0], count + 1))
@@ -51,6 +57,40 @@ def search(context: RequestContext, kind: str) -> Response:
         context.server.searches.keep(found)
         links.append(("next", page_link(context, found, context.pairs, count, count)))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
+    return context.bundle(_bundle(found, total, links, entries, query.subset))
+
+
+def at_once(context: RequestContext) -> int | None:
+    """How many matches HAPI loads at once and forgets, with `Cache-Control: no-store, max-results=5`; None without.
+
+    Raises:
+        FhirError: HAPI-1165: more are asked for than HAPI allows.
+    """
+    asked = [part.strip() for part in (context.request.header("cache-control") or "").split(",")]
+    if "no-store" not in asked:
+        return None
+    named = [part.removeprefix("max-results=") for part in asked if part.startswith("max-results=")]
+    limit = int(named[-1]) if named and re.fullmatch(r"[+-]?\d{1,9}", named[-1], re.ASCII) else DEFAULT_AT_ONCE
+    if limit > MAX_AT_ONCE:
+        said = f"Cache-Control header max-results value must not exceed {MAX_AT_ONCE}"
+        raise FhirError(400, f"HAPI-1165: {said}")
+    return max(limit, 1)
+
+
+def _only_page(
+    context: RequestContext, query: Query, planned: SearchSql, count: int, limit: int, self_link: str
+) -> Response:
+    """The one page of a search that is not kept: at most `limit` matches, and no next page."""
+    offset = max(query.offset or 0, 0)
+    row_ids = run(context, planned, min(limit, count), offset)
+    others = included(context, context.store.rows(row_ids), query.includes) if query.includes else []
+    total = None if len(row_ids) == limit else offset + len(row_ids) + len(others)
+    total = count_all(context, planned) if query.accurate else total
+    links = [("self", self_link)]
+    if offset:
+        links.append(("previous", offset_link(context, count, max(offset - count, 0))))
+    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
+    entries = entries_of(context, row_ids, query.includes, query.subset, count)
     return context.bundle(_bundle(found, total, links, entries, query.subset))
 
 
@@ -158,21 +198,26 @@ def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int,
     return f"{context.base}?{'&'.join(parts)}"
 
 
-def entries_of(context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset) -> bytes:
-    """The entries of a page: matches, then what they include."""
-    entries = _entries(context, row_ids, includes, wanted)
+def entries_of(
+    context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset, most: int | None = None
+) -> bytes:
+    """The entries of a page: matches, then what they include, `most` in all."""
+    entries = _entries(context, row_ids, includes, wanted, most)
     if context.store.meter is not None:
         context.store.meter.answered(len(entries))
     return entries
 
 
-def _entries(context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset) -> bytes:
+def _entries(
+    context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset, most: int | None
+) -> bytes:
     if includes or wanted:
         rows = context.store.rows(row_ids)
         others = included(context, rows, includes)
         parts = [*((row, "match") for row in rows), *((row, "include") for row in others)]
         return search_page(
-            (f"{context.base}/{row.reference}", encode(cut_down(row.text or "", wanted)), mode) for row, mode in parts
+            (f"{context.base}/{row.reference}", encode(cut_down(row.text or "", wanted)), mode)
+            for row, mode in parts[:most]
         )
     rendered, key = context.store.rendered, (context.base, row_ids.tobytes())
     page = rendered.get(key)

@@ -12,7 +12,7 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
-from fhir_server.interactions.search import entries_of, page_link
+from fhir_server.interactions.search import at_once, entries_of, page_link
 from fhir_server.operations.parameters import Arguments
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
@@ -36,6 +36,10 @@ def everything(context: RequestContext, kind: str, resource_id: str) -> Response
     batch = max(STAGES[0], count) + 2
     row_ids = _everything(context, roots, _types(pairs), batch)
     total = len(row_ids) if len(row_ids) < max(STAGES[0], count) else None
+    limit = at_once(context)
+    if limit is not None:
+        row_ids = row_ids[: min(limit, count)]
+        total = None if len(row_ids) == limit else len(row_ids)
     found = Search(context.server.ids.uuid(), context.now, row_ids)
     links = [("self", link(context.address, by_name(context.pairs)))]
     if len(row_ids) > count:

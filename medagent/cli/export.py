@@ -91,6 +91,21 @@ def atif(run: Run, out: Annotated[Path, typer.Argument(metavar="DIR", help="The 
     print(f"{out}: {export_atif(run, out)} trajectories")
 
 
+@app.command("inspect")
+def inspect(
+    run: Run, out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval, or .json.")]
+) -> None:
+    """A log of Inspect AI: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
+
+    Needs inspect-ai (pip install 'medagent[inspect]').
+
+    Example: medagent export inspect results/v2_r2_gpt-4o-mini logs/run.eval
+    """
+    from medagent.export.inspect import export_inspect
+
+    print(f"{out}: {export_inspect(run, out)} samples")
+
+
 @app.command("otel")
 def otel(
     run: Run, out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")]

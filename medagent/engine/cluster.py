@@ -46,7 +46,7 @@ R = TypeVar("R", bound=Row)
 
 CANCELLED_WITHIN_S = 10.0
 """How long workers have to hand over the rows of what is cancelled."""
-WORKERS_WITHIN_S = 3.0
+WORKERS_WITHIN_S = 4.0
 """How long a scheduler may be without a worker, or away, before a run says so."""
 PART_BYTES = 8 << 20
 """A file that a worker lacks is sent in parts of this size."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from medagent.core.errors import UserError
 from medagent.engine.journal_file import JournalFile, Line
@@ -39,6 +40,9 @@ _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"
 _LONGEST_END = 96
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row whose newline became something else: no crash tears a row off so."""
+_LONGEST_HEAD = 4_096
+"""Bytes of a line that are looked at for its head."""
+_LAST_OF_HEAD = list(RowHead.model_fields)[-1]
 
 
 class Journal(Generic[R]):
@@ -166,7 +170,8 @@ class Journal(Generic[R]):
         short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
         lines = CheckedLines(self._file)
         for line, checked in lines:
-            head = parsed_line(self.path, line, short if checked else self._row_type)
+            head = _head(line.raw) if checked and short is RowHead else None
+            head = head or parsed_line(self.path, line, short if checked else self._row_type)
             self._places.pop(head.unit, None)
             self._places[head.unit] = (line.start, len(line.raw))
             self._settle(head)
@@ -271,6 +276,21 @@ def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
         raise _damaged(path, line) from None
 
 
+def _head(raw: bytes) -> RowHead | None:
+    """The head of a row, which its line begins with, without the rest; None where it has to be parsed whole.
+
+    Only of a line whose checksum is right: the rest is then what was written.
+    """
+    if len(raw) <= _LONGEST_HEAD:
+        return None
+    try:
+        members = from_json(raw[:_LONGEST_HEAD], allow_partial=True)
+        members.popitem()  # it may be cut off
+        return RowHead.model_validate(members) if _LAST_OF_HEAD in members else None
+    except ValueError:
+        return None
+
+
 def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None) -> Iterator[R]:
     """The last row of every unit in a journal that may still be written to, in the order of those rows, or of these
     units in theirs.
@@ -327,7 +347,14 @@ def _newer(path: Path, line: Line, format_: int) -> UserError:
 
 
 def _line(row: Row, number: int) -> bytes:
-    body = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":")).encode()[:-1] + b',"row":%d' % number
+    """A row as it is written: in ASCII, so that no reader takes a character of a text for the end of a line."""
+    try:
+        text = row.model_dump_json(exclude_none=True)
+    except ValueError:  # half of a surrogate pair
+        text = ""
+    if not text or not text.isascii():
+        text = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":"))
+    body = text.encode()[:-1] + b',"row":%d' % number
     return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
 
 

@@ -13,8 +13,8 @@ import io
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from medagent.core.errors import UserError
 
@@ -27,8 +27,7 @@ class ReadOnlyError(UserError):
     """The file, or its folder, may be read and not written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line with its newline: where it begins, its number (from 1), its bytes."""
 
     start: int

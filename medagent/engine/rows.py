@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.errors import EpisodeError
 from medagent.core.wire import Text
@@ -102,6 +102,8 @@ class Spent(CallSpent):
         """Add another sum; its single calls are left behind. A cost of calls whose price is unknown makes the whole
         unknown.
         """
+        if other == _NOTHING:  # of agents without a model, a run may have many thousands
+            return
         self._sum(other, other.calls)
         if other.reused:
             self.reused = (self.reused or 0) + other.reused
@@ -130,13 +132,18 @@ class Spent(CallSpent):
         return Usage(self.prompt, self.completion, self.cached, self.reasoning)
 
 
+_NOTHING = Spent()
+
+
 class RowHead(BaseModel):
     """What of a row counts while a run goes on; the rest of it is not looked at."""
+
+    model_config = ConfigDict(ser_json_inf_nan="constants")
 
     unit: str
     status: str
     error: Text | None = None
-    spent: Spent = Spent()
+    spent: Spent = Field(default_factory=Spent)
     started: str = ""
     timestamp: str = ""
     seconds: float = 0.0

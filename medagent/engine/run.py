@@ -12,17 +12,19 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
 from medagent.core.errors import MedagentError, StopRunError, UserError
-from medagent.engine.files import write_changed
+from medagent.engine.files import write_changed_parts
 from medagent.engine.folder import RunFolder, read_run
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
 from medagent.engine.journals import JournalKind, Journals, Run
 from medagent.engine.limits import Limits
 from medagent.engine.local import LocalExecutor
+from medagent.engine.memory import few_collections
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.progress import Progress
 from medagent.engine.report import DataRef, ItemOutcome, Measure, Report, TableLine, TableSection
@@ -131,7 +133,10 @@ async def execute(plan: Plan, scorer: Scorer, *, quiet: bool = True, say: Say = 
                 "chance alone; --temperature 0.7, for one, samples the model's"
             )
         plan.prepare()
-        with Journals(folder.path, scorer.journals, first=folder.journal, writable=folder.writable) as journals:
+        with (
+            few_collections(),
+            Journals(folder.path, scorer.journals, first=folder.journal, writable=folder.writable) as journals,
+        ):
             standing = await _stages(plan, journals, folder, quiet, say)
             if standing.stopped:
                 say(_stopped(standing, scorer.unit_noun))
@@ -268,6 +273,7 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
     )
 
 
+@few_collections()
 def report_of(scorer: Scorer, folder: Path) -> Report:
     """The report of a run's folder: as the run left it, or made anew (and not written) where the journals have moved on
     or there is none; a run that cannot be graded yet has its rows counted.
@@ -287,6 +293,7 @@ def report_of(scorer: Scorer, folder: Path) -> Report:
         return compose(scorer, folder, findings, journals, Standing(owed))
 
 
+@few_collections()
 def graded(scorer: Scorer, folder: Path, grade: Callable[[Run], Findings] | None = None) -> Report:
     """The report of a run's folder, graded anew, by `grade` or as the benchmark does; nothing is written.
 
@@ -299,12 +306,18 @@ def graded(scorer: Scorer, folder: Path, grade: Callable[[Run], Findings] | None
 
 def keep(folder: Path, report: Report) -> None:
     """Write `report.json`, unless it is there already. Raises UserError."""
-    write_changed(folder / REPORT, document(report) + "\n")
+    kept, encoder = _kept(report), json.JSONEncoder(indent=1)
+    write_changed_parts(folder / REPORT, lambda: chain(encoder.iterencode(kept), ["\n"]))
 
 
 def document(report: Report) -> str:
-    """The report as JSON, without the command, which says where endpoints are."""
-    return json.dumps(report.model_dump(mode="json", exclude={"command"}), indent=1)
+    """The report as JSON, as `report.json` has it."""
+    return json.dumps(_kept(report), indent=1)
+
+
+def _kept(report: Report) -> dict[str, Any]:
+    """All but the command, which says where endpoints are."""
+    return report.model_dump(mode="json", exclude={"command"})
 
 
 def read_report(folder: Path) -> Report | None:

@@ -6,9 +6,7 @@ writes the journal.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -88,7 +86,7 @@ async def run_units(
         return durable(appended, row)
 
     lost: str | None = None
-    with few_collections(), progress:
+    with progress:
         progress.begin(len(units), len(units) - len(owed))
         if owed:
             try:
@@ -119,19 +117,6 @@ class _Beginning:
         if self.failures >= HOPELESS:
             self.over = True
             raise StopRunError(f"the first {HOPELESS} units failed alike: {row.status}: {row.error}")
-
-
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Cycles are sought less often: episodes make few, and seeking them takes a quarter of a run's CPU."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _owed(journal: Journal[R], unit: Unit, retry: Collection[str] = ()) -> bool:

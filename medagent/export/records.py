@@ -40,6 +40,8 @@ class Record:
     messages: Sequence[Said]
     checks: Sequence[tuple[str, bool, str, str]]
     row: Row | None
+    question: str = ""
+    """What was asked, without the words around it; empty where the benchmark does not tell it apart."""
 
     @property
     def key(self) -> str:
@@ -103,7 +105,8 @@ def _records(loaded: LoadedRun, report: Report) -> Iterator[Record]:
             if detail
             else []
         )
-        yield Record(outcome, _said(loaded.benchmark, row, detail), checks, row)
+        question = hide(detail.question) if detail else ""
+        yield Record(outcome, _said(loaded.benchmark, row, detail), checks, row, question)
 
 
 def _said(benchmark: Benchmark, row: Row | None, detail: ItemDetail | None) -> list[Said]:

@@ -1,1 +1,1 @@
-"""Adapters to where people already run agents. Each stands on the one-call episode, and needs an extra of its own."""
+"""Where people already run agents: each module is what one other tool asks for, on top of the public API."""

@@ -164,11 +164,12 @@ def read_recordings(path: Path) -> list[Recording]:
         for line, row in file.json_lines(in_unicode(validator(RecordingRow))):
             if row.id in recordings:
                 file.fault(f"two rows have the id {row.id}", line=line)
-            recordings[row.id] = _recording(row)
+            recordings[row.id] = recording_of(row)
     return list(recordings.values())
 
 
-def _recording(row: RecordingRow) -> Recording:
+def recording_of(row: RecordingRow) -> Recording:
+    """A written recording, read; what is odd in its texts joins its warnings."""
     question = parse(row.question)
     terms = question.imap.query_terms
     label, response = parse(row.label, terms), parse(row.response, terms)

@@ -1,4 +1,4 @@
-"""`grade_file`: a results file and its task set in, a `GradeReport` out: verdicts, rates, branches, baselines.
+"""`Grader`: a task set, then results files in, a `GradeReport` of each out: verdicts, rates, branches, baselines.
 
 An item that could not be graded is never counted right or wrong: a `Rate` gives the share of the graded items and the
 share of all. `official` is the score; other rule sets are totals beside it, with the items where they differ.
@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -152,74 +153,70 @@ class GradeReport:
         return Rate.of(item.verdict for item in self.items if item.type in kinds)
 
 
-def grade_file(
-    path: Path,
-    tasks: Sequence[Mapping[str, Any]],
-    facts: Facts,
-    *,
-    base: str | None = None,
-    rules: RuleName = "official",
-    also: Sequence[RuleName] = (),
-    constants: Constants = PUBLISHED,
-    episodes: Mapping[str, RecordedEpisode] | None = None,
-) -> GradeReport:
-    """Grade a results file against its task set; `episodes.jsonl` beside it is read where it is, unless its `episodes`
-    are given by task.
+class Grader:
+    """Grades results files of one task set; what the baselines score is worked out once for all of them.
 
-    `base` is the FHIR base that agents were shown, where it is not that of the constants; `also` are further rule sets.
-
-    Raises InputError for a file that cannot be read or belongs to another task set, FactsError for a damaged
-    `episodes.jsonl`.
+    `base` is the FHIR base that the agent was shown, where it is not that of the constants; `also` are further rule
+    sets.
     """
-    run = read_recorded(path, tasks)
-    results = run.items
-    known = {str(task["id"]): task for task in tasks}
-    _check_task_set(path, results, known)
-    episodes = {**run.episodes, **(_episodes_of(path) if episodes is None else episodes)}
-    first: dict[str, ResultItem] = {}
-    for item in results:
-        first.setdefault(item.task_id, item)
-    counts = Counter(item.task_id for item in results)
-    grader = _Grader(facts, base, constants)
-    graded = []
-    for item in first.values():
-        episode = episodes.get(item.task_id)
-        verdicts = {
-            name: grader.verdict(item, known.get(item.task_id), name, episode) for name in dict.fromkeys((rules, *also))
-        }
-        verdict = verdicts.pop(rules)
+
+    def __init__(
+        self,
+        tasks: Sequence[Mapping[str, Any]],
+        facts: Facts,
+        *,
+        base: str | None = None,
+        rules: RuleName = "official",
+        also: Sequence[RuleName] = (),
+        constants: Constants = PUBLISHED,
+    ) -> None:
+        self._tasks = tasks
+        self._known = {str(task["id"]): task for task in tasks}
+        self._facts = facts
+        self._base = base
+        self._rules: RuleName = rules
+        self._also = also
+        self._constants = constants
+        self._doing_nothing: dict[tuple[str, str], Verdict] = {}
+
+    def file(self, path: Path, episodes: Mapping[str, RecordedEpisode] | None = None) -> GradeReport:
+        """Grade a results file; `episodes.jsonl` beside it is read where it is, unless `episodes` are given by task.
+
+        Raises InputError for a file that cannot be read or belongs to another task set, FactsError for a damaged
+        `episodes.jsonl`.
+        """
+        run = read_recorded(path, self._tasks)
+        _check_task_set(path, run.items, self._known)
+        known_ends = {**run.episodes, **(_episodes_of(path) if episodes is None else episodes)}
+        first: dict[str, ResultItem] = {}
+        for item in run.items:
+            first.setdefault(item.task_id, item)
+        counts = Counter(item.task_id for item in run.items)
+        present = [task_id for task_id in first if task_id in self._known]
+        return GradeReport(
+            form=run.form,
+            warnings=run.warnings,
+            rules=self._rules,
+            items=tuple(self._graded(item, known_ends.get(item.task_id)) for item in first.values()),
+            duplicates=tuple(task_id for task_id in first if counts[task_id] > 1),
+            absent=len(self._known) - len(present),
+            baselines={
+                name: Rate.of(self._of_constant(task_id, answers) for task_id in present)
+                for name, answers in self._baselines.items()
+            },
+        )
+
+    def _graded(self, item: ResultItem, episode: RecordedEpisode | None) -> GradedItem:
+        names = dict.fromkeys((self._rules, *self._also))
+        verdicts = {name: self._verdict(item, name, episode) for name in names}
+        verdict = verdicts.pop(self._rules)
         known_end = (episode.status, episode.transcript) if episode else (None, ())
         failure = failure_of(verdict, item.answer, *known_end)
-        kind = task_type(known.get(item.task_id, {"id": item.task_id}))
-        graded.append(GradedItem(item.task_id, kind, verdict, verdicts, failure))
-    present = [known[task_id] for task_id in first if task_id in known]
-    answers = constant_answers(tasks, facts, constants)
-    return GradeReport(
-        form=run.form,
-        warnings=run.warnings,
-        rules=rules,
-        items=tuple(graded),
-        duplicates=tuple(task_id for task_id in first if counts[task_id] > 1),
-        absent=len(known) - len(present),
-        baselines={
-            "nop": grader.rate(present, dict.fromkeys(answers, NOP_ANSWER)),
-            "constant": grader.rate(present, answers),
-        },
-    )
+        kind = task_type(self._known.get(item.task_id, {"id": item.task_id}))
+        return GradedItem(item.task_id, kind, verdict, verdicts, failure)
 
-
-@dataclass(frozen=True, slots=True)
-class _Grader:
-    """What all items of a file are graded with."""
-
-    facts: Facts
-    base: str | None
-    constants: Constants
-
-    def verdict(
-        self, item: ResultItem, task: Mapping[str, Any] | None, rules: RuleName, episode: RecordedEpisode | None
-    ) -> Verdict:
-        """The verdict on an item of the file."""
+    def _verdict(self, item: ResultItem, rules: RuleName, episode: RecordedEpisode | None) -> Verdict:
+        task = self._known.get(item.task_id)
         if task is None:
             return ungraded(f"unknown task id {item.task_id!r}")
         if _is_of_another(item, task):
@@ -230,18 +227,41 @@ class _Grader:
             task,
             item.answer,
             history,
-            self.facts,
-            base=self.base,
+            self._facts,
+            base=self._base,
             rules=rules,
             episode=episode,
-            constants=self.constants,
+            constants=self._constants,
         )
 
-    def rate(self, tasks: Sequence[Mapping[str, Any]], answers: Mapping[str, str]) -> Rate:
-        """What an agent scores, under the official rules, that gives each task type's answer and sends nothing."""
-        return Rate.of(
-            grade_item(task, answers[task_type(task)], [], self.facts, constants=self.constants) for task in tasks
-        )
+    @cached_property
+    def _baselines(self) -> dict[str, dict[str, str]]:
+        """What the baselines answer to each task type."""
+        answers = constant_answers(self._tasks, self._facts, self._constants)
+        return {"nop": dict.fromkeys(answers, NOP_ANSWER), "constant": answers}
+
+    def _of_constant(self, task_id: str, answers: Mapping[str, str]) -> Verdict:
+        """The official verdict on an agent that gives the answer of a task's type and sends nothing."""
+        task = self._known[task_id]
+        answer = answers[task_type(task)]
+        if (task_id, answer) not in self._doing_nothing:
+            verdict = grade_item(task, answer, [], self._facts, constants=self._constants)
+            self._doing_nothing[task_id, answer] = verdict
+        return self._doing_nothing[task_id, answer]
+
+
+def grade_file(
+    path: Path,
+    tasks: Sequence[Mapping[str, Any]],
+    facts: Facts,
+    *,
+    base: str | None = None,
+    rules: RuleName = "official",
+    also: Sequence[RuleName] = (),
+    constants: Constants = PUBLISHED,
+) -> GradeReport:
+    """Grade one results file against its task set; see `Grader`. Raises InputError, FactsError."""
+    return Grader(tasks, facts, base=base, rules=rules, also=also, constants=constants).file(path)
 
 
 def _check_task_set(path: Path, results: Sequence[ResultItem], known: Mapping[str, Mapping[str, Any]]) -> None:

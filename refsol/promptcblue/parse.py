@@ -9,6 +9,7 @@ only, keeps to Python 3.9, and reports what is wrong as `Problem`s instead of ra
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -108,13 +109,13 @@ def read_lines(data: bytes, *, answered: bool = True, edition: Edition | None = 
         yield Problem("whole file", "not UTF-8 but probably GBK; save it as UTF-8")
         return
     seen: set[tuple[str, Any]] = set()
-    for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n"), 1):
+    for number, raw in enumerate(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), 1):
         place = f"line {number}"
         if not raw.strip():
             yield Problem(place, "blank, skipped", fatal=False)
             continue
         try:
-            line = _read_line(raw)
+            line = _read_line(raw.removesuffix(b"\n"))
         except LineError as error:
             yield Problem(place, str(error))
             continue
@@ -133,12 +134,10 @@ def read_lines(data: bytes, *, answered: bool = True, edition: Edition | None = 
 
 def _is_gbk(data: bytes) -> bool:
     """Whether the bytes are Chinese in GBK or GB18030, not UTF-8 with some damage: most of it must not be UTF-8."""
-    try:
-        data.decode("utf-8")
+    text = data.decode("utf-8", "replace")
+    damaged = text.count("\ufffd") - data.count("\ufffd".encode())
+    if not damaged:
         return False
-    except UnicodeDecodeError:
-        text = data.decode("utf-8", "replace")
-    damaged = text.count("\ufffd")
     if sum(char > "\x7f" for char in text) > 2 * damaged:
         return False
     try:

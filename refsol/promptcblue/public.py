@@ -8,6 +8,7 @@ that parser would end on a line of a model's text (no head entity, no role), the
 from __future__ import annotations
 
 import ast
+import io
 from collections.abc import Iterable
 from typing import Any
 
@@ -112,7 +113,7 @@ def edition_of(tasks: Iterable[object]) -> Edition:
 
 def edition_of_lines(data: bytes) -> Edition:
     """The edition of a test or predictions file, by the tasks of its lines."""
-    return edition_of(_task(line) for line in data.split(b"\n") if b"task_dataset" in line)
+    return edition_of(_task(line) for line in io.BytesIO(data) if b"task_dataset" in line)
 
 
 def _task(line: bytes) -> object:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -85,14 +86,20 @@ class Bounds:
     correct_given_attempted: Interval
 
 
-def bounds_of(questions: Iterable[Tally]) -> Bounds:
-    """The intervals over some questions, each with the tally of its rows."""
-    listed = list(questions)
+def bounds_of(questions: Mapping[Tally, int]) -> Bounds:
+    """The intervals over some questions: how many there are whose rows have each tally."""
+
+    def interval(pair: Callable[[Tally], tuple[int, int]]) -> Interval:
+        kinds: Counter[tuple[int, int]] = Counter()
+        for tally, times in questions.items():
+            kinds[pair(tally)] += times
+        return clustered_wilson(kinds)
+
     return Bounds(
-        clustered_wilson((one.correct, one.count) for one in listed),
-        clustered_wilson((one.incorrect, one.count) for one in listed),
-        clustered_wilson((one.not_attempted, one.count) for one in listed),
-        clustered_wilson((one.correct, one.attempted) for one in listed),
+        interval(lambda one: (one.correct, one.count)),
+        interval(lambda one: (one.incorrect, one.count)),
+        interval(lambda one: (one.not_attempted, one.count)),
+        interval(lambda one: (one.correct, one.attempted)),
     )
 
 

@@ -153,24 +153,42 @@ def in_order(groups: Iterable[str]) -> list[str]:
 
 
 def _section(name: str, counted: Sequence[tuple[JudgedAnswer, Outcome]]) -> Section:
-    counts: dict[str, Counter[str]] = {}
-    questions: dict[str, dict[str, Counter[str]]] = {}  # by group and question
+    questions: dict[str, dict[str, list[Outcome]]] = {}  # what the rows of each question came to, by group
     for row, outcome in counted:
-        counts.setdefault(row.group, Counter())[outcome] += 1
-        questions.setdefault(row.group, {}).setdefault(row.item or row.id, Counter())[outcome] += 1
-    groups = {group: Tally(**counts.get(group, Counter())) for group in in_order(counts)}
+        questions.setdefault(row.group, {}).setdefault(row.item or row.id, []).append(outcome)
+    tallies = {group: _tallies(found.values()) for group, found in questions.items()}
+    groups = in_order(questions)
     attempted = (
         (confidence_of(row.prediction or ""), outcome == CORRECT)
         for row, outcome in counted
         if outcome in (CORRECT, INCORRECT)
     )
-    tallies = {group: [Tally(**one) for one in questions.get(group, {}).values()] for group in {*groups, *questions}}
-    total: Counter[str] = Counter(outcome for _, outcome in counted)
+    whole: Counter[Tally] = Counter()
+    for found in tallies.values():
+        whole.update(found)
     return Section(
         name,
-        Tally(**total),
-        groups,
+        _sum(whole),
+        {group: _sum(tallies.get(group, {})) for group in groups},
         calibrate(attempted),
-        bounds_of(tally for group in tallies.values() for tally in group),
-        {group: bounds_of(tallies[group]) for group in groups},
+        bounds_of(whole),
+        {group: bounds_of(tallies.get(group, {})) for group in groups},
     )
+
+
+def _tallies(questions: Iterable[Sequence[Outcome]]) -> Counter[Tally]:
+    """How many questions have each tally; what their rows came to is of few kinds."""
+    tallies: Counter[Tally] = Counter()
+    for outcomes, times in Counter(map(tuple, questions)).items():
+        counts: Counter[str] = Counter(outcomes)
+        tallies[Tally(**counts)] += times
+    return tallies
+
+
+def _sum(tallies: Mapping[Tally, int]) -> Tally:
+    """The tally of all rows of so many questions of each tally."""
+    counts: Counter[str] = Counter()
+    for tally, times in tallies.items():
+        for outcome in get_args(Outcome):
+            counts[outcome] += times * getattr(tally, outcome)
+    return Tally(**counts)

@@ -20,7 +20,7 @@ FLOORS = [
     ["benchmarks"],
     ["api"],
     ["export", "integrations", "testing"],
-    ["cli", "__main__"],
+    ["cli", "rl", "__main__"],
 ]
 """Rooms and files of the top level, the lowest first."""
 LONGEST_FILE = 400

@@ -7,7 +7,7 @@ HAPI is started anew `--starts` times, loaded with the recorded data and sent th
 server then gets them too. What no two runs share is blanked. Only rows on which all starts of HAPI agree are counted.
 `--keep` saves what each start answered; `--answers` compares with what was saved, and needs no HAPI. Differences are
 clustered by kind of request, statuses and the first words that differ; of each cluster the shortest request is printed
-with both answers. `--list` writes a line for each difference.
+with both answers. `--list` writes a line for each difference, `--docs docs/fhir-server.md` the tables of that page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.hapi_diff import answers
+from tools.hapi_diff import answers, report
 from tools.hapi_diff.answers import Plan
 from tools.hapi_diff.client import Answer, Case
 from tools.hapi_diff.grammar import TIERS
@@ -54,12 +54,17 @@ def compare(case: Case, wanted: list[Answer], given: list[Answer]) -> Difference
     return next((Difference(case, one, other) for one, other in pairs if answers.key(one) != answers.key(other)), None)
 
 
-def show(differences: list[Difference], limit: int) -> None:
-    """The clusters, the largest first, each with its shortest request."""
+def clustered(differences: list[Difference]) -> list[list[Difference]]:
+    """The differences by cause, the commonest first."""
     clusters: dict[tuple[str, ...], list[Difference]] = defaultdict(list)
     for one in differences:
         clusters[one.cluster].append(one)
-    for found in sorted(clusters.values(), key=len, reverse=True)[:limit]:
+    return sorted(clusters.values(), key=len, reverse=True)
+
+
+def show(clusters: list[list[Difference]]) -> None:
+    """The clusters, each with its shortest request."""
+    for found in clusters:
         one = min(found, key=lambda each: len(each.case.url) + len(each.case.body or ""))
         print(f"\n{len(found)} × {one.case.tier} {one.case.rule}: {one.hapi.status} HAPI, {one.own.status} here")
         print(f"  {one.case.method} {one.case.url}  {(one.case.body or '')[:300]}")
@@ -104,6 +109,7 @@ def main() -> None:
     parser.add_argument("--tier", choices=[*TIERS], help="only requests of this tier")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save what each start answers here")
     parser.add_argument("--show", type=int, default=40, help="how many clusters to print (default 40)")
+    parser.add_argument("--docs", type=Path, metavar="PAGE", help="put the result into this page, between its marks")
     parser.add_argument("--list", type=Path, metavar="FILE", help="write a line for each difference here")
     options = parser.parse_args()
     if not options.hapi and not options.answers:
@@ -117,7 +123,11 @@ def main() -> None:
             if difference:
                 differences.append(difference)
                 results[case.tier, "status"] += difference.hapi.status != difference.own.status
-    show(differences, options.show)
+    clusters = clustered(differences)
+    show(clusters[: options.show])
+    if options.docs:
+        shown = [[(one.case, one.hapi, one.own) for one in cluster] for cluster in clusters]
+        report.put_into(options.docs, report.tables(plan, len(starts), results, shown))
     if options.list:
         lines = (f"{' '.join(one.cluster)}\t{one.case.method} {one.case.url}\n" for one in differences)
         options.list.write_text("".join(lines), "utf-8")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from medagent.benchmarks.base import Benchmark, failure_lines
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.findings import EpisodeCounts, findings, grade_document, write_grade
+from medagent.benchmarks.medagentbench.findings import EpisodeCounts, GradedTrials, findings, write_grade
 from medagent.benchmarks.medagentbench.plan import GradingContext, make_plan
 from medagent.benchmarks.medagentbench.regrade import regrade
 from medagent.benchmarks.medagentbench.results import grading
@@ -27,7 +27,7 @@ from medagent.engine.rows import FAILED
 from medagent.engine.run import Findings, Say, Standing, read_report
 from medagent.reports.page.blocks import Details
 from refsol.errors import RefsolError
-from refsol.medagentbench import grade_file
+from refsol.medagentbench import Grader
 from refsol.medagentbench.grade import evaluate_unanswered
 
 
@@ -106,35 +106,21 @@ def _deciding_times(run: Run, task_id: str) -> list[str]:
 
 
 def _results(run: Run, basis: GradingContext, conduct: EpisodeCounts, trials: int, round_label: str) -> Findings:
-    """Write each trial's results file and `grade.json` beside it."""
-    graded, documents, files = [], [], []
-    for trial, results, rows in write_trials(run, run.path, basis.dataset, round_label):
+    """Write each trial's results file and `grade.json` beside it, one trial after the other."""
+    dataset = basis.dataset
+    grader = Grader(grading.items(dataset), basis.facts, base=basis.api_base, constants=dataset.constants)
+    graded, files = GradedTrials(conduct), []
+    for trial, results, rows in write_trials(run, run.path, dataset, round_label):
         if trial > trials:
             continue  # of an earlier command
         for row in rows:
             conduct.add(row)
-        report = grade_file(
-            results,
-            grading.items(basis.dataset),
-            basis.facts,
-            base=basis.api_base,
-            constants=basis.dataset.constants,
-            episodes={row.task_id: recorded(row) for row in rows},
-        )
-        document = grade_document(report)
+        document = graded.add(grader.file(results, {row.task_id: recorded(row) for row in rows}))
         write_grade(grade_path(results), document)
-        graded.append(report)
-        documents.append(document)
         files += [results.name, grade_path(results).name]
-    if not graded:
+    if not files:
         return Findings(notes=["No episode has ended, so nothing is graded."], ungraded=0)
-    return findings(
-        graded,
-        conduct,
-        basis.dataset,
-        files=(*files, "episodes.jsonl", "run.json", "report.json"),
-        documents=documents,
-    )
+    return findings(graded, dataset, files=(*files, "episodes.jsonl", "run.json", "report.json"))
 
 
 def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:

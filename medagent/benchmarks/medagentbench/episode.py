@@ -197,7 +197,7 @@ class EpisodeWorker:
             session = Session(unit.task, fhir, self.protocol, self.rules)
             observation = session.reset()
             try:
-                row.malformed = await _play(session, policy, observation)
+                row.malformed = await play(session, policy, observation)
             finally:
                 row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
@@ -209,24 +209,27 @@ def _hospital(edition: str) -> Path:
     return bundled_file(edition=edition).path
 
 
-async def _play(session: Session, policy: Policy, observation: str) -> int:
+async def play(session: Session, policy: Policy, observation: str) -> int:
     """Let the policy act until the session is done; the number of malformed moves."""
     malformed = 0
     while not session.done:
         with blame("agent"):
             move = await policy.next(observation)
-        finish = move.finish_reason
         if move.problem is not None:
             malformed += 1
             observation = session.refuse(move.text, move.problem)
         else:
             observation = await session.act(move.text, move.reasoning)
-        outcome = session.outcome()
-        if outcome.status == "invalid_action" and finish == "length":
-            outcome.status = "cut"
-        elif outcome.status == "invalid_action" and finish is not None and not move.text.strip():
-            outcome.status = "empty"
+        name_unusable(session.outcome(), move.text, move.finish_reason)
     return malformed
+
+
+def name_unusable(outcome: Outcome, message: str, finish_reason: str | None) -> None:
+    """Tell a last message that was cut off, or empty, from one that is no action."""
+    if outcome.status == "invalid_action" and finish_reason == "length":
+        outcome.status = "cut"
+    elif outcome.status == "invalid_action" and finish_reason is not None and not message.strip():
+        outcome.status = "empty"
 
 
 def _needs_stripping(turn: Turn) -> bool:

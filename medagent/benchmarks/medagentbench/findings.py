@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,35 +69,52 @@ class EpisodeCounts:
         return notes
 
 
-def findings(
-    reports: Sequence[GradeReport],
-    conduct: EpisodeCounts,
-    dataset: Dataset,
-    *,
-    files: Sequence[str] = (),
-    official: OfficialGrades | None = None,
-    documents: Sequence[dict[str, Any]] | None = None,
-) -> Findings:
-    """The findings of one results file a trial, the first trial's figures in the table. `official` holds what a copy of
-    the official grader says of the same files; `documents` are the reports as they were written, where they were.
+@dataclass(slots=True)
+class GradedTrials:
+    """What the findings need of the graded trials, which are added one after the other: of the first one the whole
+    report, of the others rates and outcomes. `whole` keeps the checks of all items, where no `grade.json` is written.
     """
-    first = reports[0]
-    items = outcomes(reports, conduct)
+
+    conduct: EpisodeCounts
+    whole: bool = False
+    first: GradeReport | None = None
+    items: list[ItemOutcome] = field(default_factory=list)
+    grades: list[dict[str, Any]] = field(default_factory=list)
+    ungraded: int = 0
+
+    def add(self, report: GradeReport) -> dict[str, Any]:
+        """Take the next trial; returns its `grade.json`."""
+        self.first = self.first or report
+        document = grade_document(report)
+        self.grades.append(document if self.whole else {name: document[name] for name in document if name != "items"})
+        self.items += _outcomes(report, len(self.grades), self.conduct)
+        self.ungraded += report.overall.ungraded + len(report.duplicates)
+        return document
+
+
+def findings(
+    trials: GradedTrials, dataset: Dataset, *, files: Sequence[str] = (), official: OfficialGrades | None = None
+) -> Findings:
+    """The findings of at least one graded trial, the first one's figures in the table. `official` holds what a copy of
+    the official grader says of the same files.
+    """
+    first, items = trials.first, trials.items
+    assert first is not None
     graded = by_trial(tuple(items))
     groups = {item.item: item.group for item in items}
     interval = clustered(graded, groups) if graded and len(set(groups.values())) > 1 else None
     notes = _notes(first)
     if official is not None:
-        notes += official.notes(reports)
+        notes += official.notes(items)
     if interval is not None and interval.low < interval.high:  # one that has no width says nothing
         notes.append(f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}")
-    notes += conduct.notes()
+    notes += trials.conduct.notes()
     if kinds := Counter(item.kind for item in items if item.kind):
         notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     sections = _sections(first)
     if official is not None:
-        sections.append(official.section(reports))
-    several = len(reports) > 1 and bool(graded)
+        sections.append(official.section(items))
+    several = len(trials.grades) > 1 and bool(graded)
     if several:
         sections.append(trial_section(graded, groups))
         notes += flip_notes(graded)
@@ -109,22 +126,21 @@ def findings(
         items=items,
         notes=notes,
         files=files,
-        ungraded=sum(report.overall.ungraded + len(report.duplicates) for report in reports),
+        ungraded=trials.ungraded,
         count="of",
         rule_set=first.rules,
         details={
-            "grades": [grade_document(report) for report in reports] if documents is None else list(documents),
+            "grades": trials.grades,
             "trials": _trials(graded, groups) if several else {},
             "cluster_bootstrap": _bounds(graded, groups),
-            **({"official_grader": official.document(reports)} if official is not None else {}),
+            **({"official_grader": official.document(items)} if official is not None else {}),
         },
     )
 
 
-def outcomes(reports: Sequence[GradeReport], conduct: EpisodeCounts) -> list[ItemOutcome]:
-    """Every item of every trial."""
-    return [
-        ItemOutcome(
+def _outcomes(report: GradeReport, trial: int, conduct: EpisodeCounts) -> Iterator[ItemOutcome]:
+    for item in report.items:
+        yield ItemOutcome(
             item=item.task_id,
             trial=trial,
             group=item.type,
@@ -134,9 +150,6 @@ def outcomes(reports: Sequence[GradeReport], conduct: EpisodeCounts) -> list[Ite
             kind="" if item.failure is None else item.failure.kind,
             because="" if item.verdict.because is None else item.verdict.because.sentence,
         )
-        for trial, report in enumerate(reports, 1)
-        for item in report.items
-    ]
 
 
 def grade_document(report: GradeReport) -> dict[str, Any]:

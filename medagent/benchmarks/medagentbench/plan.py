@@ -21,7 +21,7 @@ from medagent.core.errors import UserError
 from medagent.engine.files import file_digest
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.rows import Row
-from refsol.medagentbench import Facts, constant_answers, grade_item
+from refsol.medagentbench import Facts, KeyEhr, constant_answers, grade_item
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +131,17 @@ def _first_look(dataset: Dataset, facts: Facts, base: str) -> Any:
     """Whether an episode is right, as soon as it ends; the grades are made from the results file."""
     tasks = {task.id: task for task in dataset.tasks}
 
-    async def grade(row: EpisodeRow) -> bool | None:
+    def right(row: EpisodeRow) -> bool | None:
         task = tasks[row.task_id]
         item = result_item(row, task)
-        verdict = await asyncio.to_thread(
-            grade_item,
-            task.model_dump(),
-            item["answer"],
-            item["post_history"],
-            facts,
-            base=base,
-            constants=dataset.constants,
-        )
-        return verdict.correct
+        return grade_item(
+            task.model_dump(), item["answer"], item["post_history"], facts, base=base, constants=dataset.constants
+        ).correct
+
+    async def grade(row: EpisodeRow) -> bool | None:
+        if isinstance(facts, KeyEhr):  # in memory: nothing is waited for
+            return right(row)
+        return await asyncio.to_thread(right, row)
 
     return grade
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.findings import EpisodeCounts, findings
+from medagent.benchmarks.medagentbench.findings import EpisodeCounts, GradedTrials, findings
 from medagent.benchmarks.medagentbench.inventory import patients_file
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.official_grader import OfficialData, official_verdicts
@@ -25,7 +25,7 @@ from medagent.engine.journal import Journal
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import Report
 from medagent.engine.run import Findings
-from refsol.medagentbench import RULE_SETS, RecordedEpisode, grade_file, read_recorded, rule_name
+from refsol.medagentbench import RULE_SETS, Grader, RecordedEpisode, read_recorded, rule_name
 
 
 def wanted_of(options: Mapping[str, Any]) -> Wanted:
@@ -47,22 +47,13 @@ def regrade(path: Path, wanted: Wanted) -> tuple[Findings, Dataset]:
     facts = grading.facts(task_set, fhir=wanted.fhir, ehr=wanted.ehr, key=wanted.key)
     base = wanted.base or grading.shown_base(files[0])
     tasks = grading.items(task_set)
-    conduct, reports = _counts(path), []
+    grader = Grader(tasks, facts, base=base, rules=rule, also=others, constants=task_set.constants)
+    graded = GradedTrials(_counts(path), whole=True)
     with closing(_Episodes(path)) as episodes:
         for trial, file in enumerate(files, 1):
-            report = grade_file(
-                file,
-                tasks,
-                facts,
-                base=base,
-                rules=rule,
-                also=others,
-                constants=task_set.constants,
-                episodes=episodes.of_trial(trial, conduct),
-            )
-            reports.append(report)
+            graded.add(grader.file(file, episodes.of_trial(trial, graded.conduct)))
     official = _official(wanted, task_set, files, base) if wanted.official else None
-    return findings(reports, conduct, task_set, official=official), task_set
+    return findings(graded, task_set, official=official), task_set
 
 
 def regraded_file(path: Path, wanted: Wanted) -> Report:

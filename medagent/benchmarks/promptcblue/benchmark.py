@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +24,7 @@ from medagent.benchmarks.promptcblue.rows import LineRow, line_key
 from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.benchmarks.promptcblue.tables import trial_table
 from medagent.core.errors import UserError
-from medagent.engine.files import write_changed
+from medagent.engine.files import write_changed, write_changed_parts
 from medagent.engine.folder import read_run
 from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
@@ -216,14 +216,15 @@ def _trial_name(name: str, trial: int) -> str:
 def _write_predictions(run: Run, basis: PredictionContext, name: str, trial: int) -> None:
     """The answered lines in the order of the test file, `target` filled; a file that says so already stays."""
     keys = [line_key(line) if trial == 1 else f"{line_key(line)}#{trial}" for line in basis.data.lines]
-    answers = {row.unit: row.answer or "" for row in run.rows(LineRow, units=keys) if row.answer is not None}
-    written = []
-    for line, key in zip(basis.data.lines, keys, strict=True):
-        answer = answers.get(key)
-        if answer is not None:
-            target = strip_thinking(answer) if basis.strip_thinking else answer
-            written.append(json.dumps({**line.value, "target": target}, ensure_ascii=False) + "\n")
-    write_changed(run.path / f"{name}.json", "".join(written))
+
+    def lines() -> Iterator[str]:
+        values = dict(zip(keys, (line.value for line in basis.data.lines), strict=True))
+        for row in run.rows(LineRow, units=keys):
+            if row.answer is not None:
+                target = strip_thinking(row.answer) if basis.strip_thinking else row.answer
+                yield json.dumps({**values[row.unit], "target": target}, ensure_ascii=False) + "\n"
+
+    write_changed_parts(run.path / f"{name}.json", lines)
 
 
 def _scored(run: Run, basis: PredictionContext) -> Findings:
@@ -276,17 +277,27 @@ def _predictions(run: Run, trial: int) -> Path:
 
 def _unusable(run: Run, basis: PredictionContext) -> Unusable:
     """The answers with nothing to score, and thinking that was left in those that have something."""
-    rows = [row for row in run.rows(LineRow) if row.answer is not None]
-    moves = [(row.unit, Move(row.answer or "", row.reasoning, finish_reason=row.finish_reason)) for row in rows]
-    found = count_unusable(moves, basis.allow_empty)
-    thinking = [unit for unit, move in moves if kind_of(move) is None and strip_thinking(move.text) != move.text]
+    answered = 0
+    thinking: list[str] = []
+
+    def moves() -> Iterator[tuple[str, Move]]:
+        nonlocal answered
+        for row in run.rows(LineRow):
+            if row.answer is not None:
+                answered += 1
+                move = Move(row.answer, row.reasoning, finish_reason=row.finish_reason)
+                if kind_of(move) is None and strip_thinking(move.text) != move.text:
+                    thinking.append(row.unit)
+                yield row.unit, move
+
+    found = count_unusable(moves(), basis.allow_empty)
     if basis.strip_thinking or not thinking:
         return found
     note = (
-        f"{len(thinking)} of {len(rows)} answers begin with a <think> block, which is scored as part of them (first: "
+        f"{len(thinking)} of {answered} answers begin with a <think> block, which is scored as part of them (first: "
         f"{thinking[0]}); without it: medagent grade promptcblue --answers {run.path} --strip-thinking --round NAME"
     )
-    too_many = len(thinking) > basis.allow_empty * len(rows)
+    too_many = len(thinking) > basis.allow_empty * answered
     return Unusable((*found.notes, note), found.fault or (f"{len(thinking)} answers keep their thinking" * too_many))
 
 

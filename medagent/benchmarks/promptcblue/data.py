@@ -40,6 +40,10 @@ def read_data(path: Path, encoding: Encoding = "utf-8") -> DataFile:
     edition = edition_of_lines(content)
     found = list(read_lines(content, answered=False, edition=edition))
     lines = [one for one in found if isinstance(one, Line)]
+    choices: dict[str, Any] = {}  # lines of a task mostly share theirs, which take more memory than their texts
+    for line in lines:
+        own = line.value["answer_choices"]
+        line.value["answer_choices"] = choices.setdefault(repr(own), own)
     problems = [one for one in found if isinstance(one, Problem)]
     problems += [Problem(line.place, "input is no text") for line in lines if not isinstance(line.value["input"], str)]
     problems = [problem._replace(place=f"{path}: {problem.place}") for problem in problems]

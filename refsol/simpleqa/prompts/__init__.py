@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +25,6 @@ from refsol.files import read_text
 from refsol.simpleqa.data import Variant
 from refsol.simpleqa.replies import strip_reasoning
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
 _FENCE = re.compile(r"^```json\n|\n```$")
 """What OpenCompass takes off a reply before a judge sees it."""
 _MEANINGS = ("question", "gold", "reply")
@@ -181,7 +181,7 @@ def _check(template: Template, wanted: set[str], place: str) -> None:
 
 def _escaped(value: str) -> str:
     """The inside of a JSON string; half of a surrogate pair, which no endpoint takes, becomes an escape too."""
-    escaped = _ENCODER.encode(value)[1:-1]
+    escaped = encode_basestring(value)[1:-1]
     return escaped if escaped.isascii() else escaped.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -101,7 +101,9 @@ def undisturbed(words: Words, name: str, api: str, *more: object) -> dict[str, b
     return found
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.long)]
+)
 @turn(1)
 def test_a_signal_keeps_what_is_finished(words: Words, name: str, api: str, sent: signal.Signals, code: int) -> None:
     fine = 24 if name == "imapscore" else 3
@@ -202,7 +204,9 @@ LIMITS = {"unit-tokens": (1, "token_limit"), "unit-cost": (0.001, "cost_limit"),
 
 
 @turn(6)
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize(
+    "limit", ["unit-cost", *(pytest.param(n, marks=pytest.mark.long) for n in LIMITS if n != "unit-cost")]
+)
 def test_an_item_that_takes_too_much_ends_by_a_status_of_its_own(
     words: Words, name: str, api: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from medagent.core.errors import UserError
 from medagent.engine.journal import Journal
+from medagent.engine.rows import Spent
 from tests.medagent.engine.counting import NumberRow
 from tests.shared_data import ROOT
 
@@ -75,12 +76,38 @@ def test_what_a_model_said_survives_whatever_it_is(tmp_path: Path) -> None:
     assert read(tmp_path / "j")[0].error == error
 
 
+@pytest.mark.parametrize("text", ["plain", "two\u2028lines\x85of text", "half \ud800", "\x7f", "Zoë"])
+def test_a_row_stands_in_ascii_and_on_one_line_for_every_reader(tmp_path: Path, text: str) -> None:
+    append(tmp_path / "j", NumberRow(unit="a", status="completed", error=text, seconds=float("inf")))
+    written = (tmp_path / "j").read_bytes().decode("ascii")
+    assert len(written.splitlines()) == 1
+    (row,) = read(tmp_path / "j")
+    assert (row.error, row.seconds) == (text, float("inf"))
+
+
+@pytest.mark.parametrize("length", [10, 3_900, 4_000, 4_096, 20_000])
+@pytest.mark.parametrize("text", ["x", "é", "\ud800"])
+def test_the_head_of_a_row_is_read_however_long_its_parts_are(tmp_path: Path, length: int, text: str) -> None:
+    spent = Spent(calls=2, cost=0.5, prompt=7)
+    append(
+        tmp_path / "j",
+        NumberRow(unit="a", status="model_error", error=text * length, spent=spent, seconds=1.25),
+        NumberRow(unit="b", status="completed", traceback="t" * length, spent=spent, seconds=12.5, timestamp="2026"),
+    )
+    journal = Journal(tmp_path / "j", NumberRow)
+    journal.close()
+    assert [journal.status(unit) for unit in ("a", "b")] == ["model_error", "completed"]
+    assert list(journal.failures()) == [("a", "model_error", text * length)]
+    assert (journal.slowest, journal.ended, journal.spent.calls, journal.spent.cost) == (12.5, "2026", 4, 1.0)
+
+
 def test_two_failed_writes_leave_the_rows_around_them_whole(tmp_path: Path) -> None:
     path = tmp_path / "j"
     full = f"""
 import asyncio, pathlib, resource, signal
 from medagent.core.errors import UserError
 from medagent.engine.journal import Journal
+from medagent.engine.rows import Spent
 from tests.medagent.engine.counting import NumberRow
 from tests.shared_data import ROOT
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from refsol.errors import FactsError, InputError
-from refsol.medagentbench import GradeReport, NdjsonEhr, Rate, constant_answers, grade_file
+from refsol.medagentbench import Grader, GradeReport, NdjsonEhr, Rate, constant_answers, grade_file
 from tests.refsol.medagentbench.items import MRN, MadeUpEhr
 from tests.refsol.medagentbench.test_official import REAL
 from tests.refsol.medagentbench.test_results import FILE, ITEM, written
@@ -95,6 +95,14 @@ def test_one_foreign_item_is_not_graded(tmp_path: Path) -> None:
 
 def test_what_a_file_does_not_say_is_no_evidence_of_another_set(tmp_path: Path) -> None:
     assert grade(tmp_path, item("task1_1", f'["{MRN}"]', mrn=None), item("task2_1", "[60]", mrn="")).overall.right == 2
+
+
+def test_one_grader_grades_several_files_as_each_is_graded_alone(tmp_path: Path) -> None:
+    grader = Grader(TASKS, MadeUpEhr(), also=("fair",))
+    for name, items in (("one", [item("task2_1", "[60]")]), ("other", [item("task5_1", "[]"), item("task2_1", None)])):
+        (tmp_path / name).mkdir()
+        path = written(tmp_path / name, {**FILE, "results": items})
+        assert grader.file(path) == grade_file(path, TASKS, MadeUpEhr(), also=("fair",))
 
 
 def row(task_id: str, status: str, **fields: Any) -> str:

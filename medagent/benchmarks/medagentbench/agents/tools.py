@@ -10,7 +10,7 @@ import json
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 from medagent.agents.base import Agent, AgentContext, Move
 from medagent.benchmarks.medagentbench.prompts.protocol import FhirFunction, Protocol
@@ -82,6 +82,38 @@ class Toolbox:
         if function.method == "GET":
             return f"GET {url}?{urlencode(_parameters(arguments), doseq=True, errors='replace')}"
         return f"POST {url}\n{json.dumps(arguments, ensure_ascii=False)}"
+
+    def call(self, action: str) -> tuple[str, dict[str, Any]]:
+        """The tool that an action's text means, and its arguments: the way back from `action`. What no tool means is
+        `GET`, `POST` or `message`, with what it says.
+        """
+        method, _, rest = action.strip().partition(" ")
+        url, _, body = rest.partition("\n")
+        if action.startswith("FINISH("):
+            return FINISH.name, {"answers": _json(action.strip()[len("FINISH(") : -1])}
+        if method not in ("GET", "POST"):
+            return "message", {"text": action}
+        resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
+        found = [
+            name for name, one in self.functions.items() if (one.method, one.resource_type) == (method, resource_type)
+        ]
+        if method == "POST":
+            return (
+                (found[0], _json(body))
+                if found and isinstance(_json(body), dict)
+                else (method, {"url": url, "body": body})
+            )
+        given = {name: values[0] if len(values) == 1 else values for name, values in parse_qs(query).items()}
+        known = [name for name in found if set(given) <= set(self.functions[name].parameters.get("properties", {}))]
+        return ([*known, *found][0], {**given}) if found else (method, {"url": url})
+
+
+def _json(text: str) -> Any:
+    """A JSON value; the text itself where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _parameters(arguments: dict[str, Any]) -> dict[str, str | list[str]]:

@@ -12,6 +12,7 @@ from medagent.benchmarks.medagentbench.regrade import regraded_file
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.folder import results_of
 from medagent.benchmarks.medagentbench.results.paths import results_file, results_path
+from medagent.benchmarks.medagentbench.results.write import recorded
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.benchmarks.medagentbench.views.details import Graded, Played, details
 from medagent.benchmarks.medagentbench.wanted import Wanted
@@ -20,7 +21,7 @@ from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
 from medagent.engine.report import Report
 from medagent.reports.page.blocks import Details, Message
-from refsol.medagentbench import RULE_SETS, Facts, grade_file, read_recorded
+from refsol.medagentbench import RULE_SETS, Facts, Grader, grade_file, read_recorded
 
 _OTHERS = [name for name in RULE_SETS if name != "official"]
 
@@ -34,11 +35,11 @@ def run_details(run: Run, wanted: Wanted) -> Details:
     with results_of(run, wanted.tasks) as (folder, dataset):
         facts = _facts(run, dataset, wanted)
         base = wanted.base or grading.shown_base(run.path / "results.json")
-        files = [results_path(folder, trial) for trial in range(1, max((row.trial for row in rows), default=0) + 1)]
+        grader = Grader(grading.items(dataset), facts, base=base, also=_OTHERS, constants=dataset.constants)
         reports = [
-            grade_file(file, grading.items(dataset), facts, base=base, also=_OTHERS, constants=dataset.constants)
-            for file in files
-            if file.is_file()
+            grader.file(file, {row.task_id: recorded(row) for row in rows if row.trial == trial})
+            for trial in range(1, max((row.trial for row in rows), default=0) + 1)
+            if (file := results_path(folder, trial)).is_file()
         ]
     played = {(row.task_id, row.trial): Played.of_row(row) for row in rows}
     executed = run.settings.get("writes") == "execute"

@@ -191,6 +191,17 @@ def test_an_empty_selection_is_no_selection_of_all(tmp_path: Path, option: str) 
     assert (ran.code, ran.err) == (1, f"medagent: {option} is empty: it selects nothing; leave it out for all\n")
 
 
+def test_the_report_has_the_rates_of_each_trial_and_its_grade_file_the_checks_too(tmp_path: Path) -> None:
+    assert run(tmp_path, "--agent", "reference", "--limit", 4, "--trials", 2).code == 0
+    folder = tmp_path / "v2_r1_reference"
+    files = [json.loads((folder / name).read_text()) for name in ("grade.json", "grade.2.json")]
+    grades = json.loads((folder / "report.json").read_text())["grades"]
+    beside = {"data", "settings", "versions", "items"}
+    assert grades == [{name: one[name] for name in one if name not in beside} for one in files]
+    assert all(item["checks"] for one in files for item in one["items"])
+    assert json.loads(medagent("grade", folder, "--json").out)["items"] == files[0]["items"]
+
+
 def test_trials_leave_a_results_file_each_and_their_rates(tmp_path: Path) -> None:
     ran = run(tmp_path, "--agent", "reference", "--limit", 4, "--trials", 3)
     assert ran.code == 0, ran.err

@@ -10,9 +10,10 @@ import pytest
 
 import medagent as api
 from medagent.benchmarks.medagentbench.generator.write import Wanted, make
-from refsol.medagentbench import PUBLISHED
+from medagent.core.paths import cache_dir
+from refsol.medagentbench import PUBLISHED, NdjsonEhr, build_key, read_key
 from tests.command import medagent
-from tests.medagent.benchmarks.medagentbench.generator.made import both, constants_right, nothing_right, small
+from tests.medagent.benchmarks.medagentbench.generator.made import both, constants_right, items, nothing_right, small
 from tests.shared_data import ROOT
 
 RECALL = """
@@ -142,6 +143,10 @@ def test_fifty_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
         folder = tmp_path / "set"
         make(folder, Wanted(like, seed=f"long {seed}"))
         v1, v2 = both(folder)
+        assert all(task in v2.tasks for task in v1.tasks)
+        assert v2.key is not None
+        assert v2.hospital is not None
+        assert read_key(v2.key) == build_key(items(v2), NdjsonEhr(v2.hospital), v2.constants)
         assert (sum(nothing_right(v1).values()), sum(nothing_right(v2).values())) == (9, 30)
         assert constants_right(v1) <= 20
         assert constants_right(v2) <= 60
@@ -152,7 +157,7 @@ def test_fifty_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
         mrns.update({str(task.eval_MRN) for task in v2.tasks if task.eval_MRN})
         said.update({task.instruction for task in v2.tasks})
         levels.update([_levels(folder)])
-        for file in folder.iterdir():
+        for file in (*folder.iterdir(), *cache_dir().glob("ehr-*")):  # a hundred megabytes a seed
             file.unlink()
         folder.rmdir()
     assert max(said.values()) == 1

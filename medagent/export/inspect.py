@@ -1,0 +1,296 @@
+"""A run as a log of Inspect AI, through its own types: a sample an item and trial, which is Inspect's epoch.
+
+The row of the journal lies in the sample's store, where the scorers of `medagent.integrations.inspect` read it: so
+`inspect score` grades an exported run as it grades one of `inspect eval`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from medagent.core.errors import UserError
+from medagent.core.scrub import hide
+from medagent.engine.folder import read_run
+from medagent.engine.journals import Run
+from medagent.engine.report import Report
+from medagent.engine.rows import OWED, Spent
+from medagent.export.records import Record, read_records
+
+if TYPE_CHECKING:
+    from inspect_ai.event import ToolEvent
+    from inspect_ai.log import EvalError, EvalLog, EvalSample, EvalSampleLimit
+    from inspect_ai.model import ChatMessage, ModelUsage
+    from inspect_ai.scorer import Score
+
+    from medagent.integrations.inspect.adapters import Adapter, Judged
+
+LIMITS = {
+    "round_limit": ("turn", "max-rounds", 8),
+    "context_limit": ("context", "", 0),
+    "time_limit": ("time", "unit-time", 0),
+    "token_limit": ("token", "unit-tokens", 0),
+    "cost_limit": ("cost", "unit-cost", 0),
+}
+"""Inspect's limit for each status that is one, the option that sets it, and its default (0: the endpoint's own)."""
+ERRORS = OWED | {"agent_error", "refused"}
+"""Statuses that Inspect calls an error of the sample."""
+
+
+def export_inspect(folder: Path, out: Path) -> int:
+    """Write a log (`.eval`, or `.json`); returns how many samples it has. Raises UserError, also where inspect-ai is
+    not installed or the benchmark has no Inspect task.
+    """
+    if out.suffix not in (".eval", ".json"):
+        raise UserError(f"{out}: Inspect reads logs by their ending: name it NAME.eval or NAME.json")
+    try:
+        from inspect_ai.log import write_eval_log
+    except ImportError:
+        raise UserError("export inspect needs inspect-ai: pip install 'medagent[inspect]'") from None
+    log = evaluation_log(folder)
+    aside = out.with_name(f".{os.getpid()}.{out.name}")
+    try:
+        write_eval_log(log, str(aside))
+        aside.replace(out)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be written: {error.strerror or error}") from None
+    finally:
+        aside.unlink(missing_ok=True)
+    return len(log.samples or ())
+
+
+def evaluation_log(folder: Path) -> EvalLog:
+    """The log of a run's folder. Raises UserError."""
+    from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric, recompute_metrics
+
+    from medagent.integrations.inspect.adapters import adapter_class
+    from medagent.integrations.inspect.scorers import SCORERS, metric_definitions
+
+    report, records = read_records(folder)
+    source = adapter_class(report.benchmark)
+    run_file = read_run(folder)
+    options = source.of_run(run_file)
+    scorer, headline = SCORERS[report.benchmark]
+    judged = source.judged(Run(folder))
+    kept = _Kept(report, source, options, scorer.__name__, judged, _model(report, run_file.get("places", {})))
+    samples = [kept.sample(record) for record in records if record.row is not None]
+    log = EvalLog(
+        status="success" if not report.owed else "cancelled",
+        eval=EvalSpec(
+            eval_id=kept.id("eval"),
+            run_id=kept.id("run"),
+            task_id=kept.id("task"),  # the viewer hides all but one of the logs that share it
+            created=_time(report.started),
+            task=f"medagent/{report.benchmark}",
+            task_args=options,
+            dataset=EvalDataset(
+                name=f"{report.data.name} {report.data.version}".strip(),
+                samples=len({one.id for one in samples}),
+                sample_ids=list(dict.fromkeys(str(one.id) for one in samples)),
+            ),
+            model=kept.model,
+            config=EvalConfig(epochs=max((one.epoch for one in samples), default=1), epochs_reducer=["mean"]),
+            packages={name: version for name, version in report.versions.items() if name == "medagent"},
+            metadata={"settings": report.settings, "data": report.data.model_dump(), "versions": report.versions},
+            scorers=[
+                {
+                    "name": scorer.__name__,
+                    "metrics": metric_definitions(report.benchmark),
+                }
+            ],
+            headline_metric=HeadlineMetric(metric=headline),
+        ),
+        stats=EvalStats(
+            started_at=_time(report.started),
+            completed_at=_time(report.ended),
+            model_usage={kept.model: _usage(report.spent)} if report.spent.calls else {},
+        ),
+        samples=samples,
+    )
+    recompute_metrics(log)  # reductions too: they cannot be given to the constructor
+    if report.benchmark == "promptcblue" and log.results and report.overall and report.overall.value is not None:
+        log.results.scores[0].metrics[headline].value = report.overall.value  # the official figure over all lines
+    return log
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the samples of one log share."""
+
+    report: Report
+    source: type[Adapter]
+    options: Mapping[str, Any]
+    scorer: str
+    judged: Mapping[str, Judged]
+    model: str
+
+    def id(self, *parts: str) -> str:
+        """An id that is the same for the same run, and no other log's."""
+        report = self.report
+        whole = [report.benchmark, report.settings, report.data.digest, report.started, *parts]
+        return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(whole, sort_keys=True)).hex
+
+    def sample(self, record: Record) -> EvalSample:
+        """One item of one trial."""
+        from inspect_ai.event import ScoreEvent
+        from inspect_ai.log import EvalSample
+        from inspect_ai.model import ModelOutput
+
+        from medagent.integrations.inspect.adapters import STORED, stored
+
+        one, row = record.outcome, record.row
+        assert row is not None
+        name = self.id("sample", row.unit)
+        said = list(_messages(record, name))
+        usage = {self.model: _usage(record.spent)} if record.spent.calls else {}
+        score = self.score(record)
+        kept = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row))))
+        kept |= {"judged": dict(self.judged[row.unit])} if row.unit in self.judged else {}
+        answer = next((message.text for message in reversed(said) if message.role == "assistant"), "")
+        at = _time(row.timestamp) or _time(self.report.ended)
+        scored = ScoreEvent(score=score, scorer=self.scorer, timestamp=datetime.fromisoformat(at), uuid=f"{name}-score")
+        return EvalSample(
+            id=one.item,
+            epoch=one.trial,
+            input=record.question or (said[0].text if said else ""),
+            target="",
+            messages=said,
+            output=ModelOutput.from_content(self.model, answer),
+            scores={self.scorer: score},
+            metadata={"group": one.group, "cluster": self.source.cluster(one.item, one.group), "status": row.status},
+            store={STORED: kept},
+            events=[*_tool_events(record, name, row.started or at), scored],
+            model_usage=usage,
+            started_at=_time(row.started) or None,
+            completed_at=at or None,
+            total_time=row.seconds,
+            uuid=name,
+            error=_error(record),
+            limit=_limit(record, self.report),
+        )
+
+    def score(self, record: Record) -> Score:
+        """What the run's own report says of the item."""
+
+        from medagent.integrations.inspect.adapters import Grade
+        from medagent.integrations.inspect.scorers import as_score
+
+        one, row = record.outcome, record.row
+        checks = [
+            {"name": name, "passed": passed, "expected": expected, "actual": actual}
+            for name, passed, expected, actual in record.checks
+        ]
+        answer = getattr(row, "answer", None) or getattr(row, "reply", None)
+        more = {"status": one.status, "kind": one.kind, "because": one.because, "checks": checks}
+        found = Grade(one.value, answer, hide(one.reason), {name: value for name, value in more.items() if value})
+        score: Score = as_score(self.source, found)
+        return score
+
+
+def _messages(record: Record, name: str) -> Iterator[ChatMessage]:
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageUser, ContentReasoning, ContentText
+
+    for number, said in enumerate(record.messages):
+        if said.role == "user":
+            yield ChatMessageUser(content=said.content, id=f"{name}-{number}")
+        elif said.reasoning:
+            parts = [ContentReasoning(reasoning=said.reasoning), ContentText(text=said.content)]
+            yield ChatMessageAssistant(content=parts, id=f"{name}-{number}")
+        else:
+            yield ChatMessageAssistant(content=said.content, id=f"{name}-{number}")
+
+
+def _tool_events(record: Record, name: str, started: str) -> Iterator[ToolEvent]:
+    """The actions of an episode as calls of the FHIR functions. The journal has how long each model call took, not when
+    it began: they are laid one after the other.
+    """
+    from inspect_ai.event import ToolEvent
+
+    from medagent.benchmarks.medagentbench.agents.tools import Toolbox
+    from medagent.benchmarks.medagentbench.episode import EpisodeRow
+    from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+    from refsol.medagentbench.constants import PUBLISHED
+
+    row = record.row
+    if not isinstance(row, EpisodeRow):
+        return
+    toolbox = Toolbox.of(load_protocol("tools"), PUBLISHED.base)
+    at = datetime.fromisoformat(started)
+    each = iter(row.spent.each)
+    for number, turn in enumerate(row.transcript):
+        if turn.role != "agent":
+            continue
+        at += timedelta(seconds=getattr(next(each, None), "latency", 0.0))
+        function, arguments = toolbox.call(hide(turn.content if turn.dispatched is None else turn.dispatched))
+        following = row.transcript[number + 1 : number + 2]
+        result = hide(following[0].content) if following else ""
+        if function != "message":
+            yield ToolEvent(
+                id=f"{name}-call-{number}",
+                uuid=f"{name}-tool-{number}",
+                function=function,
+                arguments=arguments,
+                result=result,
+                timestamp=at,
+                completed=at,
+            )
+
+
+def _usage(spent: Spent) -> ModelUsage:
+    """Tokens as Inspect counts them: its input tokens are without those from the provider's cache."""
+    from inspect_ai.model import ModelUsage
+
+    return ModelUsage(
+        input_tokens=spent.prompt - spent.cached,
+        output_tokens=spent.completion,
+        total_tokens=spent.usage.total,
+        input_tokens_cache_read=spent.cached or None,
+        reasoning_tokens=spent.reasoning or None,
+        total_cost=spent.cost,
+    )
+
+
+def _error(record: Record) -> EvalError | None:
+    from inspect_ai.log import EvalError
+
+    row = record.row
+    if row is None or row.status not in ERRORS:
+        return None
+    traceback = hide(row.traceback or "")
+    message = hide(f"{row.status}: {row.error}" if row.error else row.status)
+    return EvalError(message=message, traceback=traceback, traceback_ansi=traceback)
+
+
+def _limit(record: Record, report: Report) -> EvalSampleLimit | None:
+    from inspect_ai.log import EvalSampleLimit
+
+    row = record.row
+    if row is None or row.status not in LIMITS:
+        return None
+    kind, option, default = LIMITS[row.status]
+    set_to = report.settings.get(option)
+    limit = float(set_to) if isinstance(set_to, int | float) else float(default)
+    return EvalSampleLimit(type=kind, limit=limit, reason=hide(row.error or row.status))
+
+
+def _model(report: Report, places: Mapping[str, Any]) -> str:
+    """The model with Inspect's name of its API before it; `none/NAME` for an agent without one."""
+    model = report.settings.get("model")
+    if not model:
+        return f"none/{report.settings.get('agent') or 'agent'}"
+    if report.settings.get("api") == "anthropic":
+        return f"anthropic/{model}"
+    addresses = places.get("base-url") or []
+    return f"openai-api/{urlsplit(addresses[0]).hostname}/{model}" if addresses else f"openai/{model}"
+
+
+def _time(text: str) -> str:
+    """A time of the journal with its zone, as Inspect wants it; empty where there is none."""
+    return datetime.fromisoformat(text).astimezone().isoformat() if text else ""

@@ -1,0 +1,108 @@
+"""The episode that a sample plays: its session, opened before the solver and closed after the scorer.
+
+Tools find the session by the sample that calls them, so any solver may use them. After each action the row that a run
+would keep goes into the sample's store, where the scorer reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from inspect_ai.solver import TaskState
+from inspect_ai.util import Store
+from inspect_ai.util import store as sample_store
+
+from medagent.benchmarks.medagentbench.agents.tools import Toolbox, ToolError
+from medagent.benchmarks.medagentbench.episode import EpisodeJob, EpisodeRow, EpisodeUnit
+from medagent.benchmarks.medagentbench.session import Session
+from medagent.core.errors import UserError
+from medagent.engine.rows import Row
+from medagent.integrations.inspect.adapters import STORED, Adapter
+from medagent.models.base import ToolCall
+
+_open: dict[str, OpenRecord] = {}
+"""The episodes of this process's samples, by the sample's uuid."""
+
+
+@dataclass(slots=True)
+class OpenRecord:
+    """One sample's episode."""
+
+    uuid: str
+    source: Adapter
+    session: Session
+    toolbox: Toolbox
+    prompt: str
+    store: Store
+    row: EpisodeRow
+    seed: int | None = None
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str) -> str:
+        """Carry one tool call out; the reply to it."""
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        if self.session.done:
+            return "The episode has ended."
+        try:
+            reply = await self.session.act(self.toolbox.action(ToolCall("", name, text)))
+        except ToolError as error:
+            self.row.malformed += 1
+            reply = self.session.refuse(f"{name}({text})", str(error))
+        self.keep()
+        return reply or "The episode has ended."
+
+    def keep(self) -> None:
+        """Put the row, as far as the episode has come, into the sample's store."""
+        outcome = self.session.outcome()
+        self.row.take(outcome)
+        self.row.status = outcome.status or "unfinished"
+        store_row(self.store, self.source, self.row, record=self.uuid)
+
+
+async def open_record(state: TaskState, source: Adapter) -> OpenRecord:
+    """Open a sample's episode over a private copy of the record."""
+    job: EpisodeJob = source.job("")
+    unit: EpisodeUnit = source.unit(str(state.sample_id), state.epoch)
+    stack = AsyncExitStack()
+    ehr = await stack.enter_async_context(job.ehr.open(job.rules.api_base))
+    record = await stack.enter_async_context(ehr.session(unit.key))
+    session = Session(unit.task, record, job.protocol, job.rules)
+    toolbox = Toolbox.of(job.protocol, job.rules.api_base)
+    opened = OpenRecord(
+        state.uuid, source, session, toolbox, session.reset(), state.store, EpisodeRow.begin(unit), unit.seed, stack
+    )
+    _open[state.uuid] = opened
+    opened.keep()
+    return opened
+
+
+async def close_record(state: TaskState) -> None:
+    """Drop a sample's copy of the record."""
+    if opened := _open.pop(state.uuid, None):
+        await opened.stack.aclose()
+
+
+def record_of(state: TaskState) -> OpenRecord:
+    """The episode of a sample. Raises UserError outside a task of MedAgentBench."""
+    return _found(state.uuid)
+
+
+def current_record() -> OpenRecord:
+    """The episode of the sample that is running. Raises UserError outside one."""
+    return _found(sample_store().get(STORED, {}).get("record", ""))
+
+
+def _found(uuid: str) -> OpenRecord:
+    try:
+        return _open[uuid]
+    except KeyError:
+        raise UserError("there is no open record: the FHIR tools work in the task medagent/medagentbench") from None
+
+
+def store_row(store: Store, source: Adapter, row: Row, **more: Any) -> None:
+    """Keep a row in a sample's store."""
+    store.set(STORED, {**source.stored(row), **more})

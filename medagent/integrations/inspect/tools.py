@@ -1,0 +1,50 @@
+"""The FHIR functions and `finish` as Inspect's tools, over the record of the sample that calls them.
+
+react(tools=fhir_tools(), submit=AgentSubmit(name="finish", tool=finish()))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inspect_ai.tool import Tool as InspectTool
+from inspect_ai.tool import ToolDef, ToolParams
+
+from medagent.benchmarks.medagentbench.agents.tools import FINISH, Toolbox
+from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.integrations.inspect.records import current_record
+from medagent.models.base import Tool
+from refsol.medagentbench.constants import PUBLISHED
+
+
+def fhir_tools() -> list[InspectTool]:
+    """One tool a FHIR function, for a solver of one's own."""
+    toolbox = Toolbox.of(load_protocol("tools"), PUBLISHED.base)
+    return [tool_def(tool).as_tool() for tool in toolbox.tools() if tool is not FINISH]
+
+
+def finish() -> InspectTool:
+    """The tool that ends an episode with its answers."""
+    return tool_def(FINISH).as_tool()
+
+
+def tool_def(tool: Tool, *, checked: bool = True) -> ToolDef:
+    """One tool over the current sample's record. Where it is not `checked`, arguments reach the session as they are,
+    which answers what it cannot use as in a run.
+    """
+
+    async def execute(**arguments: Any) -> str:
+        return await current_record().call(tool.name, arguments)
+
+    found = parameters(tool) if checked else ToolParams(additionalProperties=True)
+    # FHIR replies are longer than Inspect's limit; a cut one could lack the reading that decides.
+    return ToolDef(execute, tool.name, tool.description, found, max_output=0)
+
+
+def parameters(tool: Tool) -> ToolParams:
+    """A tool's parameters. Inspect wants each described: where the function list says nothing, the name stands."""
+    described = {
+        name: {**schema, "description": schema.get("description") or f"The resource's {name}."}
+        for name, schema in tool.parameters.get("properties", {}).items()
+    }
+    return ToolParams.model_validate({**tool.parameters, "properties": described})

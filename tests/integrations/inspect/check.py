@@ -1,0 +1,165 @@
+"""Inspect's own command line, data frames and viewer on `inspect eval medagent/…` and `medagent export inspect`."""
+
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+from inspect_ai.analysis import samples_df
+from inspect_ai.log import read_eval_log
+from playwright.sync_api import sync_playwright
+
+import medagent
+from tests.loopback import ModelServer
+
+TOOL_CALLS = [("get_patient", {"identifier": "S6551923"}), ("finish", {"answers": [60]})]
+
+
+def reply(body: dict[str, Any]) -> Any:
+    """The same replies for both: a GET or a call first, an answer then; the judge finds every second one right."""
+    said = body["messages"]
+    if body["model"] == "judge":
+        return "A" if len(said[-1]["content"]) % 2 else "B"
+    turn = sum(message["role"] == "assistant" for message in said)
+    if not body.get("tools"):
+        first = "GET http://localhost:8080/fhir/Patient?identifier=S6551923"
+        return first if turn == 0 and first[4:20] in said[-1]["content"] else "FINISH([60])"
+    name, arguments = TOOL_CALLS[turn]
+    call = {"id": f"c{turn}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "x",
+        "choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8},
+    }
+
+
+def command(*words: str) -> str:
+    """Run a command; what it printed. Its output is shown where it fails."""
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def values_of(log: Path, scorer: str) -> dict[tuple[str, int], float | None]:
+    """Each sample's value by id and epoch; None where it is unscored."""
+    found: dict[tuple[str, int], float | None] = {}
+    for sample in read_eval_log(str(log)).samples or ():
+        value = (sample.scores or {})[scorer].value
+        number = {"C": 1.0, "I": 0.0}.get(value, value) if isinstance(value, str) else value
+        assert isinstance(number, float | int)
+        found[str(sample.id), sample.epoch] = None if math.isnan(number) else round(float(number), 9)
+    return found
+
+
+def ours(folder: Path) -> dict[tuple[str, int], float | None]:
+    """The same of a run's report."""
+    items = medagent.load_run(folder).report.items
+    return {(one.item, one.trial): None if one.value is None else round(one.value, 9) for one in items}
+
+
+def compare(url: str, benchmark: str, words: list[str], parameters: list[str], scorer: str) -> int:
+    """Evaluate, run, export and score again: one and the same value for every sample. Returns how many there were."""
+    name = f"{benchmark}{len(parameters)}"
+    logs, limits = Path("logs", name), ["--limit", "4"]
+    role = ["--model-role", "grader=openai-api/local/judge"] if benchmark == "simpleqa" else []
+    command(
+        *("inspect", "eval", f"medagent/{benchmark}", "--model", "openai-api/local/x", *limits, "--epochs", "2", *role),
+        *(part for one in parameters for part in ("-T", one)),
+        *("--log-dir", str(logs), "--display", "plain"),
+    )
+    judge = ["--judge", "judge", "--judge-base-url", url] if benchmark == "simpleqa" else []
+    home = Path("runs", name)
+    model = ["--model", "x", "--base-url", url, *limits, "--trials", "2", "--round", "r1", "--quiet"]
+    allow = ["--allow-empty", "1"] if benchmark != "medagentbench" else []
+    run = ["medagent", "run", benchmark, *model, *words, *judge, *allow, "--results-dir", str(home)]
+    if subprocess.run(run, capture_output=True, check=False).returncode not in (0, 2):  # 2: what cannot be graded
+        command(*run)
+    folder = next(path.parent for path in home.glob("*/run.json"))
+    expected = ours(folder)
+    evaluated = values_of(next(logs.glob("*.eval")), scorer)
+    assert evaluated == expected, (benchmark, evaluated, expected)
+    exported = Path("exported", f"{name}.eval")
+    exported.parent.mkdir(exist_ok=True)
+    command("medagent", "export", "inspect", str(folder), str(exported))
+    again = Path(f"{name}-again.eval")
+    command(
+        *("inspect", "score", str(exported), "--scorer", f"medagent/{scorer}", "--action", "append"),
+        *("--model", "none/none", "--output-file", str(again), "--display", "plain"),
+    )
+    first, second = values_of(again, scorer), values_of(again, f"{scorer}1")
+    assert first == second == expected, (benchmark, first, second, expected)
+    return len(expected)
+
+
+def look(folder: Path, picture: Path) -> None:
+    """List, sample and scoring in the viewer."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        ["inspect", "view", "start", "--log-dir", str(folder), "--port", str(port)], stdout=subprocess.DEVNULL
+    )
+    try:
+        for _ in range(120):
+            try:
+                urlopen(f"http://127.0.0.1:{port}/")
+                break
+            except OSError:
+                time.sleep(0.5)
+        with sync_playwright() as browser:
+            page = browser.chromium.launch(executable_path="/usr/bin/chromium").new_page(
+                viewport={"width": 1280, "height": 760}
+            )
+            page.goto(f"http://127.0.0.1:{port}/")
+            page.get_by_text("medagent/medagentbench").last.click()
+            page.get_by_text("task1_").first.click()
+            page.get_by_text("get_patient").first.wait_for()
+            page.screenshot(path=picture.with_stem("inspect-view-transcript"))
+            page.get_by_role("tab", name="Scoring").click()
+            page.get_by_text("wrong-value").first.wait_for()
+            page.screenshot(path=picture)
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def main() -> None:
+    """All of it, on a model that answers on the loopback interface."""
+    with ModelServer(reply=reply) as server:
+        os.environ |= {"LOCAL_BASE_URL": server.url, "LOCAL_API_KEY": "k", "OPENAI_API_KEY": "k", "COLUMNS": "200"}
+        types = "task1,task2,task5,task9"
+        count = compare(server.url, "medagentbench", ["--tasks", types], [f"types={types}"], "refsol")
+        words = ["--tasks", types, "--protocol", "tools"]
+        count += compare(server.url, "medagentbench", words, [f"types={types}", "protocol=tools"], "refsol")
+        count += compare(server.url, "promptcblue", [], [], "refsol_points")
+        count += compare(server.url, "simpleqa", ["--lang", "en"], ["lang=en"], "refsol")
+        count += compare(server.url, "imapscore", [], [], "refsol_score")
+        listed = json.loads(command("inspect", "log", "list", "--log-dir", "exported", "--json"))
+        assert len(listed) == 5, listed
+        frame = samples_df("exported/medagentbench1.eval")
+        right = (frame["score_refsol"] == "C").sum()
+        assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench1").iterdir())).values())
+        assert 0 < right < len(frame)
+        shown = Path("shown")  # two logs: one alone is opened at once, without the list
+        shown.mkdir()
+        for name in ("medagentbench1", "promptcblue0"):
+            Path("exported", f"{name}.eval").rename(shown / f"{name}.eval")
+        look(shown, Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
+    print(
+        f"{count} samples of four benchmarks: eval, run, export and score agree; list, data frame and viewer show them"
+    )
+
+
+main()

@@ -1,0 +1,187 @@
+"""The benchmarks as Inspect's tasks, as far as medagent's own code goes; Inspect's own tools check the rest in
+`make integrations`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medagent
+from medagent.benchmarks.medagentbench.agents.tools import Toolbox
+from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.core.errors import UserError
+from medagent.integrations.inspect.adapters import ADAPTERS, adapter, adapter_class, stored
+from medagent.models.base import ToolCall
+from tests.command import medagent as command
+
+BASE = "http://localhost:8080/fhir"
+WRITTEN = """
+from medagent import Model, Completion
+class InspectModel(Model):
+    pass
+"""
+
+ENDLESS = """
+from medagent import Agent
+
+class Endless(Agent):
+    def play(self, task, prompt):
+        while True:
+            if task.id == "task2_1":
+                raise ValueError("no idea")
+            yield "GET http://localhost:8080/fhir/Patient"
+"""
+
+
+@pytest.fixture(autouse=True)
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model class in the place of the one that imports Inspect; it is named, never called."""
+    from medagent.integrations.inspect import adapters
+
+    file = tmp_path / "stand_in.py"
+    file.write_text(WRITTEN)
+    monkeypatch.setattr(adapters, "MODEL", f"{file}:InspectModel")
+    monkeypatch.setattr(adapters, "JUDGE", f"{file}:InspectModel")
+    adapters._adapter.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["medagentbench", "promptcblue", "imapscore"])
+def test_items_and_units_are_those_of_a_run(name: str) -> None:
+    source = adapter(name, {})
+    first, last = source.items[0], source.items[-1]
+    assert len({item.id for item in source.items}) == len(source.items)
+    assert first.question
+    assert first.group
+    assert source.unit(last.id).key.startswith(last.id)
+    third = source.unit(last.id, epoch=3)
+    assert third.trial == 3
+    assert third.key.endswith("#3")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("medagentbench", {"agent": "constant"}), ("promptcblue", {"agent": "majority", "allow_empty": 1})],
+)
+def test_rows_in_a_log_are_graded_as_the_run_grades_them(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    report = medagent.run_sync(name, results_dir=tmp_path, limit=20, **options)
+    loaded = medagent.load_run(tmp_path / Path(report.folder).name)
+    rows = {row.unit: row for row in loaded.rows()}
+    expected = [one.value for one in report.items]
+    found = []
+    for one in report.items:
+        row = rows.get(f"{one.item}#1") or rows[one.item]
+        kept = stored(name, {}, row)  # what the log's store holds, through JSON and back
+        source = adapter(kept["benchmark"], kept["options"])
+        found.append(asyncio.run(source.grade(one.item, source.row.model_validate(kept["row"]))).value)
+    assert found == expected
+    assert len(set(expected)) > 1
+
+
+def test_judges_replies_that_a_log_has_are_not_asked_for_again() -> None:
+    source = adapter_class("simpleqa")({})
+    row = source.row.model_validate(
+        {"unit": "1/en", "status": "completed", "model": "x", "message": "?", "reply": "Pécs"}
+    )
+    grades = [asyncio.run(source.grade("1/en", row, {"j": reply})) for reply in ("A", "B", "no idea")]
+    assert [grade.value for grade in grades] == [1.0, 0.0, None]
+
+
+def test_a_benchmark_without_a_task_is_named() -> None:
+    with pytest.raises(UserError, match="no Inspect task; there are medagentbench, promptcblue"):
+        adapter("sums", {})
+
+
+def test_options_of_a_run_are_read_from_its_folder() -> None:
+    run = {"settings": {"version": "v1", "api-base": BASE, "model": "m"}, "places": {"ehr": "own.ndjson"}}
+    expected = {"version": "v1", "dataset": "synthetic@1", "ehr": "own.ndjson", "api_base": BASE}
+    assert ADAPTERS["medagentbench"].of_run(run) == expected
+    run["settings"]["dataset"] = "synthetic@2"
+    assert ADAPTERS["medagentbench"].of_run(run) == {**expected, "dataset": "synthetic@2"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("get_patient", {"identifier": "S1"}),
+        ("get_observation", {"code": "GLU", "patient": "S1"}),
+        ("get_observation_by_category", {"category": "vital-signs", "patient": "S1"}),
+        ("post_servicerequest", {"resourceType": "ServiceRequest", "status": "active"}),
+        ("finish", {"answers": ["S1", 60]}),
+    ],
+)
+def test_an_action_leads_back_to_the_tool_call_that_it_came_from(name: str, arguments: dict[str, Any]) -> None:
+    toolbox = Toolbox.of(load_protocol("tools"), BASE)
+    action = toolbox.action(ToolCall("", name, json.dumps(arguments)))
+    assert toolbox.call(action) == (name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        ("GET http://elsewhere/x", ("GET", {"url": "http://elsewhere/x"})),
+        (f"POST {BASE}/Observation\nno JSON", ("POST", {"url": f"{BASE}/Observation", "body": "no JSON"})),
+        ("FINISH(sixty)", ("finish", {"answers": "sixty"})),
+        ("I would look at the chart", ("message", {"text": "I would look at the chart"})),
+    ],
+)
+def test_an_action_that_no_tool_means_is_kept_as_it_is(action: str, expected: tuple[str, dict[str, Any]]) -> None:
+    assert Toolbox.of(load_protocol("tools"), BASE).call(action) == expected
+
+
+def test_export_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    medagent.run_sync(agent="reference", results_dir=tmp_path, limit=1)
+    run = tmp_path / "v2_r1_reference"
+    ended = command("export", "inspect", run, tmp_path / "run.log")
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert "run.log: Inspect reads logs by their ending: name it NAME.eval or NAME.json" in ended.err
+    imported = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.startswith("inspect_ai"):
+            raise ImportError(name)
+        return imported(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    ended = command("export", "inspect", run, tmp_path / "run.eval")
+    assert (ended.code, ended.err) == (
+        1,
+        "medagent: export inspect needs inspect-ai: pip install 'medagent[inspect]'\n",
+    )
+
+
+def test_a_run_becomes_a_log(tmp_path: Path) -> None:
+    log_module = pytest.importorskip("inspect_ai.log", reason="needs the extra inspect")
+    report = medagent.run_sync(agent="reference", results_dir=tmp_path, writes="execute", ids=["task5_1"])
+    out = tmp_path / "run.eval"
+    assert command("export", "inspect", tmp_path / "v2_r1_reference", out).code == 0
+    log = log_module.read_eval_log(str(out))
+    sample = log.samples[0]
+    assert (sample.id, sample.scores["refsol"].value, sample.limit, sample.error) == ("task5_1", "C", None, None)
+    assert sample.input == next(task.instruction for task in medagent.tasks() if task.id == "task5_1")
+    assert [event.function for event in sample.events if event.event == "tool"][-1] == "finish"
+    assert sample.metadata["group"] == "task5"
+    assert log.results.scores[0].metrics["accuracy"].value == report.overall.value == 1.0
+    again = tmp_path / "again.eval"
+    command("export", "inspect", tmp_path / "v2_r1_reference", again)
+    other = log_module.read_eval_log(str(again))
+    assert (other.eval.task_id, other.samples[0].uuid) == (log.eval.task_id, sample.uuid)
+
+
+def test_how_an_episode_ended_is_a_limit_or_an_error_of_its_sample(tmp_path: Path) -> None:
+    log_module = pytest.importorskip("inspect_ai.log", reason="needs the extra inspect")
+    script = tmp_path / "agents.py"
+    script.write_text(ENDLESS)
+    medagent.run_sync(agent=f"{script}:Endless", results_dir=tmp_path, ids=["task1_1", "task2_1"], max_rounds=3)
+    out = tmp_path / "run.json"
+    assert command("export", "inspect", tmp_path / "v2_r1_Endless", out).code == 0
+    first, second = log_module.read_eval_log(str(out)).samples
+    assert (first.limit.type, first.limit.limit, first.error) == ("turn", 3.0, None)
+    assert (second.limit, second.error.message) == (None, "agent_error: ValueError: no idea")
+    assert "raise ValueError" in second.error.traceback
+    assert [one.scores["refsol"].value for one in (first, second)] == ["I", "I"]

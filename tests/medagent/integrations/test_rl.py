@@ -1,0 +1,98 @@
+"""The training environment: its episodes, its rewards, its tools as a trainer reads them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import pytest
+
+import medagent
+from medagent.benchmarks.medagentbench.agents.tools import Toolbox
+from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.core.errors import UserError
+from medagent.integrations import rl
+from medagent.rl import Environment, UngradedError
+from refsol.medagentbench.verdict import ungraded
+
+
+@pytest.fixture(autouse=True)
+def small_sets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(rl, "_PER_TYPE", 3)
+    monkeypatch.setattr(rl, "_PATIENTS", 20)
+    rl._tasks.cache_clear()
+    yield
+    rl._tasks.cache_clear()
+
+
+def test_an_episode_pays_what_the_official_rules_say() -> None:
+    environment = Environment(seed="tests")
+    stream = rl.TaskStream("train", "tests", "bundled")
+    number = next(number for number in range(30) if stream.task(number)[1].type == "task1")
+    prompt = environment.reset(task=number, prompt=[{"role": "user", "content": ""}])
+    assert environment.task.instruction in prompt
+    assert environment.get_reward() == 0.0
+    assert "searchset" in environment.get_patient(family="Nagy")
+    assert environment.finish(answers=environment.task.sol) == "The episode has ended."
+    assert (environment.done, environment.get_reward()) == (True, 1.0)
+    assert environment.get_patient(family="Nagy") == "The episode has ended."
+    assert environment.get_reward() == 1.0
+
+
+def test_checks_give_a_wrong_episode_less_than_half() -> None:
+    environment = Environment(seed="tests", reward="checks")
+    environment.reset(task=0)
+    environment.finish(answers=["nobody"])
+    assert 0 < environment.get_reward() <= 0.5
+
+
+def test_tasks_do_not_end_and_are_the_seeds() -> None:
+    first, again, other = Environment(seed="tests"), Environment(seed="tests"), Environment(seed="others")
+    prompts = [first.reset(task=number) for number in (0, 29, 30)]
+    assert len(set(prompts)) == 3
+    assert [again.reset(task=number) for number in (0, 29, 30)] == prompts
+    assert first.reset() == again.reset()  # each goes on from the last one
+    assert other.reset(task=0) != prompts[0]
+    with pytest.raises(UserError, match="counted from 0"):
+        first.reset(task=-1)
+
+
+def test_a_reset_drops_what_the_episode_before_it_wrote() -> None:
+    environment = Environment(seed="tests")
+    environment.reset(task=0)
+    order = {"resourceType": "ServiceRequest", "status": "active", "intent": "order", "priority": "stat"}
+    more = {"code": {"text": "x"}, "authoredOn": "2023-11-13T10:15:00+00:00", "subject": {"reference": "Patient/S1"}}
+    assert "accepted" in environment.post_servicerequest(**order, **more)
+    environment.reset(task=0)
+    assert len(environment.transcript) == 1
+
+
+def test_each_tool_is_a_typed_method_with_a_docstring_in_googles_form() -> None:
+    public = {name for name, _ in inspect.getmembers(Environment, inspect.isfunction) if not name.startswith("_")}
+    tools = {tool.name: tool for tool in Toolbox.of(load_protocol("tools"), "http://x/fhir").tools()}
+    assert public == {"reset", "get_reward", *tools}
+    environment = Environment(seed="tests")
+    for name, tool in tools.items():
+        method = getattr(environment, name)
+        parameters = inspect.signature(method).parameters
+        assert set(parameters) == {one.replace("-", "_") for one in tool.parameters["properties"]}
+        required = {one for one, found in parameters.items() if found.default is inspect.Parameter.empty}
+        assert required == set(tool.parameters.get("required", ()))
+        assert all(one.isidentifier() and f"\n    {one}: " in method.__doc__ for one in parameters)
+
+
+def test_parameters_with_dashes_reach_the_server_by_their_own_names() -> None:
+    environment = Environment(seed="tests")
+    environment.reset(task=0)
+    environment.get_patient(address_city="Szeged")
+    assert environment.transcript[1].content.endswith("/Patient?address-city=Szeged")
+
+
+def test_what_cannot_be_graded_is_no_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = Environment(seed="tests")
+    with pytest.raises(UserError, match="call reset first"):
+        environment.get_reward()
+    environment.reset(task=0)
+    monkeypatch.setattr(medagent.SyncEpisode, "verdict", lambda self: ungraded("the facts could not be read"))
+    with pytest.raises(UngradedError, match="the facts could not be read"):
+        environment.get_reward()

@@ -1,0 +1,69 @@
+"""The result of a comparison as the tables that docs/fhir-server.md holds between two marks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tools.hapi_diff.answers import Plan
+from tools.hapi_diff.client import Answer, Case
+from tools.hapi_diff.grammar import TIERS
+
+BEGIN, END = "<!-- made by tools/hapi_diff -->", "<!-- end -->"
+LONGEST = 90
+"""Longer requests are cut."""
+Cluster = Sequence[tuple[Case, Answer, Answer]]
+"""Requests that are answered otherwise by the same cause: each with HAPI's answer and this server's."""
+
+
+def tables(plan: Plan, starts: int, results: Counter[tuple[str, str]], clusters: Iterable[Cluster]) -> str:
+    """The shares by tier, and a line for each cluster with its shortest request."""
+    lines = [
+        f"{plan.count:,} requests of seed {plan.seed}, beside {starts} starts of HAPI:",
+        "",
+        "| tier | counted | equal | another status | not counted |",
+        "|---|---|---|---|---|",
+    ]
+    for tier in TIERS:
+        equal, other = results[tier, "equal"], results[tier, "different"]
+        if equal + other:
+            share = f"{equal:,} ({100 * equal / (equal + other):.1f} %)"
+            lines.append(
+                f"| {tier} | {equal + other:,} | {share} | {results[tier, 'status']} | {results[tier, 'unstable']} |"
+            )
+    lines += ["", "What differed, by cause, each with its shortest request:", "", "| times | tier | request | how |"]
+    lines.append("|---|---|---|---|")
+    for cluster in clusters:
+        case, hapi, own = min(cluster, key=lambda one: len(one[0].url) + len(one[0].body or ""))
+        lines.append(f"| {len(cluster)} | {case.tier} | {_request(case)} | {_how(hapi, own)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _request(case: Case) -> str:
+    text = f"{case.method} {case.url}" + (f" {case.body}" if case.body else "")
+    text = text if len(text) <= LONGEST else text[:LONGEST] + "…"
+    return f"`{re.sub(r'[`|]', '?', text)}`"
+
+
+def _how(hapi: Answer, own: Answer) -> str:
+    if hapi.status != own.status:
+        return f"{hapi.status} at HAPI, {own.status} here"
+    if hapi.headers.get("content-type") != own.headers.get("content-type"):
+        return f"{hapi.headers.get('content-type', 'nothing').partition(';')[0]} at HAPI"
+    if hapi.entries != own.entries:
+        return "the order of entries" if sorted(hapi.entries) == sorted(own.entries) else "which entries"
+    totals = [re.search(r'"total": (\d+)', one.body) for one in (hapi, own)]
+    if [found and found[1] for found in totals] != [totals[0] and totals[0][1]] * 2:
+        return "`total`"
+    return "the text"
+
+
+def put_into(page: Path, text: str) -> None:
+    """Puts the tables in the place of those that the page holds."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"{page} has no {BEGIN} … {END}")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", "utf-8")
