@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.data,
             options.host,
             options.port,
-            Access(options.token, options.cors, options.allow_host),
+            Access(options.token, options.cors, options.allow_host, options.episodes),
             options.insecure,
             not options.no_reference_check,
             options.workers,
@@ -65,6 +65,12 @@ def _parser() -> argparse.ArgumentParser:
         help="without a token, names under which the server may be asked beside localhost",
     )
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes that answer reads (default 1)")
+    parser.add_argument(
+        "--episodes",
+        action="store_true",
+        help="open private copies of the data on request (POST /episodes), each with a path and a token of its own; "
+        "the data themselves are only read; needs --token",
+    )
     parser.add_argument("--durable", action="store_true", help="survive power failures: each write waits for the disk")
     parser.add_argument(
         "--allow-hook",
@@ -99,6 +105,8 @@ def serve(
         raise ServerError(f"--workers {workers}: from 1 to {MAX_WORKERS}")
     if workers > 1 and sys.platform == "win32":
         raise ServerError("--workers: several processes need Unix sockets, which Python does not have on Windows")
+    if access.episodes and not access.token:
+        raise ServerError("--episodes needs --token: whoever holds it opens records and reads what was written to them")
     from fhir_server.access import is_loopback
 
     if not is_loopback(host) and not access.token and not insecure:

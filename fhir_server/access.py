@@ -21,12 +21,14 @@ from fhir_server.wire.http import Request, Response
 @dataclass(frozen=True, slots=True)
 class Access:
     """`token`, where there is one, must come with every request; where there is none, `hosts` are the names under which
-    the server may be asked, beside loopback ones. `origins` are those of pages that may ask.
+    the server may be asked, beside loopback ones. `origins` are those of pages that may ask. With `episodes` there are
+    records with tokens of their own, and there must be a token for who opens them.
     """
 
     token: str | None = None
     origins: Sequence[str] = ()
     hosts: Sequence[str] = ()
+    episodes: bool = False
 
     def at_once(self, server: Handler) -> AtOnce | None:
         """What answers a plain GET without waiting for anything: by its target and headers, None where `application`
@@ -57,8 +59,8 @@ class Access:
 
     def application(self, server: Handler) -> App:
         """The ASGI application over a server."""
-        app = with_cors(create_app(server, token=self.token), self.origins)
-        return app if self.token is not None else _with_hosts(app, frozenset(map(_plain, self.hosts)))
+        app = with_cors(create_app(server, token=self.token, episodes=self.episodes), self.origins)
+        return app if self.token is not None else with_hosts(app, frozenset(map(_plain, self.hosts)))
 
 
 _NOT_AT_ONCE = frozenset(
@@ -77,7 +79,9 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _with_hosts(app: App, names: frozenset[str]) -> App:
+def with_hosts(app: App, names: frozenset[str] = frozenset()) -> App:
+    """The application for requests to loopback names and to these, by their Host header."""
+
     async def wrapped(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             given = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")

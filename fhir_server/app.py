@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Protocol, TypeVar
 
+from fhir_server.episodes import is_record
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import MAX_BODY, encode
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response
@@ -46,14 +47,17 @@ class Handler(Protocol):
         """Answers one request, now or later; the later answer may be a FhirError."""
 
 
-def create_app(server: Handler, *, token: str | None = None) -> App:
-    """An ASGI application over a server; with a token, every request must carry it."""
+def create_app(server: Handler, *, token: str | None = None, episodes: bool = False) -> App:
+    """An ASGI application over a server; with a token, every request must carry it, but for those to a record where
+    there are `episodes`: each record has a token of its own.
+    """
 
     async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "http":
-            await _answer(server, token, scope, receive, send)
+            wanted = None if episodes and is_record(_target(scope)) else token
+            await _answer(server, wanted, scope, receive, send)
 
     return app
 
@@ -92,15 +96,19 @@ async def _answer(server: Handler, token: str | None, scope: Message, receive: R
         if body is None:
             response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
         else:
-            path = scope.get("raw_path") or scope["path"].encode("utf-8")
-            query = b"?" + scope["query_string"] if scope["query_string"] else b""
-            target = (path.partition(b"?")[0] + query).decode("latin-1")
-            response = await _answered(server.handle(Request(scope["method"], target, headers, body)))
+            response = await _answered(server.handle(Request(scope["method"], _target(scope), headers, body)))
     content = response.body
     if "gzip" in given.get("accept-encoding", "") and len(content) >= GZIP_FROM:
         content = await _beside(_gzip, content)
         response.headers.append(("Content-Encoding", "gzip"))
     await _send(send, response, content, head=scope["method"] == "HEAD")
+
+
+def _target(scope: Message) -> str:
+    """The path as it came, with its query."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode("utf-8")
+    query: bytes = b"?" + scope["query_string"] if scope["query_string"] else b""
+    return (path.partition(b"?")[0] + query).decode("latin-1")
 
 
 async def _answered(given: Response | Awaitable[Response]) -> Response:

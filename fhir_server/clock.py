@@ -14,12 +14,13 @@ class Clock:
     """The wall clock, which never goes back."""
 
     def __init__(self) -> None:
-        self._last = 0
+        self.last = 0
+        """The time of the last request, in milliseconds since 1970; 0 before the first."""
 
     def now(self) -> int:
         """The time of a request, in milliseconds since 1970."""
-        self._last = max(self._last, self._read())
-        return self._last
+        self.last = max(self.last, self._read())
+        return self.last
 
     def rewind(self) -> None:
         """Takes back the time of the last request, which did not happen."""

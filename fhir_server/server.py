@@ -75,6 +75,15 @@ class Overlay:
         """Forgets the searches that have further pages, as a server does after a while."""
         self._context.searches.take_all()
 
+    @property
+    def last(self) -> int:
+        """The time of the last request, in milliseconds since 1970."""
+        return self._context.clock.last
+
+    def written(self, since: int) -> list[tuple[str, str, int, str | None]]:
+        """What was written by requests from a moment on (ms): type, id, version and stored text (None: deleted)."""
+        return self._store.written(since)
+
     def created(self) -> list[tuple[str, str, str]]:
         """What was really created here, in order: type, id and stored text."""
         return self._store.created()

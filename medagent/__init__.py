@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from medagent.api import LoadedRun, compare, grade, load_run, run, run_sync
     from medagent.benchmarks.base import Benchmark
     from medagent.benchmarks.medagentbench.episodes import Episode, SyncEpisode, episode, tasks
+    from medagent.benchmarks.medagentbench.http_episodes import HttpEpisode, HttpEpisodes, serve_episodes
     from medagent.benchmarks.medagentbench.session import Outcome, Session, Turn
     from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
     from medagent.core.errors import EpisodeError, MedagentError, ModelError, SessionEndedError, StopRunError, UserError
@@ -49,6 +50,7 @@ _HOMES = {
     "medagent.api": ("LoadedRun", "compare", "grade", "load_run", "run", "run_sync"),
     "medagent.benchmarks.base": ("Benchmark",),
     "medagent.benchmarks.medagentbench.episodes": ("Episode", "SyncEpisode", "episode", "tasks"),
+    "medagent.benchmarks.medagentbench.http_episodes": ("HttpEpisode", "HttpEpisodes", "serve_episodes"),
     "medagent.benchmarks.medagentbench.session": ("Outcome", "Session", "Turn"),
     "medagent.benchmarks.medagentbench.tasks.dataset": ("Dataset", "Task"),
     "medagent.engine.boundary": ("blame",),
@@ -95,6 +97,8 @@ __all__ = [
     "Episode",
     "EpisodeError",
     "Findings",
+    "HttpEpisode",
+    "HttpEpisodes",
     "ItemOutcome",
     "ItemView",
     "Job",
@@ -141,6 +145,7 @@ __all__ = [
     "load_run",
     "run",
     "run_sync",
+    "serve_episodes",
     "tasks",
 ]
 

@@ -27,7 +27,7 @@ from medagent.engine.journals import Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.rows import Row
-from medagent.engine.run import execute, graded, report_of
+from medagent.engine.run import Findings, execute, graded, report_of
 from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
 from medagent.reports.siblings import SetComparison, compare_sets
 
@@ -91,11 +91,17 @@ def grade(path: str | Path, **wanted: Any) -> Report:
     if is_run(place) and benchmark_of(place) != DEFAULT:
         return graded(of_folder(place), place)
     from medagent.benchmarks.medagentbench.regrade import regrade, regraded_file, wanted_of
+    from medagent.benchmarks.medagentbench.results.folder import results_of
 
     how = wanted_of(wanted)
-    if is_run(place) and (place / JOURNAL).is_file():
-        return graded(of_folder(place), place, lambda run: regrade(run.path, how)[0])
-    return regraded_file(place, how)
+    if not is_run(place) or not (place / JOURNAL).is_file():
+        return regraded_file(place, how)
+
+    def as_wanted(run: Run) -> Findings:
+        with results_of(run, how.tasks) as (folder, _):  # a run that is going on, or was killed, has no results yet
+            return regrade(folder, how)[0]
+
+    return graded(of_folder(place), place, as_wanted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,13 @@ import gc
 import socket
 import sys
 from collections.abc import Awaitable
+from contextlib import nullcontext
 from typing import BinaryIO, Self
 
 from fhir_server.access import Access
 from fhir_server.errors import FhirError, WritesElsewhere
 from fhir_server.processes import frames, http
+from fhir_server.processes.episodes import ServerWithEpisodes
 from fhir_server.processes.hooks import Courier
 from fhir_server.search.paging import Search
 from fhir_server.server import Server
@@ -117,6 +119,9 @@ class HelpedServer:
 
 def run(server: Server, listener: socket.socket, access: Access) -> None:
     """Answers on the socket until a signal comes."""
+    if access.episodes:
+        http.run(access, ServerWithEpisodes(server), listener, nullcontext())
+        return
     helped = HelpedServer(server)
     http.run(access, helped, listener, helped)
 

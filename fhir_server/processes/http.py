@@ -9,14 +9,15 @@ import asyncio
 import gc
 import re
 import socket
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from fhir_server.access import Access
-from fhir_server.app import Handler, encode_headers
+from fhir_server.app import App, Handler, encode_headers
 from fhir_server.wire.http import Response, leave_out_reason_phrases
 
 _ORDINARY = re.compile(rb'/(?!/)[!-"$-~]*')
@@ -120,16 +121,7 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
     """Answers on the socket in this thread, inside of `beside`, which shares the event loop."""
     leave_out_reason_phrases()
 
-    config = uvicorn.Config(
-        access.application(server),
-        http=connection_class(access, server),
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        proxy_headers=False,
-        ws="none",
-    )
+    config = _config(access.application(server), connection_class(access, server))
     look_seldom_for_cycles()
 
     async def serve() -> None:
@@ -138,3 +130,29 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(serve())
+
+
+@contextmanager
+def serving(app: App, listener: socket.socket) -> Iterator[None]:
+    """Answers on the socket in a thread of its own while the block runs."""
+    server = uvicorn.Server(_config(app, Connection))
+    thread = threading.Thread(target=server.run, args=([listener],), name="fhir-server", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def _config(app: App, connection: type[Connection]) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=connection,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        proxy_headers=False,
+        ws="none",
+    )

@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.access import Access
+from fhir_server.episodes import ROOT
 from fhir_server.errors import FhirError, ServerError, WritesElsewhere
 from fhir_server.ids import IdSource
 from fhir_server.processes import frames, http
+from fhir_server.processes.episodes import ServerWithEpisodes
 from fhir_server.processes.hooks import Courier
 from fhir_server.server import Server
 from fhir_server.wire.http import Request, Response, parse_query, split_target
@@ -121,6 +123,8 @@ class Worker:
     def _place(self, request: Request) -> int:
         """The process to answer a request: whether an operation writes is seen when it does."""
         path, query = split_target(request.target)
+        if path.startswith(ROOT):
+            return WRITER
         if request.method in ("PUT", "PATCH", "DELETE"):
             return WRITER
         if request.method == "POST" and not path.rpartition("/")[2].startswith(("$", "_search", "%24")):
@@ -166,9 +170,10 @@ def run(server: Server, listener: socket.socket, count: int, access: Access) -> 
             WorkerSettings(server.settings, number, count, folder, listener.fileno(), access)
             for number in range(1, count + 1)
         ]
+        courier = Courier(server)
+        handle = ServerWithEpisodes(server).handle if access.episodes else courier.handle
         with suppress(asyncio.CancelledError):
-            courier = Courier(server)
-            asyncio.run(_main(told, courier, listening(folder / str(WRITER), courier.handle)))
+            asyncio.run(_main(told, courier, listening(folder / str(WRITER), handle)))
 
 
 async def _main(told: Sequence[WorkerSettings], courier: Courier, beside: AbstractAsyncContextManager[object]) -> None:

@@ -99,6 +99,18 @@ class OverlayStore(Store):
         )
         return self.query(sql, (self._first,)).fetchall()
 
+    def written(self, since: int) -> list[tuple[str, str, int, str | None]]:
+        """What was written here from a moment on (ms), in order: type, id, version, text (None: deleted)."""
+        if not self._own:
+            return []
+        own = "SELECT row_id, type, id, version, updated, text FROM temp.own_"
+        sql = (
+            f"SELECT type, id, version, text FROM ({own}resources UNION ALL {own}versions) AS own WHERE updated >= ?"
+            " AND NOT EXISTS (SELECT 1 FROM main.resources WHERE row_id = own.row_id AND version = own.version)"
+            " ORDER BY updated, row_id, version"
+        )  # a version of the base that was replaced here lies among the own ones
+        return self.query(sql, (since,)).fetchall()
+
     def close(self) -> None:
         """Drops all that was written here."""
         if self._own:

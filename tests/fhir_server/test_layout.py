@@ -23,6 +23,7 @@ FLOORS = [
     ["metadata", "welcome"],
     ["routes"],
     ["server"],
+    ["episodes"],
     ["app"],
     ["cors"],
     ["access"],

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from medagent.benchmarks.medagentbench.agents.tools import Toolbox, ToolError
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
@@ -39,6 +39,9 @@ from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.models.base import Tool, ToolCall
 from refsol.medagentbench import Facts, Verdict, grade_item
 from refsol.medagentbench.constants import PUBLISHED, Constants
+
+if TYPE_CHECKING:
+    from medagent.fhir_data.embedded import EmbeddedEhr
 
 E = TypeVar("E", bound="Episode")
 T = TypeVar("T")
@@ -76,17 +79,17 @@ def episode(task: Task | str, *, key: str | None = None, **options: Any) -> Epis
 
     Options are the fields of `EpisodeOptions`. Raises UserError for an unknown task or data that cannot be used.
     """
-    wanted = _options(options)
-    found = task if isinstance(task, Task) else _task(wanted, task)
+    wanted = options_of(options)
+    found = task if isinstance(task, Task) else task_of(wanted, task)
     return EpisodeContext(found, key or f"{found.id}#1", wanted)
 
 
 def tasks(**options: Any) -> Sequence[Task]:
     """The tasks of a data set; options as `episode` has them. Raises UserError."""
-    return _dataset(_options(options)).tasks
+    return dataset_of(options_of(options)).tasks
 
 
-def _options(given: dict[str, Any]) -> EpisodeOptions:
+def options_of(given: dict[str, Any]) -> EpisodeOptions:
     """The options of a call; paths may be texts. Raises UserError for one that is not there."""
     if unknown := sorted(set(given) - {field.name for field in fields(EpisodeOptions)}):
         raise UserError(f"{unknown[0]}: there is no such option of an episode")
@@ -145,11 +148,7 @@ class Episode:
 
     def verdict(self) -> Verdict:
         """The official verdict on the episode as it stands."""
-        outcome = self._session.outcome()
-        answer = outcome.answer if outcome.status == "completed" else None
-        history = post_history(outcome.transcript)
-        task = self.task.model_dump()
-        return grade_item(task, answer, history, self._facts, base=self._base, constants=self._constants)
+        return verdict_of(self.task, self._session.outcome(), self._facts, self._base, self._constants)
 
 
 class SyncEpisode(Episode):
@@ -201,8 +200,15 @@ class EpisodeContext:
         protocol = _protocol(options.protocol, _beside(options, "protocol.toml"), _beside(options, "functions.json"))
         session = Session(self._task, record, protocol, options.rules)
         toolbox = Toolbox.of(protocol, options.api_base)
-        constants = _dataset(options).constants
-        return kind(self._task, session, _facts(options), toolbox, options.api_base, constants)
+        constants = dataset_of(options).constants
+        return kind(self._task, session, facts_of(options), toolbox, options.api_base, constants)
+
+
+def verdict_of(task: Task, outcome: Outcome, facts: Facts, base: str, constants: Constants) -> Verdict:
+    """The official verdict on what an episode left."""
+    answer = outcome.answer if outcome.status == "completed" else None
+    history = post_history(outcome.transcript)
+    return grade_item(task.model_dump(), answer, history, facts, base=base, constants=constants)
 
 
 def _now(work: Coroutine[Any, Any, T]) -> T:
@@ -217,14 +223,16 @@ def _now(work: Coroutine[Any, Any, T]) -> T:
 
 
 @lru_cache(maxsize=8)
-def _dataset(options: EpisodeOptions) -> Dataset:
+def dataset_of(options: EpisodeOptions) -> Dataset:
+    """The data set of the options. Raises UserError."""
     if options.tasks_file is not None:
         return load_tasks_file(options.tasks_file)
     return load_dataset(options.dataset, options.version)
 
 
-def _task(options: EpisodeOptions, task_id: str) -> Task:
-    dataset = _dataset(options)
+def task_of(options: EpisodeOptions, task_id: str) -> Task:
+    """A task by its id. Raises UserError."""
+    dataset = dataset_of(options)
     found = next((task for task in dataset.tasks if task.id == task_id), None)
     if found is None:
         raise UserError(f"unknown task id {task_id!r} in {dataset.name} {dataset.version}")
@@ -234,7 +242,7 @@ def _task(options: EpisodeOptions, task_id: str) -> Task:
 def _beside(options: EpisodeOptions, name: str) -> Path | None:
     if name == "protocol.toml" and options.protocol != "text":
         return None
-    return _dataset(options).beside(name)
+    return dataset_of(options).beside(name)
 
 
 @lru_cache(maxsize=8)
@@ -245,18 +253,23 @@ def _protocol(name: str, file: Path | None, functions: Path | None) -> Protocol:
 @lru_cache(maxsize=4)
 def _embedded(options: EpisodeOptions) -> Any:
     """An open embedded server; it stays open as long as the process."""
+    return open_record(options, options.api_base)
+
+
+def open_record(options: EpisodeOptions, base: str) -> EmbeddedEhr:
+    """The patients of the options in an embedded server under a base. Raises UserError."""
     from medagent.benchmarks.medagentbench.inventory import patients_file
     from medagent.fhir_data.embedded import EmbeddedEhr
 
-    dataset = _dataset(options)
+    dataset = dataset_of(options)
     file = patients_file(dataset, options.ehr)
-    return EmbeddedEhr.open(file.path, options.api_base, dataset.constants.now)
+    return EmbeddedEhr.open(file.path, base, dataset.constants.now)
 
 
 @lru_cache(maxsize=8)
-def _facts(options: EpisodeOptions) -> Facts:
-    """The data set's key where its own patients are used, else the record that the agent reads."""
-    dataset = _dataset(options)
+def facts_of(options: EpisodeOptions) -> Facts:
+    """What verdicts rest on: the data set's key where its own patients are used, else the record that is read."""
+    dataset = dataset_of(options)
     if options.fhir is not None:
         return grading.facts(dataset, fhir=options.fhir, ehr=None, key=None)
     if options.ehr is None:

@@ -1,7 +1,7 @@
 """Reads a protocol file: the prompt, the replies and the few facts of wire behaviour that differ between wordings.
 
 The texts are templates with named fields, filled in one pass, so that a body which happens to contain a field's name
-is left alone. `text.toml` and `tools.toml` lie beside this module; an imported data set may bring its own.
+is left alone. `text.toml`, `tools.toml` and `http.toml` lie beside this module; an imported data set may bring its own.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Protocol(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["text", "tools"]
-    """How an action is read: from the message's text, or from tool calls."""
+    kind: Literal["text", "tools", "http"]
+    """How an action is read: from the message's text, from tool calls, or from the agent's own HTTP requests."""
     format_parameter: Literal["parameter", "append"] = "parameter"
     """How `_format=json` gets into a GET's URL where the loop is not the published one: as a parameter, or appended as
     `&_format=json` whatever is there.
@@ -55,7 +55,7 @@ class Protocol(BaseModel):
     system: str = ""
     """A system prompt, where a model gets one."""
     prompt: str
-    """The first message: {api_base}, {functions}, {context}, {question}."""
+    """The first message: {api_base}, {functions}, {context}, {question}; over HTTP {token}."""
     get_reply: str
     """After a GET that worked: {body}."""
     get_error: str
@@ -94,9 +94,16 @@ class Protocol(BaseModel):
             )
         return self.model_copy(update=own)
 
-    def first_message(self, api_base: str, context: str, question: str) -> str:
-        """The prompt of one task."""
-        return fill(self.prompt, api_base=api_base, functions=self.functions_text, context=context, question=question)
+    def first_message(self, api_base: str, context: str, question: str, token: str = "") -> str:
+        """The prompt of one task; `token` is that of a FHIR base that the agent asks itself."""
+        return fill(
+            self.prompt,
+            api_base=api_base,
+            functions=self.functions_text,
+            context=context,
+            question=question,
+            token=token,
+        )
 
 
 def _text(path: Path) -> str:
@@ -107,7 +114,7 @@ def _text(path: Path) -> str:
 
 
 def load_protocol(name: str, *, file: Path | None = None, functions: Path | None = None) -> Protocol:
-    """The protocol `text` or `tools`, or the one in `file`, with its function list.
+    """The protocol `text`, `tools` or `http`, or the one in `file`, with its function list.
 
     Raises UserError naming file and place of what is wrong.
     """

@@ -1,0 +1,249 @@
+"""Episodes for agents that ask a FHIR server themselves: each gets a private FHIR base and is graded by what it wrote.
+
+    with medagent.serve_episodes() as server, server.open("task5_7") as e:
+        my_agent(e.prompt)                  # or by e.base and e.headers, and the words of e.task
+        e.finish(["S6534835"])
+    print(e.verdict().correct, e.outcome().writes)
+
+What is asked of a base becomes the transcript that the text protocol would have: a read is a GET, a resource that was
+stored is an accepted POST under the base that graders know. So an episode has the verdict that the same acts have in
+`medagent run`. What the benchmark's agents cannot do (change, delete, transactions) is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from medagent.benchmarks.medagentbench.episodes import (
+    dataset_of,
+    facts_of,
+    open_record,
+    options_of,
+    task_of,
+    verdict_of,
+)
+from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
+from medagent.benchmarks.medagentbench.session import Outcome, Status, Turn, Write
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.core.errors import SessionEndedError, UserError
+from medagent.fhir_data.record import Reply, diagnostics
+from medagent.models.wording import fill
+from refsol.medagentbench import Verdict
+
+if TYPE_CHECKING:
+    from fhir_server.app import App
+    from fhir_server.episodes import Exchange, Record
+
+HTTP_OPTIONS = ("dataset", "version", "tasks_file", "ehr", "api_base")
+"""The options of `medagent.episode` that mean something over HTTP."""
+_READS = ("GET", "HEAD", "OPTIONS")
+
+
+@contextmanager
+def serve_episodes(*, host: str = "127.0.0.1", port: int = 0, **options: Any) -> Iterator[HttpEpisodes]:
+    """Answer for episodes on a port (0: a free one), in a thread, while the block runs.
+
+    Options are `dataset`, `version`, `tasks_file`, `ehr` and `api_base`, as `medagent.episode` has them. Raises
+    UserError.
+    """
+    from fhir_server.processes.http import serving
+
+    try:
+        listener = socket.create_server((host, port))
+    except (OSError, OverflowError) as error:
+        raise UserError(f"cannot listen on {host}:{port}: {error}; choose another port") from None
+    address = f"http://{host}:{listener.getsockname()[1]}"
+    with listener, HttpEpisodes(address, **options) as episodes, serving(episodes.app, listener):
+        yield episodes
+
+
+class HttpEpisodes:
+    """Opens episodes below `address`, an http address without a path, where `app` is to be served. A context manager.
+
+    Options as `serve_episodes` has them. Raises UserError.
+    """
+
+    def __init__(self, address: str, **options: Any) -> None:
+        from fhir_server.app import create_app
+        from fhir_server.episodes import Episodes
+
+        if idle := sorted(set(options) - {*HTTP_OPTIONS}):
+            raise UserError(f"{idle[0]}: episodes over HTTP take {', '.join(HTTP_OPTIONS)}")
+        self.options = options_of(options)
+        self.protocol = load_protocol("http")
+        self._ehr = open_record(self.options, f"{address.rstrip('/')}/fhir")
+        self._episodes = Episodes(self._ehr.server)
+        self.app: App = create_app(self._episodes)
+
+    def open(self, task: Task | str, *, key: str | None = None) -> HttpEpisode:
+        """An episode of a task (or of its id in the data set) over a fresh record; `key` seeds the ids of the record.
+
+        Raises UserError for an unknown task.
+        """
+        found = task if isinstance(task, Task) else task_of(self.options, task)
+        now = dataset_of(self.options).constants.now
+        record = self._episodes.open(seed=key or f"{found.id}#1", now=now, refuse=_refusal)
+        return HttpEpisode(found, record, self)
+
+    def drop(self, record: Record) -> None:
+        """Drop a record; what is asked of it from now on is not found."""
+        self._episodes.close(record.id)
+
+    def close(self) -> None:
+        """Drop all records."""
+        self._episodes.close_all()
+        self._ehr.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class HttpEpisode:
+    """An open episode: hand out `prompt`, or `base` and `headers`; `finish` with the answers; then ask for the verdict.
+
+    A context manager; the record is gone at its end, or when the episode is finished, and what was done stays known.
+    """
+
+    def __init__(self, task: Task, record: Record, episodes: HttpEpisodes) -> None:
+        self.task = task
+        self._record = record
+        self._episodes = episodes
+        self._end: tuple[Status, str, str | None] | None = None
+
+    @property
+    def base(self) -> str:
+        """The private FHIR base."""
+        return self._record.base
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that every request needs: the token of the base."""
+        return {"Authorization": f"Bearer {self._record.token}"}
+
+    @property
+    def prompt(self) -> str:
+        """What an agent is told: the base and its token, the context, the question, how to end."""
+        return self._prompt(self.base, self._record.token)
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended."""
+        return self._end is not None
+
+    def finish(self, answers: list[Any] | str) -> None:
+        """End with the answers, as a list or as the text of one. Raises SessionEndedError where it has ended."""
+        text = answers if isinstance(answers, str) else json.dumps(answers, ensure_ascii=False)
+        self.end("completed", f"FINISH({text})", text)
+
+    def end(self, status: Status, message: str, answer: str | None = None) -> None:
+        """End by the agent's last message. Raises SessionEndedError where it has ended."""
+        if self._end is not None:
+            raise SessionEndedError(f"the episode has ended ({self._end[0]})")
+        self._end = (status, message, answer)
+        self.close()
+
+    def outcome(self) -> Outcome:
+        """What was done so far, as the text protocol would have it; `status` is None until the episode is finished."""
+        shown = self._episodes.options.api_base.rstrip("/")
+        outcome = Outcome(transcript=[Turn("user", self._prompt(shown, "…"))])
+        own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
+        for exchange in list(self._record.exchanges):
+            _add(outcome, _Said(exchange, own, shown), self._episodes.protocol)
+        if self._end is not None:
+            outcome.status, message, outcome.answer = self._end
+            outcome.transcript.append(Turn("agent", message))
+        outcome.rounds = sum(turn.role == "agent" for turn in outcome.transcript)
+        return outcome
+
+    def verdict(self) -> Verdict:
+        """The official verdict on the episode as it stands."""
+        options = self._episodes.options
+        constants = dataset_of(options).constants
+        return verdict_of(self.task, self.outcome(), facts_of(options), options.api_base, constants)
+
+    def close(self) -> None:
+        """Drop the record."""
+        self._episodes.drop(self._record)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _prompt(self, base: str, token: str) -> str:
+        return self._episodes.protocol.first_message(base, self.task.context, self.task.instruction, token)
+
+
+def _refusal(method: str, path: str) -> str | None:
+    """Why a request is not carried out in an episode, or None."""
+    names = [name for name in path.split("/") if name]
+    creates = len(names) == 1 and not names[0].startswith(("$", "_"))
+    if method in _READS or (method == "POST" and (creates or names[1:] == ["_search"])):
+        return None
+    return f"{method} /{'/'.join(names)}: an episode takes GET, POST to a type (create) and POST to a type's _search"
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An exchange in the words of the transcript: the private base, by whatever host, reads as the `shown` one."""
+
+    exchange: Exchange
+    own: re.Pattern[str]
+    shown: str
+
+    @property
+    def body(self) -> str:
+        return self.own.sub(self.shown, self.exchange.body.decode("utf-8", "replace"))
+
+    @property
+    def answer(self) -> str:
+        return self.own.sub(self.shown, self.exchange.answer.decode("utf-8", "replace"))
+
+    @property
+    def read(self) -> str | None:
+        """The URL of a read; a search by POST has its form behind it. None for a creation."""
+        path, _, query = self.exchange.target.partition("?")
+        if self.exchange.method in _READS:
+            return self.shown + self.exchange.target
+        if not path.rstrip("/").endswith("/_search"):
+            return None
+        pairs = "&".join(part for part in (query, self.body) if part)
+        return f"{self.shown}{path.rstrip('/').removesuffix('/_search')}?{pairs}"
+
+
+def _add(outcome: Outcome, said: _Said, protocol: Protocol) -> None:
+    """Add an exchange to what an episode left."""
+    exchange = said.exchange
+    if said.read is not None:
+        outcome.transcript += [Turn("agent", f"GET {said.read}"), Turn("user", said.answer)]
+        return
+    url = f"{said.shown}/{exchange.target.partition('?')[0].strip('/')}"
+    if exchange.stored:
+        resource = exchange.stored[0].resource or {}
+        outcome.writes.append(Write(url, resource))
+        reply = fill(protocol.post_accepted, id=str(resource.get("id", "")))
+    else:
+        problem = f"HTTP status {exchange.status}. {diagnostics(Reply(exchange.status, said.answer))}"
+        outcome.writes.append(Write(url, refused=problem))
+        reply = f"{protocol.post_invalid}: {problem}"
+    outcome.transcript += [Turn("agent", f"POST {url}\n{_as_json(said)}"), Turn("user", reply)]
+
+
+def _as_json(said: _Said) -> str:
+    """What was sent; where that is no JSON (XML, say), what was stored of it."""
+    try:
+        json.loads(said.body)
+    except (ValueError, RecursionError):
+        stored = said.exchange.stored
+        return json.dumps(stored[0].resource, ensure_ascii=False) if stored else said.body
+    return said.body

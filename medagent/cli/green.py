@@ -1,0 +1,41 @@
+"""`medagent green`: the assessing agent of A2A."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.terminal.settings import fields_of, with_options
+
+OPTIONS = ("version", "dataset", "tasks_file", "ehr", "limit", "concurrency", "timeout", "unit_time", "results_dir")
+
+
+@with_options(fields_of(MedAgentBenchSettings, *OPTIONS))
+def command(
+    given: dict[str, Any],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 9009,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    url: Annotated[
+        str | None, typer.Option(help="The address under which other agents reach it (default: http://HOST:PORT).")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="Ask clients for this bearer token.")
+    ] = None,
+) -> None:
+    """Assess agents that speak A2A, on MedAgentBench: the green agent of a tournament.
+
+    It is asked by a message: the purple agent's address, or {"participants": {"agent": "http://…"}, "config": {"mode":
+    "fhir", "limit": 10}}. Mode text (the default) goes turn by turn with the text protocol; mode fhir gives the agent a
+    private FHIR base, and what it writes there is graded. Each assessment is a run with a folder of its own.
+
+    Example: medagent green --port 9009 --limit 30
+    """
+    import asyncio
+
+    from medagent.integrations.extras import needs
+
+    with needs("a2a"):
+        from medagent.integrations.a2a.run import serve_green
+    asyncio.run(serve_green(given, host, port, url, token))

@@ -1,0 +1,60 @@
+"""`medagent mcp`: tasks, or a FHIR server, as an MCP server."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from medagent.benchmarks.medagentbench.played import PLAYED_OPTIONS
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.terminal.settings import fields_of, with_options
+
+
+@with_options(fields_of(MedAgentBenchSettings, *PLAYED_OPTIONS, "fhir_header", "ca_file"))
+def command(
+    given: dict[str, Any],
+    http: Annotated[
+        int | None, typer.Option("--http", min=0, max=65535, metavar="PORT", help="Streamable HTTP instead of stdio.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
+    token: Annotated[
+        str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: ask clients for this bearer token.")
+    ] = None,
+    idle: Annotated[float, typer.Option(min=1, help="Seconds after which a forgotten episode is ended.")] = 1800.0,
+) -> None:
+    """Serve MedAgentBench's tasks to an MCP client; or, with --fhir URL or --ehr FILE, that record.
+
+    Tasks: list_tasks, start_task, the FHIR functions, finish. Finished episodes are graded by `medagent grade` on the
+    run's folder. A record: fhir_search, fhir_read, fhir_capabilities, and with --writes execute fhir_create; with
+    --dataset or --tasks-file beside it, the tasks over that record.
+
+    Example: claude mcp add medagent -- medagent mcp --version v2 --round mine
+
+    Example: medagent mcp --fhir http://localhost:8080/fhir --http 8000
+    """
+    import asyncio
+    import signal
+    import sys
+
+    from medagent.core.errors import UserError
+    from medagent.core.options import checked
+    from medagent.integrations.extras import needs
+
+    with needs("mcp"):
+        import medagent.integrations.mcp.server as mcp_server
+
+    settings = checked(MedAgentBenchSettings, given)
+    if host != "127.0.0.1" and http is None:
+        raise UserError("--host needs --http PORT")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the run's results are written then, too
+
+    async def serve(offer: Any) -> None:
+        if http is None:
+            await mcp_server.serve_stdio(offer)
+        else:
+            await mcp_server.serve_http(offer, host, http, token)
+
+    from medagent.integrations.mcp.run import serving
+
+    asyncio.run(serving(settings, serve, idle=idle, say=lambda text: print(text, file=sys.stderr)))

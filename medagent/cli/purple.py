@@ -1,0 +1,39 @@
+"""`medagent purple`: a model as an agent of A2A."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from medagent.engine.settings import RunSettings
+from medagent.terminal.settings import fields_of, with_options
+
+OPTIONS = ("model", "base_url", "api", "api_key_env", "temperature", "max_tokens", "timeout", "extra", "concurrency")
+
+
+@with_options(fields_of(RunSettings, *OPTIONS))
+def command(
+    given: dict[str, Any],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 9010,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    url: Annotated[
+        str | None, typer.Option(help="The address under which other agents reach it (default: http://HOST:PORT).")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="Ask clients for this bearer token.")
+    ] = None,
+) -> None:
+    """Offer a model as an agent that speaks A2A, to be assessed: the purple agent of a tournament.
+
+    Each context is a conversation; a message is answered by the model's reply. Keys are taken as `medagent run` does.
+
+    Example: medagent purple --model gpt-4o-mini --port 9010
+    """
+    import asyncio
+
+    from medagent.integrations.extras import needs
+
+    with needs("a2a"):
+        from medagent.integrations.a2a.run import serve_purple
+    asyncio.run(serve_purple(given, host, port, url, token))

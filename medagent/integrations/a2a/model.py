@@ -1,0 +1,103 @@
+"""An A2A agent as a chat model: `medagent run --model medagent.integrations.a2a.model:A2AModel --base-url URL`.
+
+The agent keeps its own memory, so that only the last message of a conversation is sent, in one context an episode. It
+may answer by a message or by a task: a task that asks for input goes on with the next message, one that is completed
+has answered by its artifacts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from a2a.client.client import ClientConfig
+from a2a.client.client_factory import ClientFactory
+from a2a.client.errors import A2AClientError
+from a2a.helpers import get_artifact_text, get_message_text, new_text_message
+from a2a.types.a2a_pb2 import Role, SendMessageRequest, TaskState
+from a2a.utils.errors import A2AError
+
+from medagent.core.errors import ModelError, UserError
+from medagent.models.base import Completion, Message, Model, Tool, Usage
+from medagent.models.settings import ModelSettings
+
+_FAILED = (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED)
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """Where an episode's conversation stands at the agent."""
+
+    context: str
+    task: str | None = None
+
+
+class A2AModel(Model):
+    """The agent at the run's base URL."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__(settings)
+        if len(settings.base_urls) != 1:
+            raise UserError("an A2A agent needs its address: --base-url http://host:port")
+        self._url = settings.base_urls[0]
+        self._http = httpx.AsyncClient(timeout=settings.timeout_s)
+        self._client: Any = None
+        self._opening = asyncio.Lock()
+        self._conversations: dict[str, _Conversation] = {}
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
+    ) -> Completion:
+        """See `ChatModel.complete`. Raises ModelError where the agent cannot be reached, or says that it failed."""
+        if not any(message.role == "assistant" for message in messages):
+            self._conversations[session] = _Conversation(str(uuid.uuid4()))
+        try:
+            async with asyncio.timeout(self.settings.timeout_s):
+                text = await self._asked(self._conversations[session], messages[-1].content)
+        except (httpx.HTTPError, A2AClientError, A2AError, ValueError) as error:
+            raise ModelError(f"{self._url}: {type(error).__name__}: {error}") from None
+        except TimeoutError:
+            raise ModelError(f"{self._url}: no answer in {self.settings.timeout_s:g} s; --timeout") from None
+        return Completion(text, usage=Usage(known=False), model=self._client._card.name)
+
+    async def _asked(self, conversation: _Conversation, text: str) -> str:
+        client = await self._opened()
+        message = new_text_message(
+            text, role=Role.ROLE_USER, context_id=conversation.context, task_id=conversation.task
+        )
+        answer, artifacts = "", []
+        async for event in client.send_message(SendMessageRequest(message=message)):
+            if event.HasField("message"):
+                conversation.task = None
+                return str(get_message_text(event.message))
+            if event.HasField("artifact_update"):
+                artifacts.append(get_artifact_text(event.artifact_update.artifact))
+                continue
+            status = event.task.status if event.HasField("task") else event.status_update.status
+            if event.HasField("task"):
+                conversation.task = event.task.id
+                artifacts += map(get_artifact_text, event.task.artifacts)
+            said = get_message_text(status.message) if status.HasField("message") else ""
+            if status.state in _FAILED:
+                raise ModelError(f"{self._url}: the agent's task failed: {said or 'no reason is given'}")
+            if status.state == TaskState.TASK_STATE_COMPLETED:
+                conversation.task = None
+            answer = said or answer
+        return "\n".join(artifacts) or answer
+
+    async def _opened(self) -> Any:
+        """The client, by the agent's card."""
+        async with self._opening:
+            if self._client is None:
+                factory = ClientFactory(ClientConfig(streaming=False, httpx_client=self._http))
+                self._client = await factory.create_from_url(self._url)
+                self.name = f"a2a:{self._client._card.name}"
+        return self._client
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()

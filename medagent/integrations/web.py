@@ -1,0 +1,54 @@
+"""An ASGI application of another package on a port: a token where the port can be reached from other machines."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import sys
+from typing import Any
+
+from fhir_server.access import is_loopback, with_hosts
+from medagent.core.errors import UserError
+
+
+async def serve(app: Any, listener: socket.socket, address: str) -> None:
+    """Answer on the socket until a signal comes; says on standard error at which address."""
+    import uvicorn
+
+    print(f"medagent: {address}", file=sys.stderr, flush=True)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, ws="none")
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def address_of(host: str, listener: socket.socket) -> str:
+    """The address of a listening socket."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def listen(host: str, port: int, token: str | None) -> socket.socket:
+    """A listening socket. Raises UserError for a port that is taken, and for one without a token that others reach."""
+    if not is_loopback(host) and not token:
+        raise UserError(f"{host} can be reached from other machines: set --token")
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except (OSError, OverflowError) as error:
+        raise UserError(f"cannot listen on {host}:{port}: {error}; choose another --port") from None
+
+
+def with_token(app: Any, token: str | None) -> Any:
+    """The application for requests that carry the token; without one, for those to a loopback name."""
+    if token is None:
+        return with_hosts(app)
+    wanted = f"Bearer {token}".encode()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            if not hmac.compare_digest(given, wanted):
+                headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": b""})
+                return
+        await app(scope, receive, send)
+
+    return guarded

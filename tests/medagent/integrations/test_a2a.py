@@ -1,0 +1,184 @@
+"""A2A: assessments and private FHIR bases without the peer; a whole tournament where the a2a package is installed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import medagent
+from medagent import Completion, HttpEpisodes, Message, Model, ModelSettings, Task, UserError
+from medagent.integrations.a2a.assess import Assessment, Assessor, outcome, summary
+from tests.command import medagent as command
+from tests.medagent.benchmarks.medagentbench.http_agent import play
+from tests.serving import serving
+
+IDS = ("task1_2", "task2_1", "task3_1", "task5_2", "task9_1")
+TASKS: dict[str, Task] = {}
+
+
+class OverHttp(Model):
+    """Reads base and token in the prompt, acts there as the reference agent does, and tells its answers."""
+
+    async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
+        prompt = messages[-1].content
+        task = next(task for task in TASKS.values() if task.instruction in prompt)
+        base = prompt.partition("Its base is ")[2].partition(" ")[0]
+        token = prompt.partition("Bearer ")[2].partition("`")[0]
+        if task.id == "task2_1":
+            return Completion("I give up")
+        answers = await asyncio.to_thread(play, task, base, {"Authorization": f"Bearer {token}"})
+        return Completion(f"```\nFINISH({answers})\n```")
+
+
+class ByText(Model):
+    """Knows one answer, and repeats itself until an episode is over."""
+
+    async def complete(self, messages: Sequence[Message], **_: Any) -> Completion:
+        known = TASKS["task1_2"]
+        if known.instruction not in messages[0].content:
+            return Completion("FINISH([])")
+        if len(messages) == 1:
+            return Completion(f"GET http://localhost:8080/fhir/Patient?identifier={known.eval_MRN}")
+        return Completion(f'FINISH(["{known.eval_MRN}"])')
+
+
+@pytest.fixture(autouse=True)
+def _tasks() -> None:
+    TASKS.update({task.id: task for task in medagent.tasks() if task.id in IDS})
+
+
+def test_an_agent_with_a_base_of_its_own_is_graded_by_what_it_wrote(tmp_path: Path) -> None:
+    with medagent.serve_episodes() as episodes:
+        assessor = Assessor({"results_dir": tmp_path, "concurrency": 3}, episodes)
+        wanted = Assessment.read(request("http://x"))
+        report = asyncio.run(assessor.run(wanted, "x", OverHttp))
+    verdicts = {item.item: item.correct for item in report.items}
+    assert verdicts == {name: name != "task2_1" for name in IDS}
+    rows = {row.task_id: row for row in medagent.load_run(report.folder).rows()}
+    assert rows["task2_1"].status == "invalid_action"
+    assert [write.refused for write in rows["task3_1"].created] == [None]
+    assert all("HTTP status" not in turn.content for turn in rows["task5_2"].transcript)
+    assert "/episodes/" not in "".join(turn.content for row in rows.values() for turn in row.transcript)
+    assert [item.correct for item in medagent.grade(report.folder).items] == [item.correct for item in report.items]
+
+
+def request(address: str) -> str:
+    """An assessment by a private FHIR base."""
+    return json.dumps({"participants": {"agent": address}, "config": {"mode": "fhir", "ids": IDS}})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("hello", "the message: Invalid JSON"),
+        ("{}", "participants: Field required"),
+        ('{"participants": {}}', "participants: Dictionary should have at least 1 item"),
+        ('{"participants": {"agent": "localhost:1"}}', "an agent is named by its http address"),
+        ('{"participants": {"a": "http://x"}, "config": {"results_dir": "/etc"}}', "config.results_dir: Extra inputs"),
+        ('{"participants": {"a": "http://x"}, "config": {"mode": "x"}}', "config.mode: Input should be 'text' or"),
+        ('{"participants": {"a": "http://x"}, "config": {"limit": 0}}', "config.limit: Input should be greater"),
+    ],
+)
+def test_what_is_no_request_is_told_why(text: str, problem: str) -> None:
+    with pytest.raises(UserError, match="an assessment is asked by") as error:
+        Assessment.read(text)
+    assert problem in str(error.value)
+
+
+def test_an_address_alone_is_a_request() -> None:
+    assert Assessment.read(" http://localhost:9010 ").address == "http://localhost:9010"
+
+
+@contextlib.contextmanager
+def tournament(folder: Path, model: Model, **options: Any) -> Any:
+    """The addresses of a green and a purple agent."""
+    pytest.importorskip("a2a", reason="the extra a2a is not installed")
+    from medagent.integrations.a2a.app import create_app
+    from medagent.integrations.a2a.green import Green
+    from medagent.integrations.a2a.purple import Purple
+
+    with serving(_later := _Later()) as green, serving(other := _Later()) as purple, HttpEpisodes(green) as episodes:
+        from medagent.integrations.a2a.run import with_records
+
+        other.app = create_app(Purple(model), purple, "purple", "answers")
+        assessor = Assessor({"results_dir": folder, **options}, episodes)
+        _later.app = with_records(create_app(Green(assessor), green, "green", "assesses"), episodes)
+        yield green, purple
+
+
+class _Later:
+    """An application whose address has to be known before it is made."""
+
+    app: Any
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self.app(scope, receive, send)
+
+
+async def assessed(green: str, text: str) -> tuple[str, str]:
+    """How an assessment ended, and all that was said."""
+    from a2a.client.client import ClientConfig
+    from a2a.client.client_factory import ClientFactory
+    from a2a.helpers import get_stream_response_text, new_text_message
+    from a2a.types.a2a_pb2 import Role, SendMessageRequest, TaskState
+
+    said, state = [], ""
+    async with httpx.AsyncClient(timeout=120) as http:
+        client = await ClientFactory(ClientConfig(httpx_client=http)).create_from_url(green)
+        async for event in client.send_message(SendMessageRequest(message=new_text_message(text, role=Role.ROLE_USER))):
+            said.append(get_stream_response_text(event))
+            if event.HasField("status_update"):
+                state = TaskState.Name(event.status_update.status.state)
+    return state, "\n".join(said)
+
+
+def test_a_purple_agent_has_the_verdicts_of_a_run(tmp_path: Path) -> None:
+    with tournament(tmp_path / "a2a", ByText(ModelSettings(name="x")), ids=IDS) as (green, purple):
+        state, said = asyncio.run(assessed(green, purple))
+        assert asyncio.run(assessed(green, "nonsense"))[0] == "TASK_STATE_REJECTED"
+        failed, why = asyncio.run(assessed(green, '{"participants": {"a": "http://x"}, "config": {"ids": ["x"]}}'))
+    assert state == "TASK_STATE_COMPLETED"
+    assert "unknown" in why.lower(), why
+    assert failed == "TASK_STATE_FAILED"
+    [folder] = (tmp_path / "a2a").iterdir()
+    plain = medagent.run_sync("medagentbench", model=ByText, ids=IDS, results_dir=tmp_path / "plain")
+    found = medagent.load_run(folder).report
+    assert [(one.item, one.correct, one.reason) for one in found.items] == [
+        (one.item, one.correct, one.reason) for one in plain.items
+    ]
+    assert summary(outcome(found)) in said
+    assert said.splitlines()[-1].startswith("{") or f"{found.overall.counts['right']} of 5 right" in said
+
+
+def test_a_purple_agent_with_a_base_of_its_own(tmp_path: Path) -> None:
+    with tournament(tmp_path, OverHttp(ModelSettings(name="x"))) as (green, purple):
+        state, said = asyncio.run(assessed(green, request(purple)))
+    assert state == "TASK_STATE_COMPLETED"
+    assert "4 of 5 right" in said
+
+
+def test_an_agent_that_is_away_is_owed(tmp_path: Path) -> None:
+    pytest.importorskip("a2a", reason="the extra a2a is not installed")
+    from medagent.integrations.a2a.model import A2AModel
+
+    report = medagent.run_sync(
+        "medagentbench", model=A2AModel, base_url=["http://127.0.0.1:9"], ids=IDS[:1], results_dir=tmp_path
+    )
+    assert report.owed == ("task1_2#1",)
+    assert [item.correct for item in report.items] == [None]
+    with pytest.raises(UserError, match="needs its address"):
+        A2AModel(ModelSettings(name="x"))
+
+
+def test_what_the_commands_cannot_do_is_said() -> None:
+    pytest.importorskip("a2a", reason="the extra a2a is not installed")
+    assert "no model is given" in command("purple").err
+    assert "set --token" in command("green", "--host", "0.0.0.0").err
+    assert "unknown version" in command("green", "--version", "v9", "--port", "0").err.lower()
