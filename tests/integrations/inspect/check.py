@@ -140,21 +140,25 @@ def main() -> None:
     with ModelServer(reply=reply) as server:
         os.environ |= {"LOCAL_BASE_URL": server.url, "LOCAL_API_KEY": "k", "OPENAI_API_KEY": "k", "COLUMNS": "200"}
         types = "task1,task2,task5,task9"
-        count = compare(server.url, "medagentbench", ["--tasks", types], [f"types={types}"], "refsol")
+        chosen = ["--tasks", types, "--dataset", "synthetic@1"]  # where one answer for all is right now and then
+        given = [f"types={types}", "dataset=synthetic@1"]
+        count = compare(server.url, "medagentbench", chosen, given, "refsol")
         words = ["--tasks", types, "--protocol", "tools"]
-        count += compare(server.url, "medagentbench", words, [f"types={types}", "protocol=tools"], "refsol")
+        count += compare(
+            server.url, "medagentbench", words, [f"types={types}", "protocol=tools", "writes=ack"], "refsol"
+        )
         count += compare(server.url, "promptcblue", [], [], "refsol_points")
         count += compare(server.url, "simpleqa", ["--lang", "en"], ["lang=en"], "refsol")
         count += compare(server.url, "imapscore", [], [], "refsol_score")
         listed = json.loads(command("inspect", "log", "list", "--log-dir", "exported", "--json"))
         assert len(listed) == 5, listed
-        frame = samples_df("exported/medagentbench1.eval")
+        frame = samples_df("exported/medagentbench2.eval")
         right = (frame["score_refsol"] == "C").sum()
-        assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench1").iterdir())).values())
+        assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench2").iterdir())).values())
         assert 0 < right < len(frame)
         shown = Path("shown")  # two logs: one alone is opened at once, without the list
         shown.mkdir()
-        for name in ("medagentbench1", "promptcblue0"):
+        for name in ("medagentbench2", "promptcblue0"):
             Path("exported", f"{name}.eval").rename(shown / f"{name}.eval")
         look(shown, Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
     print(
