@@ -75,12 +75,11 @@ def test_every_kind_is_there_with_its_words_and_its_chart(erring: Path) -> None:
 
 
 def test_a_wrong_order_shows_the_leaf_that_differs(erring: Path) -> None:
-    _, blocks = items(erring)["task5_15.1"]
-    [order] = block(blocks, "orders")["orders"]
-    [wrong] = [one for one in order["fields"] if not one["passed"]]
-    assert wrong["path"] == "dosageInstruction[0].doseAndRate[0].doseQuantity.value"
-    assert (wrong["required"], wrong["placed"]) == ("2", "3")
-    assert all(one["required"] for one in order["fields"])
+    _, blocks = items(erring)["task9_15.1"]
+    fields = [one for order in block(blocks, "orders")["orders"] for one in order["fields"]]
+    wrong = [(one["path"], one["required"], one["placed"]) for one in fields if not one["passed"]]
+    assert wrong == [("dosageInstruction[0].route", "oral", "IV"), ("priority", "stat", "routine")]
+    assert all(one["required"] for one in fields)
 
 
 def test_an_order_that_was_not_due_or_is_missing(erring: Path) -> None:
@@ -212,14 +211,14 @@ def test_a_report_is_written_again_while_a_run_goes_on(tmp_path: Path, monkeypat
 
 def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) -> None:
     run = erring.parent / "v2_r1_ErringAgent"
-    shown = medagent("show", run, "task5_15").out
+    shown = medagent("show", run, "task9_15").out
     assert "You work for a hospital" not in shown
-    assert "Question: Take the latest magnesium" in shown
+    assert "Question: Check the last potassium in the chart of S1286324." in shown
     [decisive] = [line for line in shown.splitlines() if line.endswith("◀ decides")]
-    assert "2023-11-12T21:38:00+00:00  MG  1.0 mg/dL" in decisive
+    assert "2023-06-17T17:41:00+00:00  K  3 mmol/L" in decisive
     assert '"resourceType": "Bundle"' not in shown
     assert "\x1b" not in shown
-    whole = medagent("show", run, "task5_15", "--full").out
+    whole = medagent("show", run, "task9_15", "--full").out
     assert "You work for a hospital" in whole
     assert '"resourceType": "Bundle"' in whole
     assert len(whole) > 5 * len(shown)
