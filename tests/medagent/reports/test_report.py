@@ -221,4 +221,4 @@ def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) 
     whole = medagent("show", run, "task9_15", "--full").out
     assert "You work for a hospital" in whole
     assert '"resourceType": "Bundle"' in whole
-    assert len(whole) > 5 * len(shown)
+    assert len(whole) > 3 * len(shown)  # what stays are two orders, whole
