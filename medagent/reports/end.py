@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from medagent.engine.figures import dollars, duration
 from medagent.engine.report import Report
@@ -12,6 +12,7 @@ from medagent.reports.measured import measured_on
 from medagent.reports.tables import print_report, put
 
 _NAMED = 5
+_FILES = 12
 
 
 def print_findings(report: Report) -> None:
@@ -51,7 +52,14 @@ def _closing(report: Report) -> Iterator[str]:
     if report.owed and not report.stopped:
         yield f"Continue: {report.command}"
     yield from _spending(report)
-    yield f"Files: {report.folder}/ ({', '.join(report.files)})"
+    yield f"Files: {report.folder}/ ({', '.join(_short(report.files))})"
+
+
+def _short(files: Sequence[str]) -> Sequence[str]:
+    """The names of a run's files; of those that each of many trials has, the first ones and a count."""
+    if len(files) <= _FILES:
+        return files
+    return [*files[:2], f"{len(files) - 5} more", *files[-3:]]
 
 
 def _spending(report: Report) -> Iterator[str]:

@@ -77,3 +77,10 @@ def test_a_run_is_summed_up_by_verdicts_or_by_scores(capsys: pytest.CaptureFixtu
 def test_figures_are_written_by_their_measure() -> None:
     assert [figure(0.91666, measure) for measure in ("percent", "points", "score")] == ["91.7 %", "91.67", "0.9167"]
     assert figure(None, "score") == "–"
+
+
+def test_the_files_of_many_trials_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [f"results.{trial}.json" for trial in range(1, 68)] + ["episodes.jsonl", "run.json", "report.json"]
+    print_end(report().model_copy(update={"files": files}))
+    out = said(capsys)
+    assert out.endswith("(results.1.json, results.2.json, 65 more, episodes.jsonl, run.json, report.json)")
