@@ -20,6 +20,7 @@ NEEDS: tuple[tuple[str, str], ...] = (
     (r"--dataset official|tasks import", "a checkout of the official repository"),
     (r"--official ", "your copy of the official grader"),
     (r"\bserve\b|-m fhir_server|^curl ", "a terminal of its own, for the server"),
+    (r"^medagent (mcp|green|purple)\b|^inspect |export inspect", "the extra that the page names"),
     (r"--open\b", "a browser"),
     (r"^make (clients|hapi-diff|browser|integrations|release|docs|test-openai2)", "what the command's line says"),
     (r"^(pip|pipx|uvx) ", "a package index that has medagent"),

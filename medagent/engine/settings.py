@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from medagent.core.options import Names, Option, Setting, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
-from medagent.models.settings import Api, ModelSettings, key_table
+from medagent.models.settings import Api, ModelSettings, Patience, key_table
 
 _LABEL = re.compile(r"[\w.-]+")
 
@@ -77,6 +78,10 @@ class RunSettings(BaseModel):
     """The longest reply, in tokens (default: the endpoint's own)."""
     timeout: Annotated[float, Option(LIMITS, "effort"), Field(ge=1)] = 300.0
     """Seconds one model call may take."""
+    outage_time: Annotated[float, Option(LIMITS, "effort", metavar="SECONDS"), Field(ge=0)] = 120.0
+    """An endpoint without a success for so long, and with --outage-attempts failed attempts, stops the run."""
+    outage_attempts: Annotated[int, Option(LIMITS, "effort"), Field(ge=1)] = 20
+    """The failed attempts without a success that stop the run, where --outage-time has passed as well."""
     extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE")] = {}
     """A further field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
     strip_thinking: Annotated[bool, Option(WHO)] = False
@@ -143,9 +148,14 @@ class RunSettings(BaseModel):
             api_key_env=key_table(self.api_key_env),
             temperature=None if self.temperature < 0 else self.temperature,
             max_tokens=self.max_tokens,
-            timeout_s=self.timeout,
             extra=self.extra,
+            **asdict(self.patience),
         )
+
+    @property
+    def patience(self) -> Patience:
+        """How long its endpoints are waited for."""
+        return Patience(self.timeout, self.outage_time, self.outage_attempts)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
         """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`, a colon as `-`.

@@ -5,6 +5,7 @@ environment variable that holds it, so that no file of a run can hold the key.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,15 @@ from medagent.core.wire import without_password
 
 Api = Literal["chat", "responses", "anthropic"]
 """Each is a module of `medagent.models.dialects`; a new one is added there and here."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an endpoint of a run is waited for; the fields are those of `ModelSettings`."""
+
+    timeout_s: float
+    outage_time_s: float
+    outage_attempts: int
 
 
 class ModelSettings(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ class ImapscoreSettings(AnswerSettings):
         if self.graph is None:
             raise UserError("--embed-model chooses among the names of a graph: --graph FILE")
         urls = self.embed_base_url or self.base_url
-        return ModelSettings(name=self.embed_model, base_urls=urls, timeout_s=self.timeout)
+        return ModelSettings(name=self.embed_model, base_urls=urls, **asdict(self.patience))
 
     @property
     def cache(self) -> Path:

@@ -15,7 +15,7 @@ from medagent.terminal.settings import fields_of, with_options
 
 app = group("Short factual questions: score, compare judges, judge again, check a judge.")
 
-_EFFORT = ("timeout", "concurrency", "max_cost", "max_tokens_total")
+_EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost", "max_tokens_total")
 VariantName = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 _RuleName = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict"]
 _Rules = Annotated[_RuleName, typer.Option("--rules", help="How the judge's replies are read.")]
@@ -105,7 +105,7 @@ def judge_command(
     from medagent.reports.runs import carry_out
 
     effort = checked(RunSettings, {name: given.pop(name) for name in _EFFORT if name in given})
-    judging = checked(PanelSettings, given).judging(effort.timeout)
+    judging = checked(PanelSettings, given).judging(effort.patience)
     carry_out(judge_again(run, judging, effort, only or ()), Simpleqa(), as_json=json, quiet=quiet)
 
 
@@ -168,5 +168,5 @@ def check_command(
 
     panel = {name: given.pop(name) for name in PanelSettings.model_fields if name in given}
     settings = checked(RunSettings, given)
-    plan = check_plan(checked(PanelSettings, panel).judging(settings.timeout), settings)
+    plan = check_plan(checked(PanelSettings, panel).judging(settings.patience), settings)
     carry_out(plan, JudgeCheck(), as_json=json, quiet=quiet)

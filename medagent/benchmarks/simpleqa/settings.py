@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -16,7 +17,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import Names, Option, Setting
 from medagent.core.paths import data_dir
 from medagent.engine.settings import Encoding
-from medagent.models.settings import ModelSettings, key_table
+from medagent.models.settings import ModelSettings, Patience, key_table
 from refsol.simpleqa.data import GoldQuestion, Variant
 from refsol.simpleqa.prompts import JudgePrompt, ModelPrompt, judge_prompt
 
@@ -45,13 +46,14 @@ class PanelSettings(BaseModel):
 
     @model_validator(mode="after")
     def _panel_fits(self) -> Self:
-        judge_settings(self.judge, [], 1.0)
+        if twice := [name for name in self.judge if self.judge.count(name) > 1]:
+            raise UserError(f"--judge {twice[0]}: named twice; a panel has each judge once")
         key_table(self.judge_api_key_env)
         return self
 
-    def judging(self, timeout: float) -> Judging:
+    def judging(self, patience: Patience) -> Judging:
         """The panel at work. Raises UserError, InputError."""
-        judges = judge_settings(self.judge, self.judge_base_url, timeout, key_table(self.judge_api_key_env))
+        judges = judge_settings(self.judge, self.judge_base_url, patience, key_table(self.judge_api_key_env))
         return Judging(judges=judges, prompt=named_prompt(self.judge_prompt))
 
 
@@ -79,7 +81,7 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
     def judges(self) -> list[ModelSettings]:
         """The panel."""
         named = self.judge_api_key_env or ([] if self.judge_base_url else self.api_key_env)
-        return judge_settings(self.judge, self.judge_base_url or self.base_url, self.timeout, key_table(named))
+        return judge_settings(self.judge, self.judge_base_url or self.base_url, self.patience, key_table(named))
 
     def languages_of(self, prompt: ModelPrompt) -> Sequence[str]:
         """The languages to ask in. Raises UserError for one that the prompt does not have."""
@@ -99,12 +101,11 @@ class SimpleqaSettings(PanelSettings, SingleTurnSettings):
 
 
 def judge_settings(
-    names: list[str], base_urls: list[str], timeout: float, keys: dict[str, str] | None = None
+    names: list[str], base_urls: list[str], patience: Patience, keys: dict[str, str] | None = None
 ) -> list[ModelSettings]:
-    """The settings of a panel's judges. Raises UserError for a judge that is named twice."""
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"--judge {twice[0]}: named twice; a panel has each judge once")
-    return [ModelSettings(name=name, base_urls=base_urls, timeout_s=timeout, api_key_env=keys or {}) for name in names]
+    """The settings of a panel's judges."""
+    given = asdict(patience)
+    return [ModelSettings(name=name, base_urls=base_urls, api_key_env=keys or {}, **given) for name in names]
 
 
 def published_place() -> Path:

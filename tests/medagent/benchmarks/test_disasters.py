@@ -200,6 +200,19 @@ def test_a_share_of_failures_stops_a_run(words: Words, name: str, api: str) -> N
     assert 10 <= len(rows()) < 12
 
 
+@turn(2)
+def test_an_endpoint_that_went_away_stops_a_run(words: Words, name: str, api: str) -> None:
+    def away(call: Call) -> Fault | None:
+        return status(503, retry_after=0, message="down") if call.number >= 3 else None
+
+    with ModelServer(say, faults=away) as server:
+        ran = run(words, name, api, server, "--concurrency", 1, "--outage-time", 0, "--outage-attempts", 5)
+        assert len(server.calls) == 3 + 5
+    assert ran.code == 1, ran.err
+    assert re.search(r"down \(no attempt has succeeded for \d s, 5 have failed\)", ran.err.splitlines()[-1])
+    assert paid() == 3
+
+
 LIMITS = {"unit-tokens": (1, "token_limit"), "unit-cost": (0.001, "cost_limit"), "unit-time": (0.2, "time_limit")}
 
 
