@@ -13,25 +13,20 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.errors import ServerError, WritesElsewhere
 from fhir_server.search import own_parameters
-from fhir_server.search.hashing import index_hash
 from fhir_server.search.indexer import TableRows
-from fhir_server.search.parameters import parameters, resource_types
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
+from fhir_server.store.file import connect, own_text, prepare, registry_of, synchronous
 
 MAX_PARAMETERS = 500
-STATEMENTS = 512
 ROWS_AT_ONCE = 50
-MAPPED = 24 << 20
-"""Bytes at the start of the file that are read where they lie: a tenth of a search is spared, and no more memory taken
-than a server of some tens of megabytes may."""
 
 
 class Version(NamedTuple):
@@ -276,7 +271,7 @@ class BaseStore(Store):
         self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
         try:
             connection = connect(self.path, durable=durable)
-            registry = _prepare(connection)
+            registry = prepare(connection)
         except sqlite3.Error as error:
             raise ServerError(f"{self.path}: cannot be used as a store: {error}") from error
         except ServerError as error:
@@ -296,8 +291,8 @@ class BaseStore(Store):
             self._seen = seen
             self.rendered.clear()
             self.found.clear()
-            if _own_text(self.connection) != own_parameters.as_text(self.registry.own):
-                self.registry = _registry(self.connection)
+            if own_text(self.connection) != own_parameters.as_text(self.registry.own):
+                self.registry = registry_of(self.connection)
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """See `Store.define`. What clients have defined is kept in the file, for other processes and the next start."""
@@ -305,7 +300,7 @@ class BaseStore(Store):
         self.connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", changed)
         text = own_parameters.as_text(own)
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('parameters', ?)", (text,))
-        self.registry = _registry(self.connection)
+        self.registry = registry_of(self.connection)
         numbers = [(self.registry.number(*key),) for key in changed]
         for table in schema.INDEXES:
             self.connection.executemany(f"DELETE FROM main.{table} WHERE param = ?", numbers)
@@ -351,7 +346,7 @@ class BaseStore(Store):
         try:
             yield
         finally:
-            self.connection.execute(_synchronous(durable=self.durable))
+            self.connection.execute(synchronous(durable=self.durable))
 
     @contextmanager
     def ordered_later(self) -> Iterator[None]:
@@ -397,75 +392,6 @@ class BaseStore(Store):
         self.connection.close()
         if self._temporary:
             self._temporary.cleanup()
-
-
-def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
-    """A connection with this store's settings."""
-    connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30
-    )
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute(_synchronous(durable=durable))
-    connection.execute("PRAGMA case_sensitive_like = ON")
-    connection.execute("PRAGMA cache_size = -16000")
-    connection.execute(f"PRAGMA mmap_size = {MAPPED}")
-    connection.create_function("token_hash", 4, _token_hash, deterministic=True)
-    return connection
-
-
-@lru_cache(maxsize=4096)
-def _token_hash(resource_type: str, name: str, system: str, value: str) -> int:
-    """HAPI's hash of a token, by which it orders those that are asked for by value set; codes repeat."""
-    return index_hash(resource_type, name, system, value)
-
-
-def _synchronous(*, durable: bool) -> str:
-    return f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
-
-
-def _prepare(connection: sqlite3.Connection) -> ParameterRegistry:
-    """Creates the tables of a new file and gives its search parameters."""
-    connection.execute("PRAGMA journal_mode = WAL")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == 0:
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise ServerError("not a store of this server; name another file")
-        script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
-        script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
-        connection.executescript(f"BEGIN; {script} {schema.create()}; PRAGMA user_version = {schema.FORMAT}; COMMIT")
-    elif version in range(1, schema.FORMAT):
-        connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade(version)}; COMMIT")
-    elif version != schema.FORMAT:
-        raise ServerError(f"made by another version of this server (format {version}); import the data again")
-    with suppress(sqlite3.OperationalError):  # a file that cannot be written now is searched without them
-        for statement in (schema.DELETED, *schema.ORDERED):
-            connection.execute(statement)
-    known = _numbers(connection)
-    missing = [key for key in _all_parameters() if key not in known]
-    if missing:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", missing)
-        connection.execute("COMMIT")
-    return _registry(connection)
-
-
-def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
-    found = connection.execute("SELECT type, name, param FROM params")
-    return {(kind, name): param for kind, name, param in found}
-
-
-def _registry(connection: sqlite3.Connection) -> ParameterRegistry:
-    return ParameterRegistry(_numbers(connection), own_parameters.from_text(_own_text(connection)))
-
-
-def _own_text(connection: sqlite3.Connection) -> str:
-    found = connection.execute("SELECT value FROM meta WHERE name = 'parameters'").fetchone()
-    return str(found[0]) if found else "[]"
-
-
-@cache
-def _all_parameters() -> tuple[tuple[str, str], ...]:
-    return tuple((kind, name) for kind in resource_types() for name in parameters(kind))
 
 
 @cache
