@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 OPTIONS = ("version", "dataset", "tasks_file", "ehr", "limit", "concurrency", "timeout", "unit_time", "results_dir")
@@ -15,14 +14,10 @@ OPTIONS = ("version", "dataset", "tasks_file", "ehr", "limit", "concurrency", "t
 @with_options(fields_of(MedAgentBenchSettings, *OPTIONS))
 def command(
     given: dict[str, Any],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 9009,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    url: Annotated[
-        str | None, typer.Option(help="The address under which other agents reach it (default: http://HOST:PORT).")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="Ask clients for this bearer token.")
-    ] = None,
+    port: options.Port = 9009,
+    host: options.Host = "127.0.0.1",
+    url: options.OwnUrl = None,
+    token: options.AskedToken = None,
 ) -> None:
     """Assess agents that speak A2A, on MedAgentBench: the green agent of a tournament.
 

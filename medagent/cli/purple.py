@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from medagent.engine.settings import RunSettings
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 OPTIONS = ("model", "base_url", "api", "api_key_env", "temperature", "max_tokens", "timeout", "extra", "concurrency")
@@ -15,14 +14,10 @@ OPTIONS = ("model", "base_url", "api", "api_key_env", "temperature", "max_tokens
 @with_options(fields_of(RunSettings, *OPTIONS))
 def command(
     given: dict[str, Any],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 9010,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    url: Annotated[
-        str | None, typer.Option(help="The address under which other agents reach it (default: http://HOST:PORT).")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="Ask clients for this bearer token.")
-    ] = None,
+    port: options.Port = 9010,
+    host: options.Host = "127.0.0.1",
+    url: options.OwnUrl = None,
+    token: options.AskedToken = None,
 ) -> None:
     """Offer a model as an agent that speaks A2A, to be assessed: the purple agent of a tournament.
 

@@ -24,6 +24,14 @@ Api = Annotated[str, typer.Option("--api", help="chat (chat completions), respon
 ResultsDir = Annotated[Path, typer.Option("--results-dir", help="Where runs land.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+OwnUrl = Annotated[
+    str | None, typer.Option("--url", help="The address under which other agents reach it (default: http://HOST:PORT).")
+]
+AskedToken = Annotated[
+    str | None, typer.Option("--token", envvar="MEDAGENT_SERVE_TOKEN", help="Ask clients for this bearer token.")
+]
 
 
 def model_settings(
