@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from fhir_server import Request, Server
+from fhir_server.clock import SteppingClock
 from fhir_server.errors import ServerError
 from fhir_server.load.importer import ALONE
 
@@ -81,8 +83,9 @@ def test_a_bad_line_is_named(server: Server, line: str | bytes, reason: str) -> 
 
 
 def test_what_is_there_becomes_history(server: Server) -> None:
-    server.load([patient("a", gender="male"), patient("b")])
-    server.load([patient("a", gender="female"), patient("a", gender="other")])
+    clock = SteppingClock(datetime(2023, 11, 13, tzinfo=UTC))  # both loads in one millisecond would be a tie
+    server.load([patient("a", gender="male"), patient("b")], clock=clock)
+    server.load([patient("a", gender="female"), patient("a", gender="other")], clock=clock)
     assert read(server, "Patient/a")["meta"]["versionId"] == "3"
     assert read(server, "Patient/a/_history")["total"] == 3
     assert read(server, "Patient?gender=male")["total"] == 0
