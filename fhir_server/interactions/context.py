@@ -13,7 +13,7 @@ from fhir_server.ids import IdSource
 from fhir_server.search.paging import Searches
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.search.walks import SearchSql
+from fhir_server.search.walks import Planned
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
@@ -39,7 +39,7 @@ class ServerContext:
     hooks: frozenset[str] = frozenset()
     """The hosts to which notifications of Subscriptions may be sent."""
     searches: Searches = field(default_factory=Searches)
-    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
+    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, Planned]] = field(default_factory=dict)
     """Searches that were understood, by the search parameters there were, type and parameters."""
 
 
