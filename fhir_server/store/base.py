@@ -93,6 +93,11 @@ class Store:
         found = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
         return self._counted([Version(*found)])[0] if found else None
 
+    def is_there(self, resource_type: str, resource_id: str) -> bool:
+        """Whether there is such a resource and it is not deleted."""
+        sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
+        return self._select(sql, (resource_type, resource_id)).fetchone() is not None
+
     def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
         row = self.find(resource_type, resource_id)
