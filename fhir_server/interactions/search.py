@@ -66,7 +66,8 @@ def at_once(context: RequestContext) -> int | None:
     Raises:
         FhirError: HAPI-1165: more are asked for than HAPI allows.
     """
-    asked = [part.strip() for part in (context.request.header("cache-control") or "").split(",")]
+    given = context.request.header("cache-control")
+    asked = [part.strip() for part in given.split(",")] if given else []
     if "no-store" not in asked:
         return None
     named = [part.removeprefix("max-results=") for part in asked if part.startswith("max-results=")]
