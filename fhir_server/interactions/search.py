@@ -15,7 +15,7 @@ from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
 from fhir_server.search.walks import Planned, matches
-from fhir_server.wire.bundle import Bundle, search_page
+from fhir_server.wire.bundle import Bundle, search_entries
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 MAX_PLANS = 4096
@@ -213,17 +213,16 @@ def _entries(
 ) -> bytes:
     if includes or wanted:
         rows = context.store.rows(row_ids)
-        others = included(context, rows, includes)
-        parts = [*((row, "match") for row in rows), *((row, "include") for row in others)]
-        return search_page(
-            (f"{context.base}/{row.reference}", encode(cut_down(row.text or "", wanted)), mode)
-            for row, mode in parts[:most]
-        )
+        found = [("match", rows), ("include", included(context, rows, includes))]
+        entries: list[bytes] = []
+        for mode, part in found:
+            texts = [(row.row_id, row.reference, encode(cut_down(row.text or "", wanted))) for row in part]
+            entries += search_entries(context.base, mode, texts)
+        return b", ".join(entries[:most])
     rendered, key = context.store.rendered, (context.base, row_ids.tobytes())
     page = rendered.get(key)
     if page is None:
-        start = f"{context.base}/"
-        page = search_page((start + path, text, "match") for _, path, text in context.store.texts_of(row_ids))
+        page = b", ".join(search_entries(context.base, "match", context.store.texts_of(row_ids)))
         if len(page) <= MAX_PAGE:
             if len(rendered) >= MAX_PAGES:
                 rendered.clear()
