@@ -1,7 +1,7 @@
 """The server of an agent's container: `/fhir` is its record, POST `/finish` takes the answers and ends the episode.
 
-It runs as a user of its own, so that the agent cannot read the package (answer keys come with it) or write the log. It
-is started by Harbor's health check, as sandboxes differ in whether they run an image's entry point.
+It runs as a user of its own, so that the agent can neither write the log nor read the package, which makes the bundled
+tasks of their seed. It is started by Harbor's health check, as sandboxes differ in whether they run an entry point.
 """
 
 from __future__ import annotations
@@ -87,9 +87,8 @@ class OneEpisode:
         except (ValueError, RecursionError):
             wrong = True
         if wrong:
-            raise FhirError(
-                400, 'The answers are a JSON list, as ["answer1", "answer2"]; [] where none is asked', "invalid"
-            )
+            form = 'a JSON list, as ["answer1", "answer2"], or [] where nothing was asked'
+            raise FhirError(400, f"The answers are {form}", "invalid")
         self._ended = True
         self._kept(lambda: self._log.answers(text))
         return Response(200, list(_JSON), b'{"finished": true}\n')
