@@ -14,8 +14,8 @@ from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.search.walks import SearchSql, matches
-from fhir_server.wire.bundle import Bundle, search_page
+from fhir_server.search.walks import Planned, matches
+from fhir_server.wire.bundle import Bundle, search_entries
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 MAX_PLANS = 4096
@@ -78,7 +78,7 @@ def at_once(context: RequestContext) -> int | None:
 
 
 def _only_page(
-    context: RequestContext, query: Query, planned: SearchSql, count: int, limit: int, self_link: str
+    context: RequestContext, query: Query, planned: Planned, count: int, limit: int, self_link: str
 ) -> Response:
     """The one page of a search that is not kept: at most `limit` matches, and no next page."""
     offset = max(query.offset or 0, 0)
@@ -94,7 +94,7 @@ def _only_page(
     return context.bundle(_bundle(found, total, links, entries, query.subset))
 
 
-def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
+def _nothing_asked(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
     """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
     found = Search(context.server.ids.uuid(), context.now, run(context, planned, STAGES[0]), query.includes)
     total, links = None, [("self", self_link)]
@@ -105,7 +105,7 @@ def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, co
     return context.bundle(Bundle(found.id, "searchset", context.now, total, links))
 
 
-def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
+def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
     """The query and its SQL; the same parameters are understood once, unless they name a value set: it may change."""
     plans, registry = context.server.plans, context.registry
     known = plans.get((registry, kind, pairs))
@@ -121,10 +121,10 @@ def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query,
     return known
 
 
-def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: int = 0) -> array[int]:
+def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches, in order; a first page is found once until something is written."""
     known = context.store.found
-    key = (planned.usual, limit, offset)
+    key = (planned.sql, planned.values, limit, offset)
     meter = context.store.meter
     if key in known and not (meter and meter.in_bundle):  # a Bundle's steps count whatever was found before
         return array("q", known[key])
@@ -136,14 +136,14 @@ def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: in
     return row_ids
 
 
-def count_all(context: RequestContext, planned: SearchSql) -> int:
+def count_all(context: RequestContext, planned: Planned) -> int:
     """How many matches there are; counted once until something is written."""
     known = context.store.found
-    key = planned.count
+    key = (planned.sql, planned.values)
     if key not in known:
         if len(known) >= MAX_PLANS:
             known.clear()
-        known[key] = array("q", context.store.query(*key).fetchone())
+        known[key] = array("q", context.store.query(*planned.count).fetchone())
     return known[key][0]
 
 
@@ -213,17 +213,16 @@ def _entries(
 ) -> bytes:
     if includes or wanted:
         rows = context.store.rows(row_ids)
-        others = included(context, rows, includes)
-        parts = [*((row, "match") for row in rows), *((row, "include") for row in others)]
-        return search_page(
-            (f"{context.base}/{row.reference}", encode(cut_down(row.text or "", wanted)), mode)
-            for row, mode in parts[:most]
-        )
+        found = [("match", rows), ("include", included(context, rows, includes))]
+        entries: list[bytes] = []
+        for mode, part in found:
+            texts = [(row.row_id, row.reference, encode(cut_down(row.text or "", wanted))) for row in part]
+            entries += search_entries(context.base, mode, texts)
+        return b", ".join(entries[:most])
     rendered, key = context.store.rendered, (context.base, row_ids.tobytes())
     page = rendered.get(key)
     if page is None:
-        start = f"{context.base}/"
-        page = search_page((start + path, text, "match") for _, path, text in context.store.texts_of(row_ids))
+        page = b", ".join(search_entries(context.base, "match", context.store.texts_of(row_ids)))
         if len(page) <= MAX_PAGE:
             if len(rendered) >= MAX_PAGES:
                 rendered.clear()
@@ -237,7 +236,7 @@ def _bundle(found: Search, total: int | None, links: list[tuple[str, str]], entr
     )
 
 
-def _count_only(context: RequestContext, planned: SearchSql) -> Response:
+def _count_only(context: RequestContext, planned: Planned) -> Response:
     total = count_all(context, planned)
     bundle = Bundle(context.server.ids.uuid(), "searchset", context.now, total, subsetted=True)
     return context.bundle(bundle)
@@ -249,7 +248,7 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def _offset_page(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
+def _offset_page(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
     """A page by `_offset`: no search is kept, the links repeat the request."""
     offset = max(query.offset or 0, 0)
     row_ids = run(context, planned, count, offset)
