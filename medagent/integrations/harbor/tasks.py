@@ -51,7 +51,7 @@ class Exported:
 def export_harbor(folder: Path, given: Mapping[str, Any]) -> Exported:
     """Write a folder a task into a new or empty folder; `given` are the options of a run that say which tasks.
 
-    Raises UserError, InputError.
+    All of them are written, or none. Raises UserError, InputError.
     """
     settings = checked(MedAgentBenchSettings, given)
     dataset = load_dataset(settings.dataset, settings.version)
@@ -69,8 +69,11 @@ def export_harbor(folder: Path, given: Mapping[str, Any]) -> Exported:
         acts = _reference_acts(given)
         with TemporaryDirectory(dir=folder, prefix=".") as aside:
             environment = _environment(Path(aside), dataset)
-            for task in tasks:
-                _write(folder / safe_name(task.id), task, dataset, facts, environment, acts.get(task.id))
+            written = [Path(aside) / "tasks" / safe_name(task.id) for task in tasks]
+            for task, path in zip(tasks, written, strict=True):
+                _write(path, task, dataset, facts, environment, acts.get(task.id))
+            for path in written:
+                path.rename(folder / path.name)
     except OSError as error:
         raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
     return Exported(len(tasks), [task.id for task in tasks if task.id not in acts])

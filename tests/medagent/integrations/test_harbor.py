@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import runpy
+import shutil
 import socket
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import httpx
@@ -17,8 +20,9 @@ import pytest
 
 from fhir_server.app import create_app
 from fhir_server.processes.http import serving
-from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
 from medagent.core.errors import UserError
+from medagent.core.paths import data_dir
 from medagent.integrations.harbor import server as harbor_server
 from medagent.integrations.harbor.server import OneEpisode
 from tests.command import medagent
@@ -62,7 +66,7 @@ def answering(task: Path, log: Path) -> Iterator[str]:
     """The server of a task's container, on another port, over the patients of its environment as they were packed."""
     config = tomllib.loads((task / "task.toml").read_text())
     words = config["environment"]["healthcheck"]["command"].split()
-    now = harbor_server.datetime.fromisoformat(words[words.index("--now") + 1])
+    now = datetime.fromisoformat(words[words.index("--now") + 1])
     episode = OneEpisode(task.parents[1] / DATASET / "hospital.ndjson", now, log)
     with (
         closing(episode),
@@ -219,3 +223,44 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     file = medagent("data", "export", "harbor", tmp_path / "mine", "--limit", "1")
     assert (file.code, file.err.count("\n")) == (1, 1)
+
+
+def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
+    official = data_dir() / "official"
+    official.mkdir(parents=True)
+    shutil.copy(dataset_folder("synthetic@1") / "test_data_v2.json", official)
+    ran = medagent("data", "export", "harbor", tmp_path / "out", "--dataset", "official")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "data set 'official': its patients are not here" in ran.err
+
+
+def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "reworded"
+    shutil.copytree(home / DATASET, folder)
+    tasks, manifest = folder / "test_data_v2.json", folder / "dataset.json"
+    found = json.loads(tasks.read_bytes())
+    reworded = next(task for task in found if task["id"].startswith("task1_"))
+    reworded["instruction"] = "Who is it?"
+    tasks.write_text(json.dumps(found), "utf-8")
+    said = json.loads(manifest.read_bytes())
+    said["files"][tasks.name] = hashlib.sha256(tasks.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(said), "utf-8")
+    ran = medagent(
+        "data", "export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", f"{reworded['id']},task2_1"
+    )
+    assert ran.out.startswith(f"without solution/, as the reference agent does not get them right: {reworded['id']}\n")
+    assert [(tmp_path / "out" / name / "solution").exists() for name in (reworded["id"], "task2_1")] == [False, True]
+
+
+def test_what_cannot_be_finished_leaves_the_folder_empty(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr("medagent.integrations.harbor.tasks.write_wheel", full)
+    words = ("--dataset", home / DATASET, "--limit", "1")
+    ran = medagent("data", "export", "harbor", tmp_path / "out", *words)
+    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: cannot be written: No space left on device\n")
+    assert list((tmp_path / "out").iterdir()) == []
