@@ -31,8 +31,13 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
     """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
     rows = IndexRows()
     resource_type = resource["resourceType"]
+    entries = _entries(resource_type)
     for key, value in resource.items():
-        add_member(rows, resource_type, key, value)
+        for walk, extractors in entries.get(key, ()):
+            values = walk(value)
+            if values:
+                for extract in extractors:
+                    extract(rows, values)
     add_existence(rows, resource_type, resource)
     if resource_type == "CodeSystem":  # its own codes are of the system it defines
         system = resource.get("url", "")

@@ -126,6 +126,7 @@ class OverlayStore(Store):
             self.watch(self.meter)
             self.rendered, self.found = {}, {}
             self._own = True
+        super()._begin()
 
     def _forget(self, row_id: int, index: TableRows) -> None:
         self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))

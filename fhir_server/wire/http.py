@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from urllib.parse import quote, unquote, unquote_plus
 
 Pairs = tuple[tuple[str, str], ...]
@@ -17,7 +17,7 @@ Pairs = tuple[tuple[str, str], ...]
 CONTENT_TYPE = "application/fhir+json;charset=UTF-8"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """One HTTP request: `target` is the path below the host with its query, header names in any case."""
 
@@ -26,14 +26,13 @@ class Request:
     headers: Pairs | list[tuple[str, str]] = ()
     body: bytes = b""
 
+    @cached_property
+    def _by_name(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.headers}
+
     def header(self, name: str) -> str | None:
         """The last value of a header, or None."""
-        wanted = name.lower()
-        found = None
-        for key, value in self.headers:
-            if key.lower() == wanted:
-                found = value
-        return found
+        return self._by_name.get(name.lower())
 
 
 @dataclass(slots=True)
@@ -82,9 +81,10 @@ def _sound(text: str) -> str:
 _SURROGATE = re.compile("%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
 
 
-def path_segments(path: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def path_segments(path: str) -> tuple[str, ...]:
     """The decoded segments of a path, empty ones dropped."""
-    return [unquote(segment, errors="replace") for segment in path.split("/") if segment]
+    return tuple(unquote(segment, errors="replace") for segment in path.split("/") if segment)
 
 
 _MARKUP = str.maketrans({"'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
