@@ -37,6 +37,8 @@ class Peer(BaseModel):
     """The package on PyPI whose version the table names."""
     packages: tuple[str, ...] = ()
     """Requirements beside medagent, with upper bounds."""
+    folders: tuple[str, ...] = ()
+    """Packages of this repository beside medagent, as `integrations/verifiers`."""
     extras: tuple[str, ...] = ()
     """Extras of medagent."""
     alone: bool = False
@@ -70,12 +72,14 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
         subprocess.CalledProcessError: pip failed; its output is in the error.
     """
     home = ENVIRONMENTS / name
-    wanted = sha256((ROOT / "pyproject.toml").read_bytes() + repr(peer).encode()).hexdigest()
+    projects = [ROOT / folder / "pyproject.toml" for folder in (".", *peer.folders)]
+    wanted = sha256(b"".join(path.read_bytes() for path in projects) + repr(peer).encode()).hexdigest()
     mark = home / ".installed"
     if not mark.is_file() or mark.read_text() != wanted:
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([python, "-m", "venv", home], check=True, capture_output=True, text=True)
-        own = [] if peer.alone else ["--editable", f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else str(ROOT)]
+        own = [] if peer.alone else [f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else str(ROOT)]
+        own += [str(ROOT / folder) for folder in peer.folders]
         pip: list[str | Path] = [
             home / "bin" / "python",
             "-m",
@@ -84,7 +88,8 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
             "--quiet",
             "--disable-pip-version-check",
         ]
-        subprocess.run([*pip, *own, *peer.packages], check=True, capture_output=True, text=True)
+        editable = [word for folder in own for word in ("--editable", folder)]
+        subprocess.run([*pip, *editable, *peer.packages], check=True, capture_output=True, text=True)
         mark.write_text(wanted)
     return home / "bin" / "python"
 
