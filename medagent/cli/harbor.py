@@ -1,4 +1,4 @@
-"""`medagent harbor`: what the containers of `medagent data export harbor` run; not for hands."""
+"""`medagent harbor`: what the containers of `medagent data export harbor` run; nobody needs to type them."""
 
 from __future__ import annotations
 

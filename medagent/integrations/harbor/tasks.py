@@ -1,8 +1,8 @@
 """Writes tasks as folders that Harbor runs: task.toml, instruction.md, environment/, solution/, tests/.
 
 `environment/` is the same in all folders, so that an image is built once; its large files are hard links where the file
-system has them. Facts lie in `tests/` alone, those of one task in each. `solution/`
-has what the reference agent did, in a run made for it.
+system has them. Facts lie in `tests/` alone, those of one task in each. `solution/` has what the reference agent did in
+a run made for it.
 """
 
 from __future__ import annotations
