@@ -238,7 +238,8 @@ def written_response(context: RequestContext, written: Written, stored: Stored, 
 
 def preference(context: RequestContext) -> str:
     """What `Prefer: return=…` asks for."""
-    for part in re.split(r"[;,\s]+", context.request.header("prefer") or ""):
+    given = context.request.header("prefer")
+    for part in re.split(r"[;,\s]+", given) if given else ():
         if part.startswith("return="):
             return part.removeprefix("return=")
     return "representation"
