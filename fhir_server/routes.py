@@ -95,7 +95,7 @@ def _check(context: RequestContext) -> None:
             return
     elif "json" in wanted:
         return
-    if any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
+    if wanted and any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
         raise FhirError(406, f"This server answers in JSON and XML, not in {wanted}", "not-supported")
 
 

@@ -72,7 +72,7 @@ def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Jso
 def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
     """The rows of the index tables that the resource with this number gets."""
     of_type = numbers.of(resource_type)
-    return {KINDS[kind].table: KINDS[kind].table_rows(found, of_type, row_id) for kind, found in rows.items()}
+    return {KINDS[kind].table: KINDS[kind].table_rows(found, of_type, row_id) for kind, found in rows.items() if found}
 
 
 @cache

@@ -59,7 +59,9 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
             raise ServerError("not a store of this server; name another file")
         script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
         script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
-        connection.executescript(f"BEGIN; {script} {schema.create()}; PRAGMA user_version = {schema.FORMAT}; COMMIT")
+        connection.executescript(
+            f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
+        )
     elif version in range(1, schema.FORMAT):
         connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade(version)}; COMMIT")
     elif version != schema.FORMAT:

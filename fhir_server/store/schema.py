@@ -36,6 +36,10 @@ ORDERED = tuple(
 numbers (see `search.walks.by_index`). An overlay's own rows are few and have none."""
 
 
+COUNTS = "CREATE TABLE main.counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
+"""How many resources of each type there are, deleted ones not counted."""
+
+
 def create(schema: str = "main", prefix: str = "") -> str:
     """The SQL that creates the tables in a schema, their names prefixed."""
     statements = [
@@ -46,7 +50,6 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE TABLE {schema}.{prefix}versions"
         " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
-        _counts(schema, prefix),
     ]
     for name in INDEXES:
         # Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no type.
@@ -54,11 +57,6 @@ def create(schema: str = "main", prefix: str = "") -> str:
         key = ", ".join(COLUMNS[name])
         statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID")
     return ";".join(statements)
-
-
-def _counts(schema: str = "main", prefix: str = "") -> str:
-    """How many resources of each type there are, deleted ones not counted; in an overlay, how many more."""
-    return f"CREATE TABLE {schema}.{prefix}counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
 
 
 def overlay() -> str:
@@ -77,7 +75,9 @@ def overlay() -> str:
         )
     statements.append(
         "CREATE TEMP VIEW counts AS SELECT type, sum(live) AS live FROM (SELECT type, live FROM main.counts"
-        " UNION ALL SELECT type, live FROM temp.own_counts) GROUP BY type"
+        " UNION ALL SELECT type, 1 FROM temp.own_resources WHERE text IS NOT NULL"
+        " UNION ALL SELECT type, -1 FROM main.resources WHERE text IS NOT NULL"
+        " AND row_id IN (SELECT row_id FROM temp.hidden)) GROUP BY type"
     )
     return ";".join(statements)
 
@@ -85,7 +85,7 @@ def overlay() -> str:
 def upgrade(version: int) -> str:
     """The SQL that brings a file of an earlier format up to date."""
     counted = "INSERT INTO counts SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type"
-    statements = [*(_renamed() if version == 1 else []), _counts(), counted]
+    statements = [*(_renamed() if version == 1 else []), COUNTS, counted]
     return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])
 
 
