@@ -81,7 +81,10 @@ class RequestContext:
     @property
     def pretty(self) -> bool:
         """Whether the answer is laid out in lines: unless `_pretty` is there and not `true`."""
-        return next((value for key, value in self.pairs if key == "_pretty"), "true") == "true"
+        for key, value in self.pairs:
+            if key == "_pretty":
+                return value == "true"
+        return True
 
     @property
     def in_xml(self) -> bool:

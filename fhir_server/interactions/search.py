@@ -48,16 +48,16 @@ def search(context: RequestContext, kind: str) -> Response:
     total = count_all(context, planned) if query.accurate else None
     if total is None and len(row_ids) < max(STAGES[0], count):
         total = len(row_ids)
-    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
+    search_id = context.server.ids.uuid()
     links = [("self", self_link)]
     if len(row_ids) > count:
-        found.rest = planned
+        found = Search(search_id, context.now, row_ids, query.includes, planned)
         found.total = total if query.accurate else None
         found.total_at(count, known_matches=len(row_ids))
         context.server.searches.keep(found)
         links.append(("next", page_link(context, found, context.pairs, count, count)))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    return context.bundle(_bundle(found, total, links, entries, query.subset))
+    return context.bundle(_bundle(search_id, context.now, total, links, entries, query.subset))
 
 
 def at_once(context: RequestContext) -> int | None:
@@ -66,7 +66,8 @@ def at_once(context: RequestContext) -> int | None:
     Raises:
         FhirError: HAPI-1165: more are asked for than HAPI allows.
     """
-    asked = [part.strip() for part in (context.request.header("cache-control") or "").split(",")]
+    given = context.request.header("cache-control")
+    asked = [part.strip() for part in given.split(",")] if given else []
     if "no-store" not in asked:
         return None
     named = [part.removeprefix("max-results=") for part in asked if part.startswith("max-results=")]
@@ -89,9 +90,8 @@ def _only_page(
     links = [("self", self_link)]
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
     entries = entries_of(context, row_ids, query.includes, query.subset, count)
-    return context.bundle(_bundle(found, total, links, entries, query.subset))
+    return context.bundle(_bundle(context.server.ids.uuid(), context.now, total, links, entries, query.subset))
 
 
 def _nothing_asked(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
@@ -173,7 +173,7 @@ def page(context: RequestContext) -> Response:
     wanted = subset(context.pairs)
     entries = entries_of(context, found.row_ids[offset:end], found.includes, wanted)
     headers = [("Content-Location", f"{context.base}/Bundle/{found.id}")]
-    return context.bundle(_bundle(found, total, links, entries, wanted), headers)
+    return context.bundle(_bundle(found.id, found.updated, total, links, entries, wanted), headers)
 
 
 def _nothing_more(context: RequestContext, found: Search, offset: int, count: int) -> Response:
@@ -230,10 +230,11 @@ def _entries(
     return page
 
 
-def _bundle(found: Search, total: int | None, links: list[tuple[str, str]], entries: bytes, wanted: Subset) -> Bundle:
-    return Bundle(
-        found.id, "searchset", found.updated, total, links, entries, subsetted=wanted.summary in ("true", "data")
-    )
+def _bundle(
+    search_id: str, updated: int, total: int | None, links: list[tuple[str, str]], entries: bytes, wanted: Subset
+) -> Bundle:
+    subsetted = wanted.summary in ("true", "data")
+    return Bundle(search_id, "searchset", updated, total, links, entries, subsetted=subsetted)
 
 
 def _count_only(context: RequestContext, planned: Planned) -> Response:
@@ -260,6 +261,5 @@ def _offset_page(context: RequestContext, query: Query, planned: Planned, count:
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
     entries = entries_of(context, row_ids, query.includes, query.subset)
-    return context.bundle(_bundle(found, total, links, entries, query.subset))
+    return context.bundle(_bundle(context.server.ids.uuid(), context.now, total, links, entries, query.subset))

@@ -52,7 +52,7 @@ class SearchSql:
     most: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Planned:
     """A search that can be run: its SQL and the values for the slots."""
 

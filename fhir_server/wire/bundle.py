@@ -18,7 +18,7 @@ SUBSETTED = """"tag": [ {
 _SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bundle:
     """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` those of
     `search_entries` or `entry`, joined by `, `.
@@ -42,9 +42,9 @@ class Bundle:
         if self.total is not None:
             parts.append(f',\n  "total": {self.total}')
         if self.links:
-            links = (
+            links = [
                 f'{{\n    "relation": "{relation}",\n    "url": {quoted(url)}\n  }}' for relation, url in self.links
-            )
+            ]
             parts.append(f',\n  "link": [ {", ".join(links)} ]')
         head = "".join(parts).encode()
         return b'%b,\n  "entry": [ %b ]\n}' % (head, self.entries) if self.entries else head + b"\n}"
