@@ -15,6 +15,7 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions import read, search
 from fhir_server.interactions.context import MAX_BODY, RequestContext, ServerContext, encode, open_request
 from fhir_server.interactions.types import check_type
+from fhir_server.late import late
 from fhir_server.search.query import unhandled
 from fhir_server.wire.http import CONTENT_TYPE, Request, Response, parse_query
 from fhir_server.wire.outcome import error_outcome
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
     from fhir_server.operations.table import Level
 
 FORM = "application/x-www-form-urlencoded"
+_capability_statement = late("metadata:capability_statement", Response)
+_create = late("interactions.write:create", Response)
+_delete = late("interactions.delete:delete", Response)
+_delete_by_condition = late("interactions.delete:delete_by_condition", Response)
+_history = late("interactions.history:history", Response)
+_patch = late("interactions.patch:patch", Response)
+_patch_by_condition = late("interactions.patch:patch_by_condition", Response)
+_transaction = late("interactions.transaction:transaction", Response)
+_update = late("interactions.write:update", Response)
+_update_by_condition = late("interactions.write:update_by_condition", Response)
 
 
 def answer(server: ServerContext, request: Request) -> Response:
@@ -84,7 +95,7 @@ def _check(context: RequestContext) -> None:
             return
     elif "json" in wanted:
         return
-    if any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
+    if wanted and any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
         raise FhirError(406, f"This server answers in JSON and XML, not in {wanted}", "not-supported")
 
 
@@ -120,18 +131,6 @@ def dispatch(context: RequestContext) -> Response:
     return _at_instance(context, method)
 
 
-def _capability_statement(context: RequestContext) -> Response:
-    from fhir_server.metadata import capability_statement
-
-    return capability_statement(context)
-
-
-def _history(context: RequestContext, kind: str | None = None, resource_id: str | None = None) -> Response:
-    from fhir_server.interactions.history import history
-
-    return history(context, kind, resource_id)
-
-
 def _operation(context: RequestContext, level: Level, kind: str = "", resource_id: str = "") -> Response:
     from fhir_server.operations.table import find, other_methods
 
@@ -153,9 +152,7 @@ def _unhandled(context: RequestContext) -> FhirError:
 
 def _at_base(context: RequestContext, method: str) -> Response:
     if method == "POST":
-        from fhir_server.interactions.transaction import transaction
-
-        return transaction(context, dispatch)
+        return _transaction(context, dispatch)
     if method == "OPTIONS":
         return _capability_statement(context)
     if method in ("GET", "HEAD") and context.value("_getpages") is not None:
@@ -173,17 +170,15 @@ def _at_type(context: RequestContext, method: str) -> Response:
     kind = context.segments[0]
     if method == "GET":
         return search.search(context, kind)
-    from fhir_server.interactions import delete, patch, write
-
     match method:
         case "POST":
-            return write.create(context, kind)
+            return _create(context, kind)
         case "PUT":
-            return write.update_by_condition(context, kind)
+            return _update_by_condition(context, kind)
         case "PATCH":
-            return patch.patch_by_condition(context, kind)
+            return _patch_by_condition(context, kind)
         case "DELETE":
-            return delete.delete_by_condition(context, kind)
+            return _delete_by_condition(context, kind)
     raise _unhandled(context)
 
 
@@ -198,15 +193,12 @@ def _at_instance(context: RequestContext, method: str) -> Response:
             return _history(context, kind, resource_id)
         case "GET" | "HEAD", ["_history", version]:
             return read.read_version(context, kind, resource_id, version)
-    from fhir_server.interactions import delete, patch, write
-
-    match method, rest:
         case "PUT", []:
-            return write.update(context, kind, resource_id)
+            return _update(context, kind, resource_id)
         case "PATCH", []:
-            return patch.patch(context, kind, resource_id)
+            return _patch(context, kind, resource_id)
         case "DELETE", []:
-            return delete.delete(context, kind, resource_id)
+            return _delete(context, kind, resource_id)
         case "POST", []:
             raise FhirError(
                 400,

@@ -73,7 +73,7 @@ def load(
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
     count, defines, empty = 0, False, not store.count()
-    with store.unsynced(), ExitStack() as stack:
+    with store.importing(), ExitStack() as stack:
         chunks = _chunks(iter(lines), store.next_number, cache)
         for first in chunks:
             with store.transaction():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Literal, TypeAlias
 
 from fhir_server.interactions.context import RequestContext
+from fhir_server.late import late
 from fhir_server.wire.http import Response
 
 Level: TypeAlias = Literal["system", "type", "instance"]
@@ -34,13 +34,7 @@ class Operation:
 
 
 def _late(module: str, name: str) -> Handler:
-    """A handler whose module is loaded by its first request: a start need not wait for what few clients ask for."""
-
-    def handler(context: RequestContext, kind: str, resource_id: str) -> Response:
-        found: Handler = getattr(import_module(f"fhir_server.operations.{module}"), name)
-        return found(context, kind, resource_id)
-
-    return handler
+    return late(f"operations.{module}:{name}", Response)
 
 
 _CORE = "http://hl7.org/fhir/OperationDefinition/"

@@ -72,7 +72,9 @@ def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Jso
 def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
     """The rows of the index tables that the resource with this number gets."""
     of_type = numbers.of(resource_type)
-    found = {KINDS[kind].table: KINDS[kind].table_rows(listed, of_type, row_id) for kind, listed in rows.items()}
+    found = {
+        KINDS[kind].table: KINDS[kind].table_rows(listed, of_type, row_id) for kind, listed in rows.items() if listed
+    }
     links, tokens = found.get("links"), found.get("tokens")
     if links and tokens and (both := pairs.numbers(numbers, resource_type)):
         found[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]

@@ -79,4 +79,4 @@ def _index(store: Store, resource_type: str, names: set[str]) -> None:
                     rows[kind] = [one for one in found if one[0] in names]
             else:
                 own_parameters.add_rows(rows, decode(row.text), defined)
-            store.add_index(row.row_id, table_rows(resource_type, rows, registry, row.row_id))
+            store.add_index(table_rows(resource_type, rows, registry, row.row_id))

@@ -7,6 +7,7 @@ tables, and before a transaction or a level of one ends.
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from functools import cache
 from itertools import chain
 from typing import Any, Final
@@ -15,53 +16,43 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.store import schema
 
 ROWS_AT_ONCE: Final = 50
+RESOURCES_AT_ONCE: Final = 100
+"""So many resources have more rows in most tables than one statement writes, and take little memory."""
 
 
 class PendingRows:
-    """Rows of the index tables, and how many more resources of each type there are."""
+    """Index rows of resources, and how many more resources of each type there are."""
 
     def __init__(self) -> None:
-        self._rows: TableRows = {}
+        self.index: list[TableRows] = []
+        """Empty where nothing waits."""
         self._more: dict[str, int] = {}
-        self._row_ids: set[int] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._rows or self._more)
-
-    def has(self, row_id: int) -> bool:
-        """Whether index rows of the resource with this number may wait."""
-        return row_id in self._row_ids
 
     def count(self, resource_type: str, more: int) -> None:
         """So many more resources of a type that are not deleted."""
         self._more[resource_type] = self._more.get(resource_type, 0) + more
 
-    def add(self, row_id: int, index: TableRows, connection: sqlite3.Connection, prefix: str) -> None:
-        """Index rows of the resource with this number. What fills a statement is written at once."""
-        self._row_ids.add(row_id)
-        for table, rows in index.items():
-            waiting = self._rows.get(table)
-            if waiting is None:
-                waiting = self._rows[table] = []
-            waiting += rows
-            if len(waiting) >= ROWS_AT_ONCE:
-                self._rows[table] = []
-                write(connection, prefix, table, list(chain.from_iterable(waiting)))
-
     def write(self, connection: sqlite3.Connection, prefix: str) -> None:
         """Writes all that waits into the tables whose names begin so."""
-        for table, rows in self._rows.items():
-            if rows:
-                connection.executemany(_insert(prefix, table), rows)
+        if len(self.index) == 1:
+            for table, rows in self.index[0].items():
+                if rows:
+                    connection.executemany(_insert(prefix, table), rows)
+        else:
+            together: dict[str, list[Any]] = defaultdict(list)
+            for index in self.index:
+                for table, rows in index.items():
+                    together[table] += chain.from_iterable(rows)
+            for table, values in together.items():
+                write(connection, prefix, table, values)
         for counted in self._more.items():
             connection.execute(_counting(prefix), counted)
         self.clear()
 
     def clear(self) -> None:
         """Forgets what waits."""
-        self._rows = {}
-        self._more = {}
-        self._row_ids.clear()
+        self.index.clear()
+        self._more.clear()
 
 
 def write(connection: sqlite3.Connection, prefix: str, table: str, values: list[Any]) -> None:

@@ -38,6 +38,10 @@ ORDERED = tuple(
 numbers (see `search.walks.by_index`). An overlay's own rows are few and have none."""
 
 
+COUNTS = "CREATE TABLE main.counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
+"""How many resources of each type there are, deleted ones not counted."""
+
+
 def create(schema: str = "main", prefix: str = "") -> str:
     """The SQL that creates the tables in a schema, their names prefixed."""
     statements = [
@@ -48,7 +52,6 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE TABLE {schema}.{prefix}versions"
         " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
-        _counts(schema, prefix),
         *(_index(name, schema, prefix) for name in INDEXES),
     ]
     return ";".join(statements)
@@ -61,11 +64,6 @@ def _index(name: str, schema: str = "main", prefix: str = "") -> str:
     columns = ", ".join(f"{one} INTEGER" if one in ("param", "row_id") else one for one in COLUMNS[name])
     key = ", ".join(COLUMNS[name])
     return f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID"
-
-
-def _counts(schema: str = "main", prefix: str = "") -> str:
-    """How many resources of each type there are, deleted ones not counted; in an overlay, how many more."""
-    return f"CREATE TABLE {schema}.{prefix}counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
 
 
 def overlay() -> str:
@@ -84,7 +82,9 @@ def overlay() -> str:
         )
     statements.append(
         "CREATE TEMP VIEW counts AS SELECT type, sum(live) AS live FROM (SELECT type, live FROM main.counts"
-        " UNION ALL SELECT type, live FROM temp.own_counts) GROUP BY type"
+        " UNION ALL SELECT type, 1 FROM temp.own_resources WHERE text IS NOT NULL"
+        " UNION ALL SELECT type, -1 FROM main.resources WHERE text IS NOT NULL"
+        " AND row_id IN (SELECT row_id FROM temp.hidden)) GROUP BY type"
     )
     return ";".join(statements)
 
@@ -94,7 +94,7 @@ def upgrade(version: int) -> str:
     statements = _renamed() if version == 1 else []
     if version < 3:
         counted = "INSERT INTO counts SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type"
-        statements += [_counts(), counted]
+        statements += [COUNTS, counted]
     statements += [_index(pairs.TABLE), *(f"INSERT OR IGNORE INTO {pairs.TABLE} {sql}" for sql in pairs.all_joined())]
     return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])
 

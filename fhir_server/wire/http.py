@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from urllib.parse import quote, unquote, unquote_plus
 
 Pairs = tuple[tuple[str, str], ...]
@@ -26,13 +26,14 @@ class Request:
     headers: Pairs | list[tuple[str, str]] = ()
     body: bytes = b""
 
-    @cached_property
-    def _by_name(self) -> dict[str, str]:
-        return {name.lower(): value for name, value in self.headers}
-
     def header(self, name: str) -> str | None:
         """The last value of a header, or None."""
-        return self._by_name.get(name.lower())
+        # Not a cached_property: before Python 3.12 it takes a lock, and that takes longer than the rest.
+        by_name = self.__dict__.get("_by_name")
+        if by_name is None:
+            by_name = self.__dict__["_by_name"] = {name.lower(): value for name, value in self.headers}
+        found: str | None = by_name.get(name.lower())
+        return found
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error 
 _RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b'"[]{}'))
+_BLANKS: Final = " \t\n\r"
 _NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
@@ -33,8 +34,10 @@ def decode(text: str) -> Json:
     try:
         if _may_nest_deeply(text):
             _check_depth(text)
-        value = _decoder.decode(text)
-    except (ValueError, RecursionError) as error:
+        value, end = scan(text, len(text) - len(text.lstrip(_BLANKS)))
+        if text[end:].strip(_BLANKS):
+            raise ValueError(end)
+    except (ValueError, StopIteration, RecursionError) as error:
         if isinstance(error, JsonTextError):
             raise
         from fhir_server.wire import json_lenient  # late: most processes never meet text that is not strict JSON
