@@ -243,7 +243,7 @@ class CheckedLines:
         for line in self._file.lines():
             if line.raw == _GIVEN_UP:
                 continue
-            end = _END.search(line.raw, max(0, len(line.raw) - _LONGEST_END))
+            end = _end(line.raw)
             if end is None:
                 _check_unchecked(path, line, self._format > 1)
                 self._unnumbered = line.number
@@ -269,6 +269,16 @@ class CheckedLines:
             self._unnumbered, self._numbered = before, True  # an empty line may be of either kind
         else:
             raise _misplaced(self._file.path, line, number)
+
+
+def _end(raw: bytes) -> re.Match[bytes] | None:
+    """The end of a row that says what it is; None where it has none."""
+    first = max(0, len(raw) - _LONGEST_END)
+    for begin in (b',"row":', b',"format":'):  # looked for so, it takes a fifth of a search by the expression
+        place = raw.rfind(begin, first)
+        if place >= 0 and (end := _END.match(raw, place)):
+            return end
+    return None
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
