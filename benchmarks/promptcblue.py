@@ -2,17 +2,25 @@
 
 Run: `python -m benchmarks.promptcblue`. Prints the best of three for parsing all 10,320 predictions, for scoring them,
 and for ROUGE alone on as many pairs of 200 tokens, each on one core.
+
+`python -m benchmarks.promptcblue --rows 100000` measures a whole run over so many lines instead, answered by a
+baseline: the run, the same command on the finished run, and `medagent grade`, each as a whole process.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from refsol.promptcblue import parse_predictions, score
+from benchmarks.process import medagent
+from benchmarks.table import machine, row
+from refsol.promptcblue import parse_file, parse_predictions, score
 from refsol.promptcblue.parse import PARSERS, REPORT_SECTIONS
 from refsol.promptcblue.rouge import rouge
 
@@ -55,11 +63,11 @@ def target(dice: random.Random, task: str) -> str:
     return dice.choice(LABELS)
 
 
-def predictions(dice: random.Random) -> tuple[bytes, bytes]:
-    """The predictions file and that of the gold texts."""
+def predictions(dice: random.Random, samples: int = SAMPLES_A_TASK) -> tuple[bytes, bytes]:
+    """The predictions file and that of the gold texts, of so many samples a task."""
     given, wanted = [], []
     for task in PARSERS:
-        for number in range(SAMPLES_A_TASK):
+        for number in range(samples):
             gold_text = target(dice, task)
             line: dict[str, Any] = {"input": text(dice, TOKENS), "target": gold_text, "task_type": "x"}
             line |= {"answer_choices": TYPES + LABELS, "task_dataset": task, "sample_id": f"{task}-{number}"}
@@ -77,14 +85,46 @@ def best_of_three(work: Callable[[], object]) -> float:
     return min(seconds)
 
 
+def whole_run(rows: int) -> None:
+    """Print what a run over so many lines costs, the same command once it is finished, and its grading."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, gold = Path(folder) / "test.jsonl", Path(folder) / "gold.json"
+        _, wanted = predictions(random.Random(7), rows // len(PARSERS))
+        data.write_bytes(wanted)
+        parse_file(data, gold)
+        run = ("run", "promptcblue", "--data", str(data), "--gold", str(gold), "--agent", "gold")
+        run += ("--round", "r1", "--quiet", "--results-dir", folder)
+        for name, command in (
+            ("the run", run),
+            ("the same command again", run),
+            ("medagent grade", ("grade", f"{folder}/promptcblue_r1_gold")),
+        ):
+            found = medagent(*command)
+            row(f"{rows:,} lines, {name}: CPU", "", found.cpu, "s")
+            row(f"{rows:,} lines, {name}: peak memory", "≤ 250", found.peak, "MB")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, help="Measure a whole run over so many lines.")
+    wanted = parser.parse_args()
+    machine()
+    if wanted.rows is None:
+        parsing_and_scoring()
+    else:
+        whole_run(wanted.rows)
+
+
+def parsing_and_scoring() -> None:
+    """Print how long refsol takes at full test size."""
     dice = random.Random(7)
     given, wanted = predictions(dice)
     predicted, gold = parse_predictions(given)[0], parse_predictions(wanted)[0]
     pairs = [(one, altered(dice, one)) for one in (text(dice, TOKENS) for _ in range(16 * SAMPLES_A_TASK))]
-    print(f"parse {16 * SAMPLES_A_TASK:,} lines: {best_of_three(lambda: parse_predictions(given)):.2f} s")
-    print(f"score {16 * SAMPLES_A_TASK:,} samples: {best_of_three(lambda: score(gold, predicted)):.2f} s")
-    print(f"ROUGE of {len(pairs):,} pairs: {best_of_three(lambda: [rouge(*pair) for pair in pairs]):.2f} s")
+    count = f"{len(pairs):,}"
+    row(f"parse {count} lines: CPU", "", best_of_three(lambda: parse_predictions(given)), "s")
+    row(f"score {count} samples: CPU", "", best_of_three(lambda: score(gold, predicted)), "s")
+    row(f"ROUGE of {count} pairs: CPU", "", best_of_three(lambda: [rouge(*pair) for pair in pairs]), "s")
 
 
 if __name__ == "__main__":

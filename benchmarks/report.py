@@ -60,7 +60,7 @@ def _enlarged(page: RunPage, details: Details, items: Sequence[ItemDetail], epis
         made.append(replace(item, trial=trial, blocks=[_as_long(block) for block in item.blocks]))
         correct = number % 7 != 0
         kind = "" if correct else ("wrong-value", "order-wrong")[number % 2]
-        reported.append(outcomes[item.item].model_copy(update={"trial": trial, "correct": correct, "kind": kind}))
+        reported.append(replace(outcomes[item.item], trial=trial, correct=correct, kind=kind))
     report = page.report.model_copy(update={"items": tuple(reported)})
     return RunPage("enlarged", report, replace(details, items=lambda: made))
 

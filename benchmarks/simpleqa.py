@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
 from medagent.engine.journal import Journal
+from medagent.engine.memory import few_collections
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.opencompass import read_opencompass
 from refsol.simpleqa.prompts import judge_prompt
@@ -59,7 +61,8 @@ async def run_folder(folder: Path) -> None:
     ]
     files.keep_questions(questions)
     files.add_judging(judging)
-    (folder / "run.json").write_text('{"settings": {"model": "M", "variant": "husimpleqa"}}', encoding="utf-8")
+    run = {"benchmark": "simpleqa", "settings": {"model": "M", "variant": "husimpleqa"}}
+    (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
     answers = Journal(files.answers_path, ExchangeRow)
     judgements = Journal(files.judgements_path, ExchangeRow)
     for n, question in enumerate(questions):
@@ -88,8 +91,11 @@ def main() -> None:
             score(read_opencompass(Path(name))[0].rows)
     with tempfile.TemporaryDirectory() as name:
         asyncio.run(run_folder(Path(name)))
-        with timed(f"read and score a run folder of {ROWS:,} rows", "≤ 3.3"):
+        with few_collections(), timed(f"read and score a run folder of {ROWS:,} rows", "≤ 3.3"):
             score(RunFiles(Path(name)).judged_set().rows)
+        found = medagent("grade", name)
+        row(f"medagent grade of {ROWS:,} rows: CPU", "", found.cpu, "s")
+        row(f"medagent grade of {ROWS:,} rows: peak memory", "≤ 250", found.peak, "MB")
 
 
 if __name__ == "__main__":

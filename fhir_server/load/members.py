@@ -8,6 +8,7 @@ member's JSON text. Resources for which this does not hold are prepared as a who
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +18,10 @@ from fhir_server.errors import FhirError
 from fhir_server.resources.meta import labels
 from fhir_server.resources.normalise import fields, normalise
 from fhir_server.resources.primitives import VALID_ID
+from fhir_server.search import pairs
 from fhir_server.search.dates import span
 from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.indexer import add_existence, add_member, existence_parameters, index, table_rows
+from fhir_server.search.indexer import TableRows, add_existence, add_member, existence_parameters, index, table_rows
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
@@ -60,6 +62,9 @@ class CachedMember(NamedTuple):
     value: Json
     line: str
     rows: list[Rows]
+    targets: Sequence[str] = ()
+    values: Sequence[str] = ()
+    """Patients and codes, which give further rows together (`search.pairs`)."""
 
 
 class TypeMembers:
@@ -183,10 +188,18 @@ class MemberCache:
     ) -> PreparedResource:
         lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
         rows = meta.rows.copy()
+        targets: Sequence[str] = ()
+        values: Sequence[str] = ()
         for _, one in members:
             if one.line:
                 lines.append(one.line)
                 rows += one.rows
+                if one.targets:
+                    targets = one.targets
+                elif one.values:
+                    values = one.values
+        if targets and values and (both := pairs.numbers(self.registry, kind)):
+            rows.append(Rows(pairs.TABLE, [(key, ()) for key in pairs.keys(both, targets, values)]))
         if existence_parameters(kind):
             found = IndexRows()
             add_existence(found, kind, {key: one.value for key, one in members})
@@ -230,14 +243,15 @@ class MemberCache:
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         found = IndexRows()
         add_member(found, kind, key, cleaned)
-        return CachedMember(cleaned, member(key, cleaned), self._rows(kind, found) if found else [])
+        tables = table_rows(kind, found, self.registry, row_id=0) if found else {}
+        line, parts = member(key, cleaned), _parts(tables)
+        links, tokens = tables.get("links", ()), tables.get("tokens", ())
+        if (links or tokens) and (both := pairs.numbers(self.registry, kind)):
+            return CachedMember(cleaned, line, parts, *pairs.sides(both, links, tokens))
+        return CachedMember(cleaned, line, parts)
 
     def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
-        return [
-            Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
-            for table, rows in table_rows(kind, found, self.registry, row_id=0).items()
-            if rows
-        ]
+        return _parts(table_rows(kind, found, self.registry, row_id=0))
 
     def _stamped(self, given: Json) -> tuple[int, Json]:
         """The meta with version, time and source, in R4's order, and the time in milliseconds."""
@@ -246,3 +260,11 @@ class MemberCache:
         source = given.get("source", f"#{self.stamp.request_id}")
         meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
         return updated, meta | labels(given, {})
+
+
+def _parts(tables: TableRows) -> list[Rows]:
+    return [
+        Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
+        for table, rows in tables.items()
+        if rows
+    ]

@@ -21,11 +21,11 @@ def all_conditions(
     registry: ParameterRegistry, library: Library, resource_type: str, criteria: Sequence[Criterion]
 ) -> list[Condition]:
     """The conditions of all criteria; the bounds of one date parameter become one condition."""
-    scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
     found: list[Condition] = []
     for item in _combined(resource_type, registry, criteria):
         parameter = registry.parameters(resource_type).get(item.name)
         if parameter is None or item.chain or item.modifier in ("in", "not-in"):
+            scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
             found += _conditions(scope, parameter, item)
         else:
             found += _remembered(registry, resource_type, item)

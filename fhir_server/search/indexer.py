@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
-from fhir_server.search import own_parameters
+from fhir_server.search import own_parameters, pairs
 from fhir_server.search.element_paths import Walk, compile_path
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.kinds import KINDS
@@ -72,7 +72,13 @@ def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Jso
 def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
     """The rows of the index tables that the resource with this number gets."""
     of_type = numbers.of(resource_type)
-    return {KINDS[kind].table: KINDS[kind].table_rows(found, of_type, row_id) for kind, found in rows.items() if found}
+    found = {
+        KINDS[kind].table: KINDS[kind].table_rows(listed, of_type, row_id) for kind, listed in rows.items() if listed
+    }
+    links, tokens = found.get("links"), found.get("tokens")
+    if links and tokens and (both := pairs.numbers(numbers, resource_type)):
+        found[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]
+    return found
 
 
 @cache

@@ -14,6 +14,7 @@ from fhir_server.errors import FhirError
 from fhir_server.search.condition import Condition, Form, of_type
 from fhir_server.search.conditions import all_conditions
 from fhir_server.search.join_order import leading
+from fhir_server.search.pairs import merged
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.search.sort import sorted_sql, streamed
@@ -45,12 +46,12 @@ def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned
     _check_size(query, registry)
     found = all_conditions(registry, library, query.resource_type, query.criteria)
     forms = tuple([item.form for item in found])
-    sql = _sql(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
+    sql = sql_of(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
     return Planned(sql, tuple([value for item in found for value in item.values]))
 
 
 @lru_cache(maxsize=512)
-def _sql(
+def sql_of(
     registry: ParameterRegistry,
     resource_type: str,
     sort: Sequence[tuple[str, bool]],
@@ -67,6 +68,10 @@ def _sql(
     ordered = not sort and paged
     by_type = ordered and any(item.by_type or (item.negated and not _asked_for(item, found)) for item in found)
     lead, rest = _choose(resource_type, found, ordered=ordered and not by_type)
+    if lead.table in ("links", "tokens") and not lead.order and not lead.lead:
+        lead, *rest = merged(registry, resource_type, [lead, *rest])
+    else:
+        rest = merged(registry, resource_type, rest)
     count = counted(lead, rest) if found else (_COUNT, (resource_type,))
     if sort:
         return _sorted(registry, resource_type, sort, lead, rest, count)
@@ -136,9 +141,11 @@ def _check_size(query: Query, registry: ParameterRegistry) -> None:
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     for item in query.criteria:
+        if len(item.values) <= MAX_ALTERNATIVES:
+            continue
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
-        if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
+        if not many or len(item.values) > MAX_IDS:
             raise FhirError(400, f"{item.name} has too many values", "too-costly")
 
 

@@ -100,7 +100,7 @@ def narrowed(lead: Condition, others: Sequence[Condition]) -> tuple[Sql, Sql] | 
     Gives SQL for the distance between these and for both, and SQL for the matches, which takes both, without an order.
     """
     other = clustered(others)
-    if other is None or not lead.clustered:
+    if other is None or not lead.clustered or not lead.weight:  # what leaves few rows needs no other way
         return None
     ends = ", ".join(
         f"(SELECT row_id FROM {lead.table} WHERE {lead.where} ORDER BY row_id {order} LIMIT 1) AS {name}"

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.errors import ServerError, WritesElsewhere
-from fhir_server.search import own_parameters
+from fhir_server.search import own_parameters, pairs
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
@@ -228,6 +228,15 @@ class Store:
         self._pending.index.append(index)
         if len(self._pending.index) == RESOURCES_AT_ONCE:
             self._write_pending()
+
+    def pair_again(self, resource_type: str) -> None:
+        """Makes the rows of `search.pairs` for a type whose `patient` or `code` are R4's again."""
+        both = pairs.numbers(self.registry, resource_type)
+        if both is not None:
+            self._write_pending()
+            own = f"{self.prefix}{pairs.TABLE}"
+            self.connection.execute(f"DELETE FROM {own} WHERE param = ?", both[1:])
+            self.connection.execute(f"INSERT OR IGNORE INTO {own} {pairs.joined(*map(str, both))}")
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.

@@ -16,7 +16,7 @@ from fhir_server.search.registry import Key, ParameterRegistry
 from fhir_server.store import schema
 
 STATEMENTS = 512
-MAPPED = 32 << 20
+MAPPED = 24 << 20
 """Bytes at the start of the file that are read where they lie: a tenth of a search is spared, and no more memory taken
 than a server of some tens of megabytes may."""
 

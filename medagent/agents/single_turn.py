@@ -152,16 +152,17 @@ def _recorded(path: Path, items: Sequence[AskedItem]) -> KnownAnswers:
 
 
 def _baseline(name: str, items: Sequence[AskedItem], trials: int) -> KnownAnswers:
-    without = [item.key for item in items if item.gold is None]
-    if name != "empty" and without:
+    without = [item.key for item in items if item.gold is None] if name != "empty" else []
+    if without:
         raise UserError(f"--agent {name}: {len(without)} items have no right answer in the data (first: {without[0]})")
-    common = majority(items)
-    said = {item.key: {"gold": item.gold or "", "empty": "", "majority": common.get(item.group, "")} for item in items}
-    moves = {
-        key if trial == 1 else f"{key}#{trial}": Move(texts[name])
-        for key, texts in said.items()
-        for trial in range(1, trials + 1)
-    }
+    common = majority(items) if name == "majority" else {}
+    moves: dict[str, Move] = {}
+    known: dict[str, Move] = {}  # many items have the same answer
+    for item in items:
+        text = {"gold": item.gold or "", "empty": "", "majority": common.get(item.group, "")}[name]
+        move = known.setdefault(text, Move(text))
+        for trial in range(1, trials + 1):
+            moves[item.key if trial == 1 else f"{item.key}#{trial}"] = move
     return KnownAnswers(name, f"--agent {name}", moves)
 
 

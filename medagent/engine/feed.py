@@ -8,7 +8,7 @@ over the limit is at most what those under way differ from the mean, at any conc
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from medagent.engine.job import Unit
@@ -26,11 +26,11 @@ FEWEST = 10
 
 
 class Feed(Generic[U, R]):
-    """The units of one stage. `stopped` says which limit ended it early."""
+    """The `count` units of one stage. `stopped` says which limit ended it early."""
 
-    def __init__(self, units: Sequence[U], journal: Journal[R], limits: Limits) -> None:
-        self._units = iter(units)
-        self._left = len(units)
+    def __init__(self, units: Iterator[U], count: int, journal: Journal[R], limits: Limits) -> None:
+        self._units = units
+        self._left = count
         self._journal = journal
         self._limits = limits
         self._under_way = 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from medagent.core.lazy import LazySequence
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats
@@ -23,6 +24,16 @@ class Unit(Protocol):
 
 
 U = TypeVar("U", bound=Unit)
+
+
+class LazyUnits(LazySequence[U]):
+    """Units that are made when their turn comes: what is asked about them before is their keys."""
+
+    def __init__(self, keys: Sequence[str], make: Callable[[int], U]) -> None:
+        super().__init__(len(keys), make)
+        self.keys = keys
+
+
 U_contra = TypeVar("U_contra", bound=Unit, contravariant=True)
 R = TypeVar("R", bound=Row)
 R_contra = TypeVar("R_contra", bound=Row, contravariant=True)

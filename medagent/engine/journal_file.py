@@ -19,6 +19,8 @@ from typing import NamedTuple
 from medagent.core.errors import UserError
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_AT_ONCE = 1 << 18
+"""Bytes that are read at once."""
 PROCESS = ".lock"
 """The file beside a journal that names the process which has it, for people."""
 
@@ -64,20 +66,22 @@ class JournalFile:
 
     def lines(self) -> Iterator[Line]:
         """All whole lines from the beginning; what stands behind them is kept as `rest`."""
-        self.size = self.crc32 = self.count = 0
+        size = crc32 = count = 0
         self.rest = b""
         try:
-            with self.path.open("rb") as file:
-                for number, raw in enumerate(file, 1):
+            with self.path.open("rb", buffering=_AT_ONCE) as file:
+                for raw in file:
                     if not raw.endswith(b"\n"):
                         self.rest = raw
                         return
-                    yield Line(self.size, number, raw)
-                    self.count = number
-                    self.size += len(raw)
-                    self.crc32 = zlib.crc32(raw, self.crc32)
+                    yield Line(size, count + 1, raw)
+                    count += 1
+                    size += len(raw)
+                    crc32 = zlib.crc32(raw, crc32)
         except OSError as error:
             raise self._failed("read", error) from None
+        finally:
+            self.size, self.crc32, self.count = size, crc32, count
 
     def read(self, start: int, length: int) -> bytes:
         """Bytes that were read or written before. Raises UserError."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.options import Setting
 from medagent.core.wire import Text
@@ -64,12 +65,11 @@ class TableSection(BaseModel):
     count: str = ""
 
 
-class ItemOutcome(BaseModel):
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True)
+class ItemOutcome:
     """How one item of one trial ended: `correct` where it is right or wrong, `score` where it is a number (0 to 1);
     both None where it was not graded.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     item: str
     trial: int = 1

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -306,18 +306,33 @@ def graded(scorer: Scorer, folder: Path, grade: Callable[[Run], Findings] | None
 
 def keep(folder: Path, report: Report) -> None:
     """Write `report.json`, unless it is there already. Raises UserError."""
-    kept, encoder = _kept(report), json.JSONEncoder(indent=1)
-    write_changed_parts(folder / REPORT, lambda: chain(encoder.iterencode(kept), ["\n"]))
+    write_changed_parts(folder / REPORT, lambda: chain(_document(report), ["\n"]))
 
 
 def document(report: Report) -> str:
     """The report as JSON, as `report.json` has it."""
-    return json.dumps(_kept(report), indent=1)
+    return "".join(_document(report))
 
 
-def _kept(report: Report) -> dict[str, Any]:
-    """All but the command, which says where endpoints are."""
-    return report.model_dump(mode="json", exclude={"command"})
+def _document(report: Report) -> Iterator[str]:
+    """The report as JSON, indented by 1, in parts, since it may have a hundred thousand items. The command is left out:
+    it says where endpoints are.
+    """
+    without = report.model_copy(update={"items": ()}).model_dump(mode="json", exclude={"command"})
+    head, begin, tail = json.dumps(without, indent=1).partition('\n "items": [')
+    yield head + begin
+    before = ""
+    for first in range(0, len(report.items), _SOME):
+        some = report.model_copy(update={"items": report.items[first : first + _SOME]})
+        for item in some.model_dump(mode="json", include={"items"})["items"]:
+            yield f"{before}\n  {{\n   {_FLAT.encode(item)[1:-1]}\n  }}"
+            before = ","
+    yield ("\n " if report.items else "") + tail
+
+
+_SOME = 1_000
+_FLAT = json.JSONEncoder(separators=(",\n   ", ": "))
+"""Of an object of plain values, laid out as those of a list within the report."""
 
 
 def read_report(folder: Path) -> Report | None:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
 from medagent.engine.boundary import PluginError, blame, fail
 from medagent.engine.feed import Feed
-from medagent.engine.job import Executor, Job, Unit
+from medagent.engine.job import Executor, Job, LazyUnits, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.limits import UNLIMITED, Limits
 from medagent.engine.progress import Progress
@@ -60,10 +60,11 @@ async def run_units(
     Raises StopRunError when the run as a whole is refused or hopeless, UserError when the journal cannot be written.
     What is finished stays finished in every case.
     """
-    owed = [unit for unit in units if _owed(journal, unit, retry)]
+    keys = units.keys if isinstance(units, LazyUnits) else [unit.key for unit in units]
+    owed = [place for place, key in enumerate(keys) if journal.is_owed(key) or journal.status(key) in retry]
     if owed and not journal.writable:
         raise UserError(f"{journal.path}: cannot be written, and {len(owed)} of {len(units)} units are owed")
-    feed = Feed(owed, journal, limits)
+    feed = Feed(map(units.__getitem__, owed), len(owed), journal, limits)
     progress, beginning = watch.progress, _Beginning()
 
     async def durable(appended: Awaitable[None], row: R) -> None:
@@ -93,7 +94,7 @@ async def run_units(
                 await executor.run(job, feed.take, done, progress)
             except ExecutorLostError as error:
                 lost = str(error)
-    left = [unit.key for unit in units if _owed(journal, unit)]
+    left = [key for key in keys if journal.is_owed(key)]
     return Summary(len(units), len(units) - len(left), left, lost or feed.stopped)
 
 
@@ -117,7 +118,3 @@ class _Beginning:
         if self.failures >= HOPELESS:
             self.over = True
             raise StopRunError(f"the first {HOPELESS} units failed alike: {row.status}: {row.error}")
-
-
-def _owed(journal: Journal[R], unit: Unit, retry: Collection[str] = ()) -> bool:
-    return journal.is_owed(unit.key) or journal.status(unit.key) in retry

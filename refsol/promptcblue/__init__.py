@@ -3,9 +3,9 @@
 Pure, offline, and with the standard library alone; `python -m refsol.promptcblue` is its command line.
 """
 
-from refsol.promptcblue.files import ProblemsError, parse_file
+from refsol.promptcblue.files import ProblemsError, parse_file, parse_predictions
 from refsol.promptcblue.package import package_file
-from refsol.promptcblue.parse import Problem, parse_answer, parse_predictions
+from refsol.promptcblue.parse import Problem, parse_answer
 from refsol.promptcblue.score import Scores, score, score_files
 from refsol.promptcblue.tasks import TASKS, select_tasks
 

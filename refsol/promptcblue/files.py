@@ -6,8 +6,12 @@ wrong. What is merely odd (an extra task) is a warning.
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +25,12 @@ from refsol.promptcblue.parse import (
     LineError,
     Problem,
     Structured,
+    answers,
     convert,
     is_fatal,
     is_sample_id,
     load_json,
+    unique_names,
     unknown_task,
 )
 from refsol.promptcblue.public import edition_of, edition_of_lines
@@ -56,7 +62,9 @@ def parse_file(predictions: Path, results: Path) -> tuple[Problem, ...]:
     Raises ProblemsError (all that is wrong) or InputError (a file cannot be read or written); then nothing is written.
     """
     try:
-        problems = convert(str(predictions), str(results), edition_of_lines(predictions.read_bytes()))
+        with predictions.open("rb") as file:
+            edition = edition_of_lines(file)
+        problems = convert(str(predictions), str(results), edition)
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from None
     if is_fatal(problems):
@@ -64,12 +72,49 @@ def parse_file(predictions: Path, results: Path) -> tuple[Problem, ...]:
     return tuple(problems)
 
 
+class PackedAnswers(Mapping[str, Any]):
+    """The answers of a structured file by task, packed: as objects, those of a large file take ten times its size. A
+    task's are made when they are asked for, and kept until those of another one are.
+    """
+
+    def __init__(self, packed: Mapping[str, bytes]) -> None:
+        self._packed = packed
+        self._last: tuple[str, Any] = "", None
+
+    def __getitem__(self, task: str) -> Any:
+        if self._last[0] != task or self._last[1] is None:
+            self._last = "", None  # two tasks are not there at once
+            self._last = task, json.loads(zlib.decompress(self._packed[task]))
+        return self._last[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __contains__(self, task: object) -> bool:
+        return task in self._packed
+
+
+def parse_predictions(data: bytes, edition: Edition | None = None) -> tuple[Structured, list[Problem]]:
+    """The answers of a predictions file and everything wrong with it; the answers are whole if nothing is fatal."""
+    structured: Structured = {task: [] for task in (edition or CCKS).parsers}
+    problems: list[Problem] = []
+    for found in answers(io.BytesIO(data), edition):
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            structured[found[0]].append(found[1])
+    return structured, problems
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """What a structured file holds, and what was wrong or odd so far. `name` is for messages."""
 
     name: str
-    value: Structured
+    value: Mapping[str, Any]
     problems: tuple[Problem, ...] = ()
     edition: Edition = CCKS
 
@@ -79,15 +124,14 @@ def read_structured(path: Path, edition: Edition | None = None) -> Source:
     source's problems.
     """
     name = str(path)
+    packed = _packed_members(path)
     try:
-        text = read_text(path)
+        value: Any = load_json(read_text(path)) if packed is None else PackedAnswers(packed)
+        if not isinstance(value, Mapping):
+            raise LineError("must be an object with the answers by task")
     except InputError as error:
         place, _, fault = str(error).partition(": ")
         return Source(name, {}, (Problem(place, fault),))
-    try:
-        value = load_json(text)
-        if not isinstance(value, dict):
-            raise LineError("must be an object with the answers by task")
     except LineError as error:
         return Source(name, {}, (Problem(name, str(error)),))
     edition = edition or edition_of(value)
@@ -96,23 +140,68 @@ def read_structured(path: Path, edition: Edition | None = None) -> Source:
     return Source(name, value, tuple(odd), edition)
 
 
+_WHITESPACE = re.compile(r"[ \t\n\r]*")
+
+
+def _packed_members(path: Path) -> dict[str, bytes] | None:
+    """The JSON text of each member of the object in a file, packed. None where it has none, or cannot be read, or is
+    not sound: what is wrong is said by those who read it as a whole.
+
+    JSON's own signs are ASCII, so members are found in the bytes taken as Latin-1, which needs a third of the memory
+    that the text would; and no object is kept.
+    """
+    found: dict[str, bytes] = {}
+    whole = json.JSONDecoder(object_pairs_hook=lambda pairs: None)
+    member = json.JSONDecoder(object_pairs_hook=_checked)
+    try:
+        text = path.read_bytes().decode("latin-1").removeprefix(_BOM)
+        place, before = _skip(text, 0), "{"
+        while text[place] == before:
+            begin = _skip(text, place + 1)
+            end = whole.raw_decode(text, begin)[1]
+            name = json.loads(text[begin:end].encode("latin-1"))
+            place = _skip(text, end)
+            if not isinstance(name, str) or name in found or text[place] != ":":
+                return None
+            begin = _skip(text, place + 1)
+            end = whole.raw_decode(text, begin)[1]
+            raw = text[begin:end].encode("latin-1")
+            member.decode(raw.decode())
+            found[name] = zlib.compress(raw, 1)
+            place, before = _skip(text, end), ","
+        return found if text[place] == "}" and _skip(text, place + 1) == len(text) else None
+    except (OSError, ValueError, IndexError, RecursionError):
+        return None
+
+
+_BOM = b"\xef\xbb\xbf".decode("latin-1")
+
+
+def _checked(pairs: list[tuple[str, Any]]) -> None:
+    unique_names(pairs)
+
+
+def _skip(text: str, place: int) -> int:
+    match = _WHITESPACE.match(text, place)
+    return match.end() if match else place
+
+
 def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tuple[Problem, ...]:
     """Hold both against the form, and the ids of one against the other; the warnings.
 
     Raises ProblemsError with all that is wrong in both.
     """
-    problems = [*predicted.problems, *gold.problems]
-    comparable = {task.name for task in tasks}
-    for source in (predicted, gold):
-        sound = {task.name for task in tasks if _check_task(source, task, problems, is_gold=source is gold)}
-        comparable &= sound
+    problems, of_gold, of_pairs = [*predicted.problems], [*gold.problems], list[Problem]()
     for task in tasks:
-        if task.name in comparable:
-            wanted, given = gold.value[task.name], predicted.value[task.name]
-            place = f"{predicted.name}: {task.name}"
-            problems += [Problem(place, fault) for fault in _id_faults(_ids(wanted), _ids(given))]
-            if not wanted and not given and is_whole(tasks):
-                problems.append(Problem(f"{gold.name}: {task.name}", "no sample; --tasks scores the other tasks"))
+        sound = _check_task(predicted, task, problems, is_gold=False)
+        if not _check_task(gold, task, of_gold, is_gold=True) or not sound:
+            continue
+        wanted, given = gold.value[task.name], predicted.value[task.name]
+        place = f"{predicted.name}: {task.name}"
+        of_pairs += [Problem(place, fault) for fault in _id_faults(_ids(wanted), _ids(given))]
+        if not wanted and not given and is_whole(tasks):
+            of_pairs.append(Problem(f"{gold.name}: {task.name}", "no sample; --tasks scores the other tasks"))
+    problems += [*of_gold, *of_pairs]
     if is_fatal(problems):
         raise ProblemsError(problems)
     return tuple(problems)

@@ -22,7 +22,7 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the same files give the same bytes
 def package_file(predictions: Path, package: Path) -> tuple[Problem, ...]:
     """Check a predictions file and pack it; the warnings. Raises ProblemsError or InputError: nothing is written."""
     try:
-        _, problems = parse.read_predictions(str(predictions))
+        problems = parse.read_predictions(str(predictions), lambda *_: None)
         if parse.is_fatal(problems):
             raise ProblemsError(problems)
         buffer = io.BytesIO()
@@ -30,7 +30,7 @@ def package_file(predictions: Path, package: Path) -> tuple[Problem, ...]:
             for name, path in ((PREDICTIONS_NAME, predictions), (SCRIPT_NAME, Path(parse.__file__))):
                 entry = zipfile.ZipInfo(name, _NO_TIME)
                 archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
-        parse.write_aside(str(package), buffer.getvalue())
+        parse.write_aside(str(package), [buffer.getvalue()])
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from None
     return tuple(problems)

@@ -13,8 +13,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 REQUIRED_KEYS = ("input", "target", "answer_choices", "task_type", "task_dataset")
 MISSING_ID = "xxxx"
@@ -45,9 +45,7 @@ class LineError(ValueError):
 
 
 class Edition(NamedTuple):
-    """An edition of the benchmark: its name, the parser of each task in the order of the output, and whether half-width
-    punctuation is first made full-width.
-    """
+    """An edition: its name, each task's parser in the order of the output, whether punctuation is made full-width."""
 
     name: str
     parsers: dict[str, Callable[[str, object], Any]]
@@ -55,10 +53,7 @@ class Edition(NamedTuple):
 
 
 def parse_answer(task: str, target: str, choices: object, edition: Edition | None = None) -> Any:
-    """The structured answer in one model text.
-
-    Raises LineError where `choices` (the line's `answer_choices`) is needed and is no list.
-    """
+    """The structured answer in one model text. Raises LineError where `choices` (`answer_choices`) must be a list."""
     edition = edition or CCKS
     if edition.full_width:
         for half, full in ((":", "："), (",", "，"), (";", "；")):
@@ -74,42 +69,34 @@ class Line(NamedTuple):
     value: dict[str, Any]
 
 
-def parse_predictions(data: bytes, edition: Edition | None = None) -> tuple[Structured, list[Problem]]:
-    """The answers of a predictions file and everything wrong with it; the answers are whole if nothing is fatal."""
-    edition = edition or CCKS
-    structured: Structured = {task: [] for task in edition.parsers}
-    problems: list[Problem] = []
-    for found in read_lines(data, edition=edition):
+def answers(file: BinaryIO, edition: Edition | None = None) -> Iterator[tuple[str, dict[str, Any]] | Problem]:
+    """Task and item of each answer in a predictions file, and everything wrong with it, in input order."""
+    for found in read_lines(file, edition=edition):
         if isinstance(found, Problem):
-            problems.append(found)
+            yield found
             continue
         line = found.value
         try:
             answer = parse_answer(line["task_dataset"], line["target"], line["answer_choices"], edition)
         except LineError as error:
-            problems.append(Problem(found.place, str(error)))
+            yield Problem(found.place, str(error))
         else:
-            item = {"sample_id": line.get("sample_id", MISSING_ID), "answer": answer}
-            structured[line["task_dataset"]].append(item)
-    return structured, problems
+            yield line["task_dataset"], {"sample_id": line.get("sample_id", MISSING_ID), "answer": answer}
 
 
-def read_lines(data: bytes, *, answered: bool = True, edition: Edition | None = None) -> Iterator[Line | Problem]:
+def read_lines(file: BinaryIO, *, answered: bool = True, edition: Edition | None = None) -> Iterator[Line | Problem]:
     """The sound lines of a predictions file and what is wrong with the others, in their order.
-
-    With `answered` off, of a test file: its targets are not looked at.
+    It is read several times. With `answered` off, of a test file: its targets are not looked at.
     """
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+    first = next((line for line in raw_lines(file) if line.strip()), b"")
+    if first.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
         yield Problem("line 1", "a JSON list; JSON lines are expected, one object a line")
         return
-    if not data.removeprefix(b"\xef\xbb\xbf").strip():
-        yield Problem("whole file", "holds no line")
+    if not first or _is_gbk(file):
+        yield Problem("whole file", "not UTF-8 but probably GBK; save it as UTF-8" if first else "holds no line")
         return
-    if _is_gbk(data):
-        yield Problem("whole file", "not UTF-8 but probably GBK; save it as UTF-8")
-        return
-    seen: set[tuple[str, Any]] = set()
-    for number, raw in enumerate(io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")), 1):
+    seen: dict[str, set[object]] = {}
+    for number, raw in enumerate(raw_lines(file), 1):
         place = f"line {number}"
         if not raw.strip():
             yield Problem(place, "blank, skipped", fatal=False)
@@ -123,22 +110,32 @@ def read_lines(data: bytes, *, answered: bool = True, edition: Edition | None = 
         faults = [Problem(place, fault) for fault in _faults(line, answered, edition or CCKS)]
         yield from faults
         if not faults:
-            name = line["task_dataset"], line.get("sample_id")
+            ids = seen.setdefault(line["task_dataset"], set())
             if "sample_id" not in line:
                 yield Problem(place, f"no sample_id, {MISSING_ID} is used", fatal=False)
-            elif name in seen:
-                yield Problem(place, f"this id came before in {name[0]}, both kept", fatal=False)
-            seen.add(name)
+            elif line["sample_id"] in ids:
+                yield Problem(place, f"this id came before in {line['task_dataset']}, both kept", fatal=False)
+            ids.add(line.get("sample_id"))
             yield Line(number, place, line)
 
 
-def _is_gbk(data: bytes) -> bool:
+def raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines of a file from its beginning, without its byte order mark."""
+    file.seek(0)
+    for number, raw in enumerate(file):
+        yield raw.removeprefix(b"\xef\xbb\xbf") if number == 0 else raw
+
+
+def _is_gbk(file: BinaryIO) -> bool:
     """Whether the bytes are Chinese in GBK or GB18030, not UTF-8 with some damage: most of it must not be UTF-8."""
-    text = data.decode("utf-8", "replace")
-    damaged = text.count("\ufffd") - data.count("\ufffd".encode())
-    if not damaged:
+    try:
+        for raw in raw_lines(file):
+            raw.decode("utf-8")
         return False
-    if sum(char > "\x7f" for char in text) > 2 * damaged:
+    except UnicodeDecodeError:
+        data = b"".join(raw_lines(file))
+    text = data.decode("utf-8", "replace")
+    if sum(char > "\x7f" for char in text) > 2 * (text.count("\ufffd") - data.count("\ufffd".encode())):
         return False
     try:
         others = [char for char in data.decode("gb18030") if char > "\x7f"]
@@ -147,27 +144,21 @@ def _is_gbk(data: bytes) -> bool:
     return 3 * sum("\u3000" <= char <= "\u9fff" or "\uff00" <= char <= "\uffef" for char in others) > 2 * len(others)
 
 
-def dump(structured: Structured) -> bytes:
-    """The official layout: UTF-8, not escaped, indented by 2."""
-    return json.dumps(structured, ensure_ascii=False, indent=2).encode("utf-8")
-
-
 def load_json(text: str) -> Any:
     """The value of a JSON text. Raises LineError, also where an object has a key twice (one would be lost)."""
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=unique_names)
     except json.JSONDecodeError as error:
         line = f"line {error.lineno}, " if "\n" in text else ""
         raise LineError(f"not JSON: {error.msg} at {line}column {error.colno}") from None
     except RecursionError:
         raise LineError("not usable: nested too deeply") from None
-    except LineError:
-        raise
     except ValueError as error:
-        raise LineError(f"not usable: {error}") from None
+        raise error if isinstance(error, LineError) else LineError(f"not usable: {error}") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The JSON object of these members. Raises LineError where a name stands twice."""
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
@@ -332,15 +323,19 @@ CCKS = Edition("16 tasks, CCKS 2023", PARSERS, True)
 """The edition of the shared task."""
 
 
-def read_predictions(path: str, edition: Edition | None = None) -> tuple[Structured, list[Problem]]:
-    """`parse_predictions` of a file, each place with its path; empty tasks are warned of. Raises OSError."""
+def read_predictions(path: str, take: Callable[..., object], edition: Edition | None = None) -> list[Problem]:
+    """Give `take` task and item of each answer in a file; returns what is wrong, with its path. Raises OSError."""
+    empty, problems = dict.fromkeys((edition or CCKS).parsers), []
     with open(path, "rb") as file:
-        structured, problems = parse_predictions(file.read(), edition)
-    problems = [problem._replace(place=f"{path}: {problem.place}") for problem in problems]
-    empty = [task for task, items in structured.items() if not items]
+        for found in answers(file if file.seekable() else io.BytesIO(file.read()), edition):
+            if isinstance(found, Problem):
+                problems.append(found._replace(place=f"{path}: {found.place}"))
+            else:
+                empty.pop(found[0], None)
+                take(*found)
     if empty and not is_fatal(problems):
         problems.append(Problem(path, f"no line of {', '.join(empty)}", fatal=False))
-    return structured, problems
+    return problems
 
 
 def is_fatal(problems: Iterable[Problem]) -> bool:
@@ -349,29 +344,34 @@ def is_fatal(problems: Iterable[Problem]) -> bool:
 
 
 def convert(predictions: str, results: str, edition: Edition | None = None) -> list[Problem]:
-    """Parse the file `predictions` into the file `results`; nothing is written if a problem is fatal.
+    """Parse a file into a results file (UTF-8, indented by 2), or not if a problem is fatal. Raises OSError."""
+    # Answers are held as the text that is written, which takes a fraction of their memory.
+    written = {task: io.BytesIO() for task in (edition or CCKS).parsers}
 
-    Raises OSError.
-    """
-    structured, problems = read_predictions(predictions, edition)
+    def take(task: str, item: dict[str, Any]) -> None:
+        text = json.dumps([[item]], ensure_ascii=False, indent=2)[len("[\n  [") : -len("\n  ]\n]")]
+        written[task].write((("," if written[task].tell() else "") + text).encode("utf-8"))
+
+    problems = read_predictions(predictions, take, edition)
     if not is_fatal(problems):
-        write_aside(results, dump(structured))
+        parts = [b"{"]
+        for task, items in written.items():
+            end = b"\n  ]," if items.tell() else b"],"
+            parts += [f"\n  {json.dumps(task, ensure_ascii=False)}: [".encode(), items.getvalue(), end]
+        write_aside(results, [*parts[:-1], parts[-1][:-1], b"\n}"])
     return problems
 
 
-def write_aside(path: str, data: bytes) -> None:
-    """Write a file aside and rename it, so that it is whole or not there; one that holds it all stays as it is.
-
-    Raises OSError.
-    """
+def write_aside(path: str, parts: Sequence[bytes]) -> None:
+    """Write a file aside and rename it; one that holds it all stays as it is. Raises OSError."""
     if os.path.isfile(path):
         with open(path, "rb") as held:
-            if held.read() == data:
+            if all(held.read(len(part)) == part for part in parts) and not held.read(1):
                 return
     aside = f"{path}.{os.getpid()}.tmp"
     try:
         with open(aside, "wb") as file:
-            file.write(data)
+            file.writelines(parts)
         os.replace(aside, path)
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from None

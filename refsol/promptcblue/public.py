@@ -8,11 +8,10 @@ that parser would end on a line of a model's text (no head entity, no role), the
 from __future__ import annotations
 
 import ast
-import io
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, BinaryIO
 
-from refsol.promptcblue.parse import CCKS, PARSERS, PUBLIC_TASKS, Edition, attributes, load_json
+from refsol.promptcblue.parse import CCKS, PARSERS, PUBLIC_TASKS, Edition, attributes, load_json, raw_lines
 
 _CAUSES, _CONDITIONS, _KINDS = "因果关系", "条件关系", "上下位关系"
 _HEADINGS = (("因果关系三元组如下", _CAUSES), ("条件关系三元组", _CONDITIONS), ("上下位关系", _KINDS))
@@ -111,14 +110,19 @@ def edition_of(tasks: Iterable[object]) -> Edition:
     return PUBLIC if any(task in PUBLIC_TASKS for task in tasks if isinstance(task, str)) else CCKS
 
 
-def edition_of_lines(data: bytes) -> Edition:
+def edition_of_lines(file: BinaryIO) -> Edition:
     """The edition of a test or predictions file, by the tasks of its lines."""
-    return edition_of(_task(line) for line in io.BytesIO(data) if b"task_dataset" in line)
+    return edition_of(_task(line) for line in raw_lines(file) if _may_be_public(line))
+
+
+def _may_be_public(line: bytes) -> bool:
+    """Whether a line can be of a task of the public edition alone; JSON may spell its letters as escapes."""
+    return b"task_dataset" in line and (b"\\u" in line or any(task.encode() in line for task in PUBLIC_TASKS))
 
 
 def _task(line: bytes) -> object:
     try:
-        value = load_json(line.decode("utf-8", "replace").removeprefix("\ufeff"))
+        value = load_json(line.decode("utf-8", "replace"))
     except ValueError:
         return None
     return value.get("task_dataset") if isinstance(value, dict) else None

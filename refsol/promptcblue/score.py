@@ -6,7 +6,7 @@ come under other names, so that they cannot be mistaken for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from refsol.promptcblue.metrics import (
     texts,
     trees,
 )
-from refsol.promptcblue.parse import Problem, Structured
+from refsol.promptcblue.parse import Problem
 from refsol.promptcblue.rouge import Rouge
 from refsol.promptcblue.tasks import TASKS, AnswerKind, Average, TaskSpec, is_whole, select_tasks
 from refsol.promptcblue.tree import TreeFigures
@@ -150,8 +150,8 @@ def score_files(
 
 
 def score(
-    gold: Structured,
-    predicted: Structured,
+    gold: Mapping[str, Items],
+    predicted: Mapping[str, Items],
     tasks: Sequence[TaskSpec] = TASKS,
     *,
     plain: bool = False,

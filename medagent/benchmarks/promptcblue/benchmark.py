@@ -15,17 +15,20 @@ from typing import Any, ClassVar
 
 from medagent.agents.base import Move
 from medagent.agents.calls import Call, CallJob, trial_keys
-from medagent.agents.single_turn import allowed_of, few_shot, who_answers
+from medagent.agents.single_turn import Examples, allowed_of, few_shot, who_answers
 from medagent.agents.unusable import MOST, Unusable, count_unusable, kind_of
 from medagent.benchmarks.base import Benchmark, failure_lines, selected
 from medagent.benchmarks.promptcblue.card import read_card
 from medagent.benchmarks.promptcblue.data import DataFile, check_gold, read_data
-from medagent.benchmarks.promptcblue.rows import LineRow, line_key
+from medagent.benchmarks.promptcblue.lines import DataLine
+from medagent.benchmarks.promptcblue.rows import LineRow
 from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.benchmarks.promptcblue.tables import trial_table
 from medagent.core.errors import UserError
+from medagent.core.lazy import LazySequence
 from medagent.engine.files import write_changed, write_changed_parts
 from medagent.engine.folder import read_run
+from medagent.engine.job import LazyUnits
 from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
 from medagent.engine.report import DataRef, ItemOutcome, ItemView, Report, ShownMessage
@@ -37,7 +40,6 @@ from refsol.answers import AskedItem
 from refsol.promptcblue import parse_file, score_files
 from refsol.promptcblue.files import read_structured
 from refsol.promptcblue.metrics import Measured, main_figure
-from refsol.promptcblue.parse import Line, Structured
 from refsol.promptcblue.score import Scores, score
 
 PREDICTIONS, PARTIAL = "test_predictions", "test_predictions.partial"
@@ -75,23 +77,12 @@ class Promptcblue(Benchmark):
             say(str(warning))
         if gold is not None:
             check_gold(whole, gold)
-        items = [_asked_item(line) for line in whole.lines]
+        items = LazySequence(len(whole.lines), lambda place: _asked_item(whole.lines[place]))
         examples = few_shot(settings, items)
         who = who_answers(settings, items)
-        keys = selected([item.key for item in items if item.key not in examples.taken], settings, _task)
-        chosen = set(keys)
-        data = replace(whole, lines=[line for line in whole.lines if line_key(line) in chosen])
-        lines = {line_key(line): line for line in data.lines}
-        calls = [
-            Call(
-                key,
-                fill(settings.template, input=lines[item].value["input"]),
-                trial=trial,
-                item=lines[item].value,
-                before=_turns(settings.template, examples.of(lines[item].value["task_dataset"])),
-            )
-            for item, (key, trial) in zip(keys * settings.trials, trial_keys(keys, settings.trials), strict=True)
-        ]
+        keys = selected([key for key in whole.lines.line_keys() if key not in examples.taken], settings, _task)
+        data = replace(whole, lines=whole.lines.of(set(keys)))
+        calls = _calls(data, keys, settings, examples)
         folder = settings.run_folder("promptcblue", who.label)
         job = CallJob({"": who.batched(settings.batches(folder))}, settings.concurrency, LineRow, tell_unusable=True)
         allowed = 1.0 if settings.agent == "empty" else settings.allow_empty
@@ -135,8 +126,7 @@ class Promptcblue(Benchmark):
             raise UserError(f"{data_of(places)}: the test file of {run.path} is not there any more")
         gold = gold_of(run.path)
         whole = read_data(data_of(places), places.get("encoding") or "utf-8")
-        rows = {row.unit for row in run.rows(LineRow)}
-        data = replace(whole, lines=[line for line in whole.lines if line_key(line) in rows])
+        data = replace(whole, lines=whole.lines.of(set(run.units())))
         trials = places.get("trials") or 1
         stripped = run.settings.get("strip-thinking") is True
         return _scored(run, PredictionContext(whole, data, gold, stripped, trials, allowed_of(run.path)))
@@ -160,12 +150,8 @@ class Promptcblue(Benchmark):
         said = []
         places = read_run(run.path).get("places", {})
         if data_of(places).is_file():
-            key = "#".join(item.split("#")[:2])
-            said = [
-                ShownMessage("input", line.value["input"])
-                for line in read_data(data_of(places), places.get("encoding") or "utf-8").lines
-                if line_key(line) == key
-            ]
+            line = read_data(data_of(places), places.get("encoding") or "utf-8").lines.find(item)
+            said = [ShownMessage("input", line.value["input"])] if line is not None else []
         said += self.messages(row)
         lines = [f"status: {row.status}" + (f" ({row.error})" if row.error else "")]
         if row.finish_reason:
@@ -192,12 +178,27 @@ def gold_of(folder: Path) -> Path | None:
     return Path(places["gold"]) if places.get("gold") else bundled
 
 
-def _asked_item(line: Line) -> AskedItem:
+def _asked_item(line: DataLine) -> AskedItem:
     """A line as an answer from elsewhere may know it; its target is the right answer where it is a text."""
     value, target = line.value, line.value.get("target")
     ids = frozenset([str(value["sample_id"])] if "sample_id" in value else [])
     gold = target if isinstance(target, str) and target.strip() else None
-    return AskedItem(line_key(line), value["input"], ids, value["task_dataset"], gold)
+    return AskedItem(line.key, value["input"], ids, line.task, gold)
+
+
+def _calls(data: DataFile, keys: Sequence[str], settings: PromptcblueSettings, examples: Examples) -> LazyUnits[Call]:
+    """A call a line and trial, trial by trial."""
+    template = settings.template
+    before = {task.name: _turns(template, examples.of(task.name)) for task in data.tasks}
+    units = [key for key, _ in trial_keys(keys, settings.trials)]
+
+    def call(place: int) -> Call:
+        line = data.lines.find(units[place])
+        assert line is not None
+        message = fill(template, input=line.value["input"])
+        return Call(units[place], message, trial=place // len(keys) + 1, item=line.value, before=before[line.task])
+
+    return LazyUnits(units, call)
 
 
 def _turns(template: str, examples: Sequence[tuple[str, str]]) -> tuple[Message, ...]:
@@ -215,14 +216,14 @@ def _trial_name(name: str, trial: int) -> str:
 
 def _write_predictions(run: Run, basis: PredictionContext, name: str, trial: int) -> None:
     """The answered lines in the order of the test file, `target` filled; a file that says so already stays."""
-    keys = [line_key(line) if trial == 1 else f"{line_key(line)}#{trial}" for line in basis.data.lines]
 
     def lines() -> Iterator[str]:
-        values = dict(zip(keys, (line.value for line in basis.data.lines), strict=True))
+        keys = (key if trial == 1 else f"{key}#{trial}" for key in basis.data.lines.line_keys())
         for row in run.rows(LineRow, units=keys):
-            if row.answer is not None:
+            line = basis.data.lines.find(row.unit)
+            if row.answer is not None and line is not None:
                 target = strip_thinking(row.answer) if basis.strip_thinking else row.answer
-                yield json.dumps({**values[row.unit], "target": target}, ensure_ascii=False) + "\n"
+                yield json.dumps({**line.value, "target": target}, ensure_ascii=False) + "\n"
 
     write_changed_parts(run.path / f"{name}.json", lines)
 
@@ -233,7 +234,8 @@ def _scored(run: Run, basis: PredictionContext) -> Findings:
     unusable = _unusable(run, basis)
     empty = [trial for trial in range(1, basis.trials + 1) if not _predictions(run, trial).stat().st_size]
     if basis.gold is None or empty:
-        items = [ItemOutcome(item=line_key(line), group=line.value["task_dataset"]) for line in basis.data.lines]
+        lines = basis.data.lines
+        items = [ItemOutcome(item=key, group=task) for key, task in zip(lines.line_keys(), lines.tasks, strict=True)]
         note = "Not scored: pass --gold FILE for that."
         return Findings(
             items=items,
@@ -306,18 +308,19 @@ def _score(results: Path, basis: PredictionContext) -> Scores:
     assert basis.gold is not None
     if len(basis.data.lines) == len(basis.whole.lines):
         return score_files(results, basis.gold, basis.data.tasks)
-    tasks = tuple(task for task in basis.data.tasks if _wanted(basis)[task.name])
-    return score(_wanted(basis), read_structured(results).value, tasks)
+    wanted = _wanted(basis)
+    tasks = tuple(task for task in basis.data.tasks if wanted[task.name])
+    return score(wanted, read_structured(results).value, tasks)
 
 
-def _wanted(basis: PredictionContext) -> Structured:
+def _wanted(basis: PredictionContext) -> dict[str, list[dict[str, Any]]]:
     """The gold of the lines that are asked: a task's answers stand in the order of its lines."""
     assert basis.gold is not None
     gold = read_structured(basis.gold).value
-    asked = {line.number for line in basis.data.lines}
+    asked = set(basis.data.lines.line_keys())
     kept: dict[str, list[bool]] = {task: [] for task in gold}
-    for line in basis.whole.lines:
-        kept[line.value["task_dataset"]].append(line.number in asked)
+    for key, task in zip(basis.whole.lines.line_keys(), basis.whole.lines.tasks, strict=True):
+        kept[task].append(key in asked)
     return {task: [one for one, keep in zip(gold[task], kept[task], strict=False) if keep] for task in gold}
 
 
@@ -333,6 +336,5 @@ def sample_scores(measured: Measured[Any] | None) -> list[float | None]:
 def _outcomes(basis: PredictionContext, scores: Scores, trial: int) -> Iterable[ItemOutcome]:
     """A score an item; samples stand in the order of the task's lines."""
     places = {one.task.name: iter(sample_scores(one.measured)) for one in scores.tasks}
-    for line in basis.data.lines:
-        task = line.value["task_dataset"]
-        yield ItemOutcome(item=line_key(line), trial=trial, group=task, score=next(places.get(task, iter(())), None))
+    for key, task in zip(basis.data.lines.line_keys(), basis.data.lines.tasks, strict=True):
+        yield ItemOutcome(item=key, trial=trial, group=task, score=next(places.get(task, iter(())), None))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import Any
 
 from medagent.benchmarks.base import ending_blocks
 from medagent.benchmarks.promptcblue.data import DataFile, read_data
-from medagent.benchmarks.promptcblue.rows import LineRow, line_key
+from medagent.benchmarks.promptcblue.lines import DataLine, DataLines
+from medagent.benchmarks.promptcblue.rows import LineRow
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
 from medagent.engine.report import Report
@@ -27,15 +27,15 @@ from medagent.reports.page.blocks import (
     TextBlock,
 )
 from refsol.promptcblue.files import read_structured
-from refsol.promptcblue.parse import CCKS, Edition, Line, LineError, parse_answer
+from refsol.promptcblue.parse import CCKS, Edition, LineError, parse_answer
 from refsol.promptcblue.tasks import AnswerKind, specs_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """The lines of the test file by key and the gold answers by key, as far as the files are still there."""
+    """The lines of the test file and the gold answers by key, as far as the files are still there."""
 
-    lines: Mapping[str, Line]
+    lines: DataLines | None
     gold: Mapping[str, Any]
     strips: bool
     edition: Edition = CCKS
@@ -60,24 +60,19 @@ def line_details(run: Run, report: Report, data: Path, gold: Path | None) -> Det
 def _sources(run: Run, data: Path, gold: Path | None) -> _Sources:
     strips = run.settings.get("strip-thinking") is True
     if not data.is_file():
-        return _Sources({}, {}, strips)
+        return _Sources(None, {}, strips)
     whole = read_data(data, read_run(run.path).get("places", {}).get("encoding") or "utf-8")
-    lines = {line_key(line): line for line in whole.lines}
     answers = _by_key(whole, gold) if gold is not None and gold.is_file() else {}
-    return _Sources(lines, answers, strips, whole.edition)
+    return _Sources(whole.lines, answers, strips, whole.edition)
 
 
 def _by_key(whole: DataFile, path: Path) -> dict[str, Any]:
     """The gold answers: a task's stand in the order of its lines."""
-    gold = read_structured(path, whole.edition).value
-    places: Counter[str] = Counter()
+    gold = {task: iter(answers) for task, answers in read_structured(path, whole.edition).value.items()}
     found = {}
-    for line in whole.lines:
-        task = line.value["task_dataset"]
-        answers = gold.get(task, [])
-        if places[task] < len(answers):
-            found[line_key(line)] = answers[places[task]].get("answer")
-        places[task] += 1
+    for key, task in zip(whole.lines.line_keys(), whole.lines.tasks, strict=True):
+        if (answer := next(gold.get(task, iter(())), None)) is not None:
+            found[key] = answer.get("answer")
     return found
 
 
@@ -85,7 +80,7 @@ def _item(row: LineRow, sources: _Sources) -> ItemDetail:
     task, _, rest = row.unit.partition("#")
     number, _, trial = rest.partition("#")
     key = f"{task}#{number}"
-    line = sources.lines.get(key)
+    line = sources.lines.find(key) if sources.lines is not None else None
     asked = line.value["input"] if line is not None else ""
     blocks: list[Block] = [TextBlock("Input", asked)] if asked else []
     kind = ""
@@ -100,15 +95,14 @@ def _item(row: LineRow, sources: _Sources) -> ItemDetail:
     return ItemDetail(key, int(trial or 1), [*blocks, *ending_blocks(row)], row, asked, kind=kind)
 
 
-def _compared(line: Line, reply: str, gold: Any, edition: Edition) -> tuple[str, list[Block]]:
+def _compared(line: DataLine, reply: str, gold: Any, edition: Edition) -> tuple[str, list[Block]]:
     """The reply as the official parser reads it, beside the gold; what is wrong with it in a word or two."""
-    task = line.value["task_dataset"]
     kinds = {spec.name: spec.kind for spec in specs_of(edition)}
     try:
-        given = parse_answer(task, reply, line.value.get("answer_choices"), edition)
+        given = parse_answer(line.task, reply, line.value.get("answer_choices"), edition)
     except LineError as error:
         return "unparsed", [TextBlock("Not parsed", str(error))]
-    match kinds[task]:
+    match kinds[line.task]:
         case AnswerKind.EXTRACTION | AnswerKind.TREE:
             return _sets(gold, given)
         case AnswerKind.CLASSES:

@@ -7,7 +7,6 @@ from typing import ClassVar
 from medagent.agents.base import Move
 from medagent.agents.calls import CallRow
 from medagent.core.wire import Text
-from refsol.promptcblue.parse import Line
 
 
 class LineRow(CallRow):
@@ -22,8 +21,3 @@ class LineRow(CallRow):
     def take(self, move: Move) -> None:
         """See `CallRow.take`."""
         self.answer, self.reasoning, self.finish_reason = move.text, move.reasoning, move.finish_reason
-
-
-def line_key(line: Line) -> str:
-    """`MedDG#17`; sample ids may be missing or doubled, line numbers are not."""
-    return f"{line.value['task_dataset']}#{line.number}"

@@ -37,7 +37,10 @@ class Question:
     @property
     def name(self) -> str:
         """The id, with the line where several questions share it."""
-        return self.unit.removesuffix(f"#{self.trial}").removesuffix(f"/{self.language}")
+        ending = f"/{self.language}"
+        if self.unit.endswith(ending):  # of the first trial, as most are
+            return self.unit[: -len(ending)]
+        return self.unit.removesuffix(f"#{self.trial}").removesuffix(ending)
 
     @property
     def trial(self) -> int:
@@ -69,13 +72,26 @@ class Panel:
 
     def calls(self, question: Question, prediction: str, judge: str | None = None) -> Iterator[Call]:
         """The calls that have a prediction judged, by all judges or one."""
-        message, system = self._prompt.fill(question.question, question.gold, prediction), self._prompt.system
+        message, system = self._message(question, prediction), self._prompt.system
         before = (Message("system", system),) if system else ()
-        for name, identity in self._judges.items():
-            if judge in (None, name):
-                parts = "\0".join((identity, *([system] if system else []), message, prediction))
-                key = hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
-                yield Call(key, message, name, before=before)
+        for name, key in self._keys(message, prediction, judge).items():
+            yield Call(key, message, name, before=before)
+
+    def keys(self, question: Question, prediction: str, judge: str | None = None) -> dict[str, str]:
+        """The keys of these calls by judge."""
+        return self._keys(self._message(question, prediction), prediction, judge)
+
+    def _message(self, question: Question, prediction: str) -> str:
+        return self._prompt.fill(question.question, question.gold, prediction)
+
+    def _keys(self, message: str, prediction: str, judge: str | None) -> dict[str, str]:
+        system = [self._prompt.system] if self._prompt.system else []
+        parts = "\0".join((*system, message, prediction)).encode("utf-8", "surrogatepass")
+        return {
+            name: hashlib.sha256(f"{identity}\0".encode("utf-8", "surrogatepass") + parts).hexdigest()
+            for name, identity in self._judges.items()
+            if judge in (None, name)
+        }
 
 
 class Verdicts:
@@ -96,13 +112,13 @@ class Verdicts:
             self._replies[key] = reply
             self._attempts[key] = self._attempts.get(key, 0) + 1
 
-    def made(self, call: Call) -> bool:
-        """Whether the call was made at all."""
-        return call.key in self._replies
+    def made(self, key: str) -> bool:
+        """Whether the call with this key was made at all."""
+        return key in self._replies
 
-    def get(self, call: Call) -> str | None:
+    def get(self, key: str) -> str | None:
         """The reply to a call, None where it has none."""
-        return self._replies.get(call.key)
+        return self._replies.get(key)
 
     def again(self, call: Call) -> Call:
         """The same call under a key that the journal does not know yet."""
@@ -143,9 +159,9 @@ def _decided(
     """The first panel all of whose judges were asked, and what they said."""
     for panel in panels:
         if panel.covers(question.unit, judge):
-            calls = list(panel.calls(question, prediction, judge))
-            if all(map(verdicts.made, calls)):
-                return panel, {call.model: verdicts.get(call) for call in calls}
+            keys = panel.keys(question, prediction, judge)
+            if all(map(verdicts.made, keys.values())):
+                return panel, {name: verdicts.get(key) for name, key in keys.items()}
     return None
 
 
@@ -163,7 +179,7 @@ def owed_calls(
         if prediction is None or not panel.covers(question.unit):
             continue
         for call in panel.calls(question, prediction):
-            reply = verdicts.get(call)
+            reply = verdicts.get(call.key)
             in_vain = reply is not None and panel.only is not None and label_of(reply, "robust") is None
             if call.key not in seen and (reply is None or in_vain):
                 seen.add(call.key)

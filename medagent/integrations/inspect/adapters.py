@@ -26,7 +26,7 @@ from medagent.benchmarks.medagentbench.plan import GradingContext
 from medagent.benchmarks.medagentbench.results.write import recorded, result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST
 from medagent.benchmarks.promptcblue.benchmark import PredictionContext, sample_scores
-from medagent.benchmarks.promptcblue.rows import LineRow, line_key
+from medagent.benchmarks.promptcblue.rows import LineRow
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
@@ -240,7 +240,7 @@ class PromptcblueAdapter(Adapter):
         context: PredictionContext = self.plan().context
         assert context.gold is not None
         answers = {task: iter(given) for task, given in read_structured(context.gold).value.items()}
-        return {line_key(line): (line.value, next(answers[line.value["task_dataset"]])) for line in context.whole.lines}
+        return {line.key: (line.value, next(answers[line.task])) for line in context.whole.lines}
 
 
 class SimpleqaAdapter(Adapter):

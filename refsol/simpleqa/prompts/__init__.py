@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from refsol.errors import InputError
-from refsol.files import read_text
+from refsol.files import is_unicode, read_text
 from refsol.simpleqa.data import Variant
 from refsol.simpleqa.replies import strip_reasoning
 
@@ -87,8 +87,8 @@ class JudgePrompt:
         """The message to the judge, every value as the inside of a JSON string, non-ASCII text as it is."""
         if not self.escape:
             return self.template.fill({"question": question, "gold": gold, "reply": _FENCE.sub("", reply)})
-        values = {"question": question, "gold": gold, "reply": strip_reasoning(reply)}
-        return self.template.fill({name: _escaped(value) for name, value in values.items()})
+        values = {"question": _escaped(question), "gold": _escaped(gold), "reply": _escaped(strip_reasoning(reply))}
+        return self.template.fill(values)
 
     @property
     def digest(self) -> str:
@@ -182,7 +182,9 @@ def _check(template: Template, wanted: set[str], place: str) -> None:
 def _escaped(value: str) -> str:
     """The inside of a JSON string; half of a surrogate pair, which no endpoint takes, becomes an escape too."""
     escaped = encode_basestring(value)[1:-1]
-    return escaped if escaped.isascii() else escaped.encode("utf-8", "backslashreplace").decode("utf-8")
+    if not escaped.isascii() and not is_unicode(escaped):
+        return escaped.encode("utf-8", "backslashreplace").decode("utf-8")
+    return escaped
 
 
 @cache

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from refsol.promptcblue import ProblemsError, score_files, select_tasks
-from tests.refsol.promptcblue.vectors import text, value
+from refsol.promptcblue import ProblemsError, parse_file, score_files, select_tasks
+from refsol.promptcblue.files import read_structured
+from tests.refsol.promptcblue.vectors import jsonl, line, text, value
 
 Structured = dict[str, Any]
 Change = Callable[[Structured], Any]
@@ -190,6 +191,7 @@ def test_the_gold_has_the_six_sections_only(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (b'{"CMeIE": [], "CMeIE": []}', "pred.json: the key 'CMeIE' stands twice in one object"),
+        (b'{"CMeIE": [{"\\u65e5": 1, "\xe6\x97\xa5": 2}]}', "pred.json: the key '\u65e5' stands twice in one object"),
         (b'{"CMeIE": "\xff"}', "pred.json:1: is not UTF-8 at byte 12 of the line"),
         (b'{"a":\n' * 100_000, "pred.json: not usable: nested too deeply"),
         (b"{\n  'a'", "pred.json: not JSON: Expecting property name enclosed in double quotes at line 2, column 3"),
@@ -197,6 +199,23 @@ def test_the_gold_has_the_six_sections_only(tmp_path: Path) -> None:
 )
 def test_unreadable_file(data: bytes, message: str, tmp_path: Path) -> None:
     assert error_of(tmp_path, data) == message
+
+
+def test_a_file_may_begin_with_a_byte_order_mark_and_be_laid_out_in_any_way(tmp_path: Path) -> None:
+    path = tmp_path / "answers.json"
+    text = json.dumps(GOLD, ensure_ascii=False).replace('"CMeIE": ', '\r\n "CMe\\u0049E"\t: ')
+    path.write_bytes(b"\xef\xbb\xbf \n" + text.encode() + b"\n\t")
+    assert dict(read_structured(path).value) == GOLD
+
+
+def test_results_are_laid_out_as_python_does(tmp_path: Path) -> None:
+    predictions, results = tmp_path / "predictions.json", tmp_path / "results.json"
+    lines = [line("CHIP-CDN", answer_choices=["问"]), line("MedDG", target='"甲"\\\n乙'), line("MedDG", target="")]
+    predictions.write_bytes(jsonl(*lines))
+    parse_file(predictions, results)
+    written = results.read_text("utf-8")
+    assert written == json.dumps(json.loads(written), ensure_ascii=False, indent=2)
+    assert [item["answer"] for item in json.loads(written)["MedDG"]] == ['"甲"\\\n乙', ""]
 
 
 def test_a_part_needs_only_its_own_tasks(tmp_path: Path) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from refsol.promptcblue import ProblemsError, parse_answer, parse_file, score_files
-from refsol.promptcblue.parse import CCKS, parse_predictions
+from refsol.promptcblue import ProblemsError, parse_answer, parse_file, parse_predictions, score_files
+from refsol.promptcblue.parse import CCKS
 from refsol.promptcblue.public import PUBLIC, edition_of, edition_of_lines
 from refsol.promptcblue.tasks import PUBLIC_SPECS
 from refsol.promptcblue.tree import compare_trees, tree_figures
@@ -71,7 +72,7 @@ def test_what_differs_between_the_editions() -> None:
 def test_the_edition_is_recognised_by_its_tasks() -> None:
     assert edition_of(["MedDG", "Text2DT"]) is PUBLIC
     assert edition_of(["MedDG", "CMeIE"]) is CCKS
-    assert edition_of_lines(jsonl(line(), line("CMedCausal"))) is PUBLIC
+    assert edition_of_lines(io.BytesIO(jsonl(line(), line("CMedCausal")))) is PUBLIC
     _, problems = parse_predictions(jsonl(line("CMeIE")), PUBLIC)
     assert "CMeIE is a task of the edition with 16 tasks" in str(problems[0])
 
