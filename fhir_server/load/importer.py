@@ -35,6 +35,8 @@ TOGETHER = 4
 """So many chunks are one transaction: the pages that all of them change are then written once."""
 ALONE = 3 * CHUNK
 """Up to this many lines, workers are not worth their start."""
+WORKERS = 2
+"""So many make rows faster than one process writes them; on two cores one does, and each takes 5 % of the whole."""
 Refused = Callable[[int, str], None]
 
 
@@ -106,8 +108,9 @@ def _chunks(lines: Iterator[str | bytes], first: int, cache: MemberCache) -> Ite
     with ExitStack() as stack:
         while part := list(islice(lines, CHUNK)):
             if done == CHUNK:
-                idle = [stack.enter_context(ImportWorker(cache)) for _ in range(min(os.cpu_count() or 1, 8))]
-            if done < ALONE:
+                count = min((os.cpu_count() or 1) - 1, WORKERS)
+                idle = [stack.enter_context(ImportWorker(cache)) for _ in range(count)]
+            if done < ALONE or not (idle or busy):
                 yield rows_of(part, first + done, done, cache)
             else:
                 worker = idle.pop() if idle else busy.popleft()
