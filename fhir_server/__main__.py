@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import socket
 import sys
 from collections.abc import Sequence
@@ -111,6 +112,23 @@ def serve(
 
     if not is_loopback(host) and not access.token and not insecure:
         raise ServerError(f"{host} can be reached from other machines: set --token, or say --insecure")
+    gc.disable()  # what is made at the start stays: to look through it for cycles takes a tenth of the start
+    try:
+        _serve(data, host, port, access, reference_check, workers, durable, hooks)
+    finally:
+        gc.enable()
+
+
+def _serve(
+    data: Path,
+    host: str,
+    port: int,
+    access: Access,
+    reference_check: bool,
+    workers: int,
+    durable: bool,
+    hooks: Sequence[str],
+) -> None:
     from fhir_server.server import Server
 
     try:

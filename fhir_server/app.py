@@ -13,6 +13,7 @@ import asyncio
 import tempfile
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from fhir_server.episodes import is_record
@@ -191,10 +192,15 @@ async def _send(send: Send, response: Response, content: bytes, *, head: bool) -
 
 def encode_headers(response: Response, length: int | None) -> list[tuple[bytes, bytes]]:
     """The headers of a response whose body has this length, None where none is sent."""
-    headers = [(name.lower().encode("latin-1"), encode_header(value)) for name, value in response.headers]
+    headers = [(_header_name(name), encode_header(value)) for name, value in response.headers]
     if length is not None and response.status not in (204, 304):
         headers.append((b"content-length", b"%d" % length))
     return headers
+
+
+@lru_cache(maxsize=64)
+def _header_name(name: str) -> bytes:
+    return name.lower().encode("latin-1")
 
 
 def encode_header(value: str) -> bytes:

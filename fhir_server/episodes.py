@@ -82,7 +82,7 @@ class Record:
 
     def handle(self, request: Request) -> Response:
         """Answers one request and logs it. Raises FhirError where it is not carried out."""
-        target = _RECORD.sub("", request.target, count=1)
+        target = request.target.removeprefix(urlsplit(self.base).path)
         if self.logged > LOGGED:
             raise FhirError(
                 429, f"This record has answered {LOGGED / 1e6:g} MB, which is all that it may", "too-costly"

@@ -5,10 +5,16 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+# Where a machine keeps Python from writing bytecode, each of the hundreds of commands that tests start would compile
+# the project anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 class NetworkRefusedError(RuntimeError):

@@ -42,6 +42,14 @@ def plain_imports(path: Path) -> Iterator[str]:
             yield from (name.name for name in node.names)
 
 
+def all_imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports, in either form."""
+    yield from plain_imports(path)
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
 def in_circles(graph: dict[Path, set[Path]]) -> list[str]:
     """The files that import one another in a circle, or lead into one."""
     left = dict(graph)

@@ -15,6 +15,7 @@ Files of tab-separated lines, read once and split by name; a line is taken apart
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -208,6 +209,11 @@ def _parameter_lines() -> dict[str, list[str]]:
         base, _, rest = line.partition("\t")
         found.setdefault(base, []).append(rest)
     return found
+
+
+def parameters_edition() -> int:
+    """A number that differs with the search parameters there are (the CRC-32 of their file)."""
+    return zlib.crc32((FOLDER / "parameters.txt.gz").read_bytes())
 
 
 def parameter_lines(base: str) -> list[ParameterLine]:

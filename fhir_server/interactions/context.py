@@ -13,7 +13,7 @@ from fhir_server.ids import IdSource
 from fhir_server.search.paging import Searches
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.search.walks import SearchSql
+from fhir_server.search.walks import Planned
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
@@ -39,7 +39,7 @@ class ServerContext:
     hooks: frozenset[str] = frozenset()
     """The hosts to which notifications of Subscriptions may be sent."""
     searches: Searches = field(default_factory=Searches)
-    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, SearchSql]] = field(default_factory=dict)
+    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, Planned]] = field(default_factory=dict)
     """Searches that were understood, by the search parameters there were, type and parameters."""
 
 
@@ -49,7 +49,7 @@ class RequestContext:
 
     server: ServerContext
     request: Request
-    segments: list[str]
+    segments: tuple[str, ...]
     pairs: Pairs
     request_id: str
     now: int
@@ -81,7 +81,10 @@ class RequestContext:
     @property
     def pretty(self) -> bool:
         """Whether the answer is laid out in lines: unless `_pretty` is there and not `true`."""
-        return next((value for key, value in self.pairs if key == "_pretty"), "true") == "true"
+        for key, value in self.pairs:
+            if key == "_pretty":
+                return value == "true"
+        return True
 
     @property
     def in_xml(self) -> bool:
@@ -103,21 +106,17 @@ class RequestContext:
 
     def respond(self, status: int, text: str | bytes, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """An answer in the layout that was asked for; of a text, or of one in UTF-8."""
-        given = [("X-Request-ID", self.request_id), *headers, ("Content-Type", self.content_type)]
-        if isinstance(text, bytes):
-            return Response(status, given, text if self._as_it_is else encode(self.laid_out(text.decode())))
-        return Response(status, given, encode(self.laid_out(text)))
-
-    @property
-    def _as_it_is(self) -> bool:
-        """Whether the answer is JSON in the layout that it is stored in."""
-        return self.pretty and not self.in_xml
+        kind = self.content_type
+        given = [("X-Request-ID", self.request_id), *headers, ("Content-Type", kind)]
+        if kind == XML_CONTENT_TYPE or not self.pretty:
+            text = self.laid_out(text.decode() if isinstance(text, bytes) else text)
+        return Response(status, given, text if isinstance(text, bytes) else encode(text))
 
     def laid_out(self, text: str) -> str:
         """A JSON text in the format and the layout that were asked for."""
-        if self._as_it_is:
-            return text
-        return to_xml(decode(text), pretty=self.pretty) if self.in_xml else compact(text)
+        if self.in_xml:
+            return to_xml(decode(text), pretty=self.pretty)
+        return text if self.pretty else compact(text)
 
     def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """A Bundle as the answer."""

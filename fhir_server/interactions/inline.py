@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
@@ -19,6 +20,7 @@ def is_placeholder(address: str) -> bool:
     return address.startswith(("urn:uuid:", "urn:oid:"))
 
 
+@lru_cache(maxsize=1024)
 def source(address: str) -> str:
     """Under what an entry of a Bundle is known: its placeholder, else type and id, without base and version."""
     found = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
@@ -26,15 +28,15 @@ def source(address: str) -> str:
 
 
 def resolved(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
-    """The resource with its references replaced: conditional ones by what matches them, and in a Bundle those to what
+    """The resource, its references replaced in it: conditional ones by what matches them, and in a Bundle those to what
     is `known` by its `source`.
 
     Raises:
         FhirError: HAPI-0541 for a placeholder that nothing is known by, HAPI-1091 and HAPI-2207 where not exactly one
             resource matches.
     """
-    found: Resource = _Walk(context, str(resource.get("resourceType")), known).value(resource, "")
-    return found
+    _Walk(context, str(resource.get("resourceType")), known).through(resource)
+    return resource
 
 
 class _Walk:
@@ -42,21 +44,21 @@ class _Walk:
         self._exchange, self._kind, self._known = context, kind, known or {}
         self._in_bundle = known is not None
 
-    def value(self, value: Json, name: str) -> Json:
-        """A value inside the element `name`, with its references replaced."""
-        if isinstance(value, list):
-            return [self.value(item, name) for item in value]
-        if not isinstance(value, dict):
-            return value
-        found = {}
+    def through(self, value: dict[str, Json], name: str = "") -> None:
+        """Replaces the references in an object, which the element `name` holds."""
         for key, item in value.items():
-            if key == "reference" and isinstance(item, str):
-                found[key] = self._reference(item, name)
-            elif isinstance(item, str):
-                found[key] = self._known.get(item, item) if item.startswith("urn:") else item
-            else:
-                found[key] = self.value(item, key)
-        return found
+            kind = type(item)
+            if kind is str:
+                if key == "reference":
+                    value[key] = self._reference(item, name)
+                elif item[:4] == "urn:":
+                    value[key] = self._known.get(item, item)
+            elif kind is dict:
+                self.through(item, key)
+            elif kind is list:
+                for inner in item:
+                    if type(inner) is dict:
+                        self.through(inner, key)
 
     def _reference(self, reference: str, name: str) -> str:
         if "?" in reference:

@@ -22,14 +22,14 @@ def leads_somewhere(context: RequestContext, reference: str) -> bool:
         return kind in resource_types()
     if f"{kind}/{resource_id}" in context.announced:
         return True
-    found = context.store.find(kind, resource_id)
-    return found is not None and found.text is not None
+    return context.store.is_there(kind, resource_id)
 
 
 def check_references(context: RequestContext, references: Sequence[ReferenceRow]) -> None:
     """Raises HAPI's errors for references that are indexed and cannot be resolved here."""
+    resolved: set[str] = set()  # in a Bundle many resources refer to the same patient
     for _, path, reference, canonical in references:
-        if reference.startswith(("#", "urn:", "cid:")) or (canonical and "://" in reference):
+        if reference in resolved or reference.startswith(("#", "urn:", "cid:")) or (canonical and "://" in reference):
             continue
         if "://" in reference:
             raise FhirError(
@@ -59,6 +59,7 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
         if found.text is None:
             raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")
+        resolved.add(reference)
 
 
 def check_deleted(context: RequestContext) -> None:

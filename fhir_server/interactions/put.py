@@ -155,8 +155,8 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
     meta |= {"versionId": str(version), "lastUpdated": instant(context.now)}
     meta["source"] = f"{str(given.get('source', '')).partition('#')[0]}#{context.request_id}"
     meta |= labels(given, earlier)
-    body = {key: value for key, value in resource.items() if key not in ("resourceType", "id", "meta")}
-    return {"resourceType": resource["resourceType"], "id": "", "meta": meta, **body}
+    own = {"id": "", "meta": meta}
+    return {"resourceType": resource["resourceType"], **own, **resource, **own}
 
 
 def _unchanged(resource: Resource, old: Version) -> str | None:

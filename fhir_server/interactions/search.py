@@ -14,8 +14,8 @@ from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
-from fhir_server.search.walks import SearchSql, matches
-from fhir_server.wire.bundle import Bundle, search_page
+from fhir_server.search.walks import Planned, matches
+from fhir_server.wire.bundle import Bundle, search_entries
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 MAX_PLANS = 4096
@@ -48,16 +48,16 @@ def search(context: RequestContext, kind: str) -> Response:
     total = count_all(context, planned) if query.accurate else None
     if total is None and len(row_ids) < max(STAGES[0], count):
         total = len(row_ids)
-    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
+    search_id = context.server.ids.uuid()
     links = [("self", self_link)]
     if len(row_ids) > count:
-        found.rest = planned
+        found = Search(search_id, context.now, row_ids, query.includes, planned)
         found.total = total if query.accurate else None
         found.total_at(count, known_matches=len(row_ids))
         context.server.searches.keep(found)
         links.append(("next", page_link(context, found, context.pairs, count, count)))
     entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    return context.bundle(_bundle(found, total, links, entries, query.subset))
+    return context.bundle(_bundle(search_id, context.now, total, links, entries, query.subset))
 
 
 def at_once(context: RequestContext) -> int | None:
@@ -66,7 +66,8 @@ def at_once(context: RequestContext) -> int | None:
     Raises:
         FhirError: HAPI-1165: more are asked for than HAPI allows.
     """
-    asked = [part.strip() for part in (context.request.header("cache-control") or "").split(",")]
+    given = context.request.header("cache-control")
+    asked = [part.strip() for part in given.split(",")] if given else []
     if "no-store" not in asked:
         return None
     named = [part.removeprefix("max-results=") for part in asked if part.startswith("max-results=")]
@@ -78,7 +79,7 @@ def at_once(context: RequestContext) -> int | None:
 
 
 def _only_page(
-    context: RequestContext, query: Query, planned: SearchSql, count: int, limit: int, self_link: str
+    context: RequestContext, query: Query, planned: Planned, count: int, limit: int, self_link: str
 ) -> Response:
     """The one page of a search that is not kept: at most `limit` matches, and no next page."""
     offset = max(query.offset or 0, 0)
@@ -89,12 +90,11 @@ def _only_page(
     links = [("self", self_link)]
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
     entries = entries_of(context, row_ids, query.includes, query.subset, count)
-    return context.bundle(_bundle(found, total, links, entries, query.subset))
+    return context.bundle(_bundle(context.server.ids.uuid(), context.now, total, links, entries, query.subset))
 
 
-def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
+def _nothing_asked(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
     """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
     found = Search(context.server.ids.uuid(), context.now, run(context, planned, STAGES[0]), query.includes)
     total, links = None, [("self", self_link)]
@@ -105,7 +105,7 @@ def _nothing_asked(context: RequestContext, query: Query, planned: SearchSql, co
     return context.bundle(Bundle(found.id, "searchset", context.now, total, links))
 
 
-def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, SearchSql]:
+def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
     """The query and its SQL; the same parameters are understood once, unless they name a value set: it may change."""
     plans, registry = context.server.plans, context.registry
     known = plans.get((registry, kind, pairs))
@@ -121,10 +121,10 @@ def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query,
     return known
 
 
-def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: int = 0) -> array[int]:
+def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches, in order; a first page is found once until something is written."""
     known = context.store.found
-    key = (planned.usual, limit, offset)
+    key = (planned.sql, planned.values, limit, offset)
     meter = context.store.meter
     if key in known and not (meter and meter.in_bundle):  # a Bundle's steps count whatever was found before
         return array("q", known[key])
@@ -136,14 +136,14 @@ def run(context: RequestContext, planned: SearchSql, limit: int = -1, offset: in
     return row_ids
 
 
-def count_all(context: RequestContext, planned: SearchSql) -> int:
+def count_all(context: RequestContext, planned: Planned) -> int:
     """How many matches there are; counted once until something is written."""
     known = context.store.found
-    key = planned.count
+    key = (planned.sql, planned.values)
     if key not in known:
         if len(known) >= MAX_PLANS:
             known.clear()
-        known[key] = array("q", context.store.query(*key).fetchone())
+        known[key] = array("q", context.store.query(*planned.count).fetchone())
     return known[key][0]
 
 
@@ -173,7 +173,7 @@ def page(context: RequestContext) -> Response:
     wanted = subset(context.pairs)
     entries = entries_of(context, found.row_ids[offset:end], found.includes, wanted)
     headers = [("Content-Location", f"{context.base}/Bundle/{found.id}")]
-    return context.bundle(_bundle(found, total, links, entries, wanted), headers)
+    return context.bundle(_bundle(found.id, found.updated, total, links, entries, wanted), headers)
 
 
 def _nothing_more(context: RequestContext, found: Search, offset: int, count: int) -> Response:
@@ -213,17 +213,16 @@ def _entries(
 ) -> bytes:
     if includes or wanted:
         rows = context.store.rows(row_ids)
-        others = included(context, rows, includes)
-        parts = [*((row, "match") for row in rows), *((row, "include") for row in others)]
-        return search_page(
-            (f"{context.base}/{row.reference}", encode(cut_down(row.text or "", wanted)), mode)
-            for row, mode in parts[:most]
-        )
+        found = [("match", rows), ("include", included(context, rows, includes))]
+        entries: list[bytes] = []
+        for mode, part in found:
+            texts = [(row.row_id, row.reference, encode(cut_down(row.text or "", wanted))) for row in part]
+            entries += search_entries(context.base, mode, texts)
+        return b", ".join(entries[:most])
     rendered, key = context.store.rendered, (context.base, row_ids.tobytes())
     page = rendered.get(key)
     if page is None:
-        start = f"{context.base}/"
-        page = search_page((start + path, text, "match") for _, path, text in context.store.texts_of(row_ids))
+        page = b", ".join(search_entries(context.base, "match", context.store.texts_of(row_ids)))
         if len(page) <= MAX_PAGE:
             if len(rendered) >= MAX_PAGES:
                 rendered.clear()
@@ -231,13 +230,14 @@ def _entries(
     return page
 
 
-def _bundle(found: Search, total: int | None, links: list[tuple[str, str]], entries: bytes, wanted: Subset) -> Bundle:
-    return Bundle(
-        found.id, "searchset", found.updated, total, links, entries, subsetted=wanted.summary in ("true", "data")
-    )
+def _bundle(
+    search_id: str, updated: int, total: int | None, links: list[tuple[str, str]], entries: bytes, wanted: Subset
+) -> Bundle:
+    subsetted = wanted.summary in ("true", "data")
+    return Bundle(search_id, "searchset", updated, total, links, entries, subsetted=subsetted)
 
 
-def _count_only(context: RequestContext, planned: SearchSql) -> Response:
+def _count_only(context: RequestContext, planned: Planned) -> Response:
     total = count_all(context, planned)
     bundle = Bundle(context.server.ids.uuid(), "searchset", context.now, total, subsetted=True)
     return context.bundle(bundle)
@@ -249,7 +249,7 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def _offset_page(context: RequestContext, query: Query, planned: SearchSql, count: int, self_link: str) -> Response:
+def _offset_page(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
     """A page by `_offset`: no search is kept, the links repeat the request."""
     offset = max(query.offset or 0, 0)
     row_ids = run(context, planned, count, offset)
@@ -261,6 +261,5 @@ def _offset_page(context: RequestContext, query: Query, planned: SearchSql, coun
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    found = Search(context.server.ids.uuid(), context.now, row_ids, query.includes)
     entries = entries_of(context, row_ids, query.includes, query.subset)
-    return context.bundle(_bundle(found, total, links, entries, query.subset))
+    return context.bundle(_bundle(context.server.ids.uuid(), context.now, total, links, entries, query.subset))

@@ -17,7 +17,7 @@ from fhir_server.interactions.library import StoredLibrary
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.plan import MAX_IDS, plan
 from fhir_server.search.query import parse
-from fhir_server.search.walks import SearchSql, matches
+from fhir_server.search.walks import Planned, matches
 from fhir_server.store import Version
 from fhir_server.wire.http import Pairs, parse_query
 from fhir_server.wire.json_text import decode
@@ -139,7 +139,7 @@ def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
         yield kind, parse_query(query)
 
 
-def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> SearchSql:
+def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> Planned:
     """The SQL of a search, within resources with these ids."""
     only = (("_id", ",".join(ids)),) if ids else ()
     return plan(parse(server.store.registry, kind, (*pairs, *only)), server.store.registry, StoredLibrary(server))

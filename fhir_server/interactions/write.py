@@ -166,15 +166,15 @@ def conditional_update(
 
 def body_resource(context: RequestContext, kind: str, operation: str) -> Resource:
     """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
-    content_type = _media_type(context)
     if kind == "Binary" and not _is_fhir(context):
         data = base64.b64encode(context.request.body).decode()
-        return normalise({"resourceType": kind, "contentType": content_type, "data": data}, expected_type=kind)
+        given = {"resourceType": kind, "contentType": _media_type(context), "data": data}
+        return normalise(given, expected_type=kind)
     body = body_json(context, operation)
     try:
         resource = normalise(body, expected_type=kind)
     except FhirError as error:
-        if content_type in FHIR_XML:
+        if _media_type(context) in FHIR_XML:
             error.diagnostics = error.diagnostics.replace("as JSON resource", "as XML resource", 1)
         raise
     return resolved(context, resource) if b"?" in context.request.body and kind != "Bundle" else resource
@@ -238,7 +238,8 @@ def written_response(context: RequestContext, written: Written, stored: Stored, 
 
 def preference(context: RequestContext) -> str:
     """What `Prefer: return=…` asks for."""
-    for part in re.split(r"[;,\s]+", context.request.header("prefer") or ""):
+    given = context.request.header("prefer")
+    for part in re.split(r"[;,\s]+", given) if given else ():
         if part.startswith("return="):
             return part.removeprefix("return=")
     return "representation"

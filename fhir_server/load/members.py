@@ -8,7 +8,7 @@ member's JSON text. Resources for which this does not hold are prepared as a who
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,9 +18,10 @@ from fhir_server.errors import FhirError
 from fhir_server.resources.meta import labels
 from fhir_server.resources.normalise import fields, normalise
 from fhir_server.resources.primitives import VALID_ID
+from fhir_server.search import pairs
 from fhir_server.search.dates import span
 from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.indexer import add_existence, add_member, existence_parameters, index, table_rows
+from fhir_server.search.indexer import TableRows, add_existence, add_member, existence_parameters, index, table_rows
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
@@ -29,7 +30,9 @@ from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 KEPT: Final = 20_000
 """The size of the cache in members (about 20 MB). A full cache is emptied: frequent members are soon back."""
 SHORT: Final = 16
-"""Texts are cached up to this length, which codes have; objects and lists always."""
+"""Longer texts are no codes but times and words; of these the last few are kept."""
+PASSING: Final = 1000
+"""So many: panels share their times. Each takes half a kilobyte."""
 LONGEST: Final = 1000
 """Members with longer JSON, such as attachments, are not cached."""
 _START: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
@@ -59,6 +62,22 @@ class CachedMember(NamedTuple):
     value: Json
     line: str
     rows: list[Rows]
+    targets: Sequence[str] = ()
+    values: Sequence[str] = ()
+    """Patients and codes, which give further rows together (`search.pairs`)."""
+
+
+class TypeMembers:
+    """What is known of one resource type, and its members that came before: by their JSON text from the key on, and by
+    key that text, the place and the member which such a resource had last.
+    """
+
+    __slots__ = ("fields", "latest", "seen")
+
+    def __init__(self, kind: str) -> None:
+        self.fields = fields(kind)
+        self.seen: dict[str, CachedMember] = {}
+        self.latest: dict[str, tuple[str, int, CachedMember]] = {}
 
 
 NOTHING: Final = CachedMember(None, "", [])
@@ -81,9 +100,11 @@ class MemberCache:
     def __init__(self, registry: ParameterRegistry, stamp: ImportStamp) -> None:
         self.registry = registry
         self.stamp = stamp
-        self._members: dict[str, dict[str, CachedMember]] = defaultdict(dict)
+        self._types: dict[str, TypeMembers | None] = {}
+        """By name; None for what is not to be prepared member by member."""
         self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
         self._kept = 0
+        self._passing: list[tuple[dict[str, CachedMember], str]] = []
 
     def prepare(self, text: str) -> PreparedResource:
         """The resource that the JSON text holds.
@@ -113,16 +134,25 @@ class MemberCache:
         if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
             return None
         kind, end = start[1], start.end()
-        if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
+        if kind not in self._types:
+            self._types[kind] = self._new_type(kind)
+        known = self._types[kind]
+        if known is None:
             return None
-        known, seen = fields(kind), self._members[kind]
+        seen, latest = known.seen, known.latest
         found: dict[int, tuple[str, CachedMember]] = {}
         resource_id, meta_text, meta = None, "", None
         try:
             while entry := _NEXT.match(text, end):
                 key, begin = entry[1], entry.start(1)
+                before = latest.get(key)
+                # Status and patient are mostly those of the resource before: such a member need not be read again.
+                if before is not None and text.startswith(before[0], begin) and before[1] not in found:
+                    found[before[1]] = key, before[2]
+                    end = begin + len(before[0])
+                    continue
                 value, end = scan(text, entry.end())
-                field = known.get(key)
+                field = known.fields.get(key)
                 if field is None:
                     if key == "resourceType":
                         return None
@@ -135,7 +165,11 @@ class MemberCache:
                     meta_text, meta = text[begin:end], field.clean(value)
                 else:
                     raw = text[begin:end]  # with the key
-                    member = seen.get(raw) or self._member(kind, key, field.clean(value), raw)
+                    member = seen.get(raw)
+                    if member is None:
+                        member = self._member(seen, kind, key, field.clean(value), raw)
+                    elif raw[-1] in '"]}':  # where a number ends does not show in its own text
+                        latest[key] = raw, field.place, member
                     found[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
@@ -144,27 +178,48 @@ class MemberCache:
         updated, first = self._meta(kind, meta_text, meta or {})
         return self._joined(kind, resource_id, updated, first, [found[place] for place in sorted(found)])
 
+    def _new_type(self, kind: str) -> TypeMembers | None:
+        if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
+            return None
+        return TypeMembers(kind)
+
     def _joined(
         self, kind: str, resource_id: str, updated: int, meta: CachedMember, members: list[tuple[str, CachedMember]]
     ) -> PreparedResource:
         lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
         rows = meta.rows.copy()
+        targets: Sequence[str] = ()
+        values: Sequence[str] = ()
         for _, one in members:
             if one.line:
                 lines.append(one.line)
                 rows += one.rows
+                if one.targets:
+                    targets = one.targets
+                elif one.values:
+                    values = one.values
+        if targets and values and (both := pairs.numbers(self.registry, kind)):
+            rows.append(Rows(pairs.TABLE, [(key, ()) for key in pairs.keys(both, targets, values)]))
         if existence_parameters(kind):
             found = IndexRows()
             add_existence(found, kind, {key: one.value for key, one in members})
             rows += self._rows(kind, found)
         return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
 
-    def _member(self, kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
-        """A member not seen before, kept unless it is a time or a text, which are seldom seen again."""
+    def _member(self, seen: dict[str, CachedMember], kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
+        """A member not seen before, kept for a while: a time or a text, which comes again soon or never, shorter."""
         found = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
-        if len(raw) <= LONGEST and (type(cleaned) is not str or len(cleaned) <= SHORT):
+        if len(raw) > LONGEST:
+            return found
+        if type(cleaned) is str and len(cleaned) > SHORT:
+            if len(self._passing) >= PASSING:
+                for texts, text in self._passing:
+                    texts.pop(text, None)
+                self._passing.clear()
+            self._passing.append((seen, raw))
+        else:
             self._make_room()
-            self._members[kind][raw] = found
+        seen[raw] = found
         return found
 
     def _meta(self, kind: str, text: str, given: Json) -> tuple[int, CachedMember]:
@@ -181,20 +236,22 @@ class MemberCache:
         if self._kept > KEPT:
             self._kept = 0
             self._metas.clear()
-            for seen in self._members.values():
-                seen.clear()
+            for known in self._types.values():
+                if known is not None:
+                    known.seen.clear()
 
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         found = IndexRows()
         add_member(found, kind, key, cleaned)
-        return CachedMember(cleaned, member(key, cleaned), self._rows(kind, found))
+        tables = table_rows(kind, found, self.registry, row_id=0) if found else {}
+        line, parts = member(key, cleaned), _parts(tables)
+        links, tokens = tables.get("links", ()), tables.get("tokens", ())
+        if (links or tokens) and (both := pairs.numbers(self.registry, kind)):
+            return CachedMember(cleaned, line, parts, *pairs.sides(both, links, tokens))
+        return CachedMember(cleaned, line, parts)
 
     def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
-        return [
-            Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
-            for table, rows in table_rows(kind, found, self.registry, row_id=0).items()
-            if rows
-        ]
+        return _parts(table_rows(kind, found, self.registry, row_id=0))
 
     def _stamped(self, given: Json) -> tuple[int, Json]:
         """The meta with version, time and source, in R4's order, and the time in milliseconds."""
@@ -203,3 +260,11 @@ class MemberCache:
         source = given.get("source", f"#{self.stamp.request_id}")
         meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
         return updated, meta | labels(given, {})
+
+
+def _parts(tables: TableRows) -> list[Rows]:
+    return [
+        Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
+        for table, rows in tables.items()
+        if rows
+    ]

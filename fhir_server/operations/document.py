@@ -6,7 +6,7 @@ from fhir_server.interactions.context import RequestContext, encode
 from fhir_server.interactions.include import MAX_ROUNDS, referred
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.query import Include
-from fhir_server.wire.bundle import Bundle, search_page
+from fhir_server.wire.bundle import Bundle, search_entries
 from fhir_server.wire.http import Response, by_name, link
 
 _REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
@@ -24,10 +24,9 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
         if not new:
             break
         found = found + new
-    entries = search_page(
-        (f"{context.base}/{row.reference}", encode(row.text or ""), "include" if number else "match")
-        for number, row in enumerate(found)
-    )
+    texts = [(row.row_id, row.reference, encode(row.text or "")) for row in found]
+    matches = search_entries(context.base, "match", texts[:1])
+    entries = b", ".join([*matches, *search_entries(context.base, "include", texts[1:])])
     links = [("self", link(context.address, by_name(context.pairs)))]
     bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(found[:1]), links, entries)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])

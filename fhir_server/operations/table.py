@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Literal, TypeAlias
 
 from fhir_server.interactions.context import RequestContext
-from fhir_server.operations.everything import everything
-from fhir_server.operations.meta import meta, meta_add, meta_delete
+from fhir_server.late import late
 from fhir_server.wire.http import Response
 
 Level: TypeAlias = Literal["system", "type", "instance"]
@@ -36,21 +34,16 @@ class Operation:
 
 
 def _late(module: str, name: str) -> Handler:
-    """A handler whose module is loaded by its first request: a start need not wait for what few clients ask for."""
-
-    def handler(context: RequestContext, kind: str, resource_id: str) -> Response:
-        found: Handler = getattr(import_module(f"fhir_server.operations.{module}"), name)
-        return found(context, kind, resource_id)
-
-    return handler
+    return late(f"operations.{module}:{name}", Response)
 
 
 _CORE = "http://hl7.org/fhir/OperationDefinition/"
 _POST = ("POST",)
 _BOTH: tuple[Level, ...] = ("type", "instance")
+_EVERYTHING = _late("everything", "everything")
 OPERATIONS = (
-    Operation("everything", ("type", "instance"), everything, f"{_CORE}Patient-everything", types=("Patient",)),
-    Operation("everything", ("type", "instance"), everything, f"{_CORE}Encounter-everything", types=("Encounter",)),
+    Operation("everything", _BOTH, _EVERYTHING, f"{_CORE}Patient-everything", types=("Patient",)),
+    Operation("everything", _BOTH, _EVERYTHING, f"{_CORE}Encounter-everything", types=("Encounter",)),
     Operation("lastn", ("type",), _late("lastn", "lastn"), f"{_CORE}Observation-lastn", types=("Observation",)),
     Operation(
         "document", ("instance",), _late("document", "document"), f"{_CORE}Composition-document", types=("Composition",)
@@ -73,9 +66,13 @@ OPERATIONS = (
         "translate", _BOTH, _late("terminology", "translate"), f"{_CORE}ConceptMap-translate", types=("ConceptMap",)
     ),
     Operation("validate", ("type", "instance"), _late("validate", "validate"), f"{_CORE}Resource-validate"),
-    Operation("meta", ("system", "type", "instance"), meta, f"{_CORE}Resource-meta", methods=("GET", "HEAD")),
-    Operation("meta-add", ("instance",), meta_add, f"{_CORE}Resource-meta-add", methods=("POST",)),
-    Operation("meta-delete", ("instance",), meta_delete, f"{_CORE}Resource-meta-delete", methods=("POST",)),
+    Operation(
+        "meta", ("system", "type", "instance"), _late("meta", "meta"), f"{_CORE}Resource-meta", methods=("GET", "HEAD")
+    ),
+    Operation("meta-add", ("instance",), _late("meta", "meta_add"), f"{_CORE}Resource-meta-add", methods=("POST",)),
+    Operation(
+        "meta-delete", ("instance",), _late("meta", "meta_delete"), f"{_CORE}Resource-meta-delete", methods=("POST",)
+    ),
     Operation(
         "get-resource-counts",
         ("system",),

@@ -9,7 +9,6 @@ is that of HAPI FHIR 7.6.0: `PUT endpoint/Type/id` with the resource, or without
 from __future__ import annotations
 
 import asyncio
-import http.client
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -56,6 +55,8 @@ class Delivery:
             HTTPException: it answers with no status of success, or not in HTTP.
             ValueError: a header of the Subscription cannot be sent.
         """
+        import http.client  # late: most servers send no notifications
+
         parts = self.hook.address
         assert parts.hostname is not None
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
@@ -142,6 +143,8 @@ class Courier:
         del self._queues[hook_id]
 
     async def _deliver(self, one: Delivery) -> None:
+        import http.client  # late, as where it is sent
+
         loop = asyncio.get_running_loop()
         for pause in (*self._pauses, None):
             try:

@@ -115,6 +115,7 @@ def look_seldom_for_cycles() -> None:
     """A request makes many small objects and no cycles: looking for them less often spares a fifth of its time."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 def run(access: Access, server: Handler, listener: socket.socket, beside: AbstractAsyncContextManager[object]) -> None:

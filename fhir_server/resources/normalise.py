@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 from fhir_server import definitions
 from fhir_server.definitions import Element, ElementType
 from fhir_server.errors import FhirError
-from fhir_server.resources import narrative
 from fhir_server.resources.primitives import PrimitiveError, Reader, reader
 from fhir_server.wire.http import sanitised
 from fhir_server.wire.json_values import Json
@@ -117,12 +116,15 @@ class TypeCleaner:
             if place < last:
                 in_order = False
             last = place
+            kind = type(value)
             # A text that begins with a visible character is not blank, which is quicker to see than by isspace().
-            plain = field.is_text and type(value) is str and "!" <= value < "\x7f"
-            cleaned = value if plain else field.clean(value)
+            if kind is str and field.is_text and "!" <= value < "\x7f":
+                result[key] = value
+                continue
+            cleaned = field.clean(value)
             if cleaned is not None:
                 result[key] = cleaned
-            if field.is_primitive and type(value) in (dict, list):
+            if field.is_primitive and (kind is list or kind is dict):
                 has_alternates = has_alternates or _holds_object(value)
         if has_alternates:
             self._add_alternates(source, result, chosen)
@@ -270,6 +272,8 @@ def _inline_resource(value: Json) -> Json:
 
 
 def _narrative(value: Json) -> Json:
+    from fhir_server.resources import narrative  # late: it loads an XML parser, and many resources have no narrative
+
     text = _text(value)
     return None if text is None else narrative.normalise(text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from fhir_server import definitions
@@ -20,8 +20,12 @@ class Target(NamedTuple):
     id: str
 
 
+@lru_cache(maxsize=1024)
 def target(reference: str) -> Target:
-    """Take a reference apart by its slashes, as HAPI's IdType does; base and version are left out."""
+    """Take a reference apart by its slashes, as HAPI's IdType does; base and version are left out.
+
+    Cached, as many resources refer to the same patient, and each of them asks thrice.
+    """
     if reference.startswith(("urn:", "#")):
         return Target("", reference)
     head, _, identity = reference.partition("/_history/")[0].rpartition("/")

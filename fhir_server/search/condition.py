@@ -2,12 +2,15 @@
 
 A condition can lead a query (its table is walked in index order) or filter one (`EXISTS` on the same resource). The
 column in `order` is the order HAPI answers in when the condition leads; empty for insertion order.
+
+What a search does depends on the forms of its conditions, not on their values: the SQL is made once a form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from fhir_server.search.join_order import EQUAL, Access
 
@@ -16,6 +19,13 @@ AFTER_ALL = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
+class Slot:
+    """The place of an argument among the values of a search."""
+
+    place: int
+
+
+@dataclass(frozen=True)
 class Condition:
     """`where` is over the columns of `table`, `@row_id` in it the number of its row's resource; `weight` estimates how
     many rows it leaves (small: few), `access` says what it costs HAPI's database.
@@ -38,6 +48,26 @@ class Condition:
     """Whether the rows that meet it stand together in the index, in order of the resources' numbers."""
     streams: bool = False
     """Whether there is an index in the order of `order`."""
+
+    @cached_property
+    def values(self) -> tuple[object, ...]:
+        """What searches of one form differ by."""
+        return (*self.args[self._numbered :], *self.order_args, *(self.lead[1] if self.lead else ()))
+
+    @cached_property
+    def form(self) -> Form:
+        """The condition with slots for its values; the same object for each condition of the form."""
+        slots = [Slot(place) for place in range(len(self.values))]
+        first = len(self.args) - self._numbered
+        args = (*self.args[: self._numbered], *slots[:first])
+        second = first + len(self.order_args)
+        lead = (self.lead[0], tuple(slots[second:])) if self.lead else None
+        return _form(replace(self, args=args, order_args=tuple(slots[first:second]), lead=lead))
+
+    @property
+    def _numbered(self) -> int:
+        """1 where the first argument is the number of a search parameter, by which plans differ."""
+        return int(self.where.startswith("param = ?"))
 
     def filter(self, row_id: str) -> str:
         """The condition as a test of the resource whose number is the SQL expression `row_id`."""
@@ -63,6 +93,29 @@ class Condition:
         if not self.negated:
             return self
         return of_type(resource_type, self.filter("@row_id"), self.args, weight=8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """What is the same of conditions that differ in their values only; `count` is how many values these have."""
+
+    condition: Condition
+    count: int
+
+    def behind(self, before: int) -> Condition:
+        """The condition with slots behind those of so many other values."""
+
+        def moved(args: tuple[object, ...]) -> tuple[object, ...]:
+            return tuple(Slot(arg.place + before) if isinstance(arg, Slot) else arg for arg in args)
+
+        one = self.condition
+        lead = (one.lead[0], moved(one.lead[1])) if one.lead else None
+        return replace(one, args=moved(one.args), order_args=moved(one.order_args), lead=lead)
+
+
+@lru_cache(maxsize=1024)
+def _form(condition: Condition) -> Form:
+    return Form(condition, len(condition.values))
 
 
 def of_type(

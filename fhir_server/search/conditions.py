@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 
 from fhir_server.search.chains import chained, has
 from fhir_server.search.condition import Condition, of_type, placeholders
@@ -14,18 +14,31 @@ from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.kind import Scope
 from fhir_server.search.parameters import SearchParameter
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.terminology.library import Library
+from fhir_server.terminology.library import HL7, Library
 
 
 def all_conditions(
     registry: ParameterRegistry, library: Library, resource_type: str, criteria: Sequence[Criterion]
 ) -> list[Condition]:
     """The conditions of all criteria; the bounds of one date parameter become one condition."""
-    scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
     found: list[Condition] = []
     for item in _combined(resource_type, registry, criteria):
-        found += _conditions(scope, registry.parameters(resource_type).get(item.name), item)
+        parameter = registry.parameters(resource_type).get(item.name)
+        if parameter is None or item.chain or item.modifier in ("in", "not-in"):
+            scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
+            found += _conditions(scope, parameter, item)
+        else:
+            found += _remembered(registry, resource_type, item)
     return found
+
+
+@lru_cache(maxsize=2048)
+def _remembered(registry: ParameterRegistry, resource_type: str, item: Criterion) -> list[Condition]:
+    """The conditions of a criterion that names no value set: they never change, and patients and codes come again in
+    other searches.
+    """
+    scope = Scope(resource_type, registry, HL7, partial(all_conditions, registry, HL7))
+    return _conditions(scope, registry.parameters(resource_type).get(item.name), item)
 
 
 def _combined(resource_type: str, registry: ParameterRegistry, criteria: Sequence[Criterion]) -> list[Criterion]:

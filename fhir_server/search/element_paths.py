@@ -21,6 +21,7 @@ Walk = Callable[[Json], list[Json]]
 _CAST = re.compile(r"\((.+) as (\w+)\)|(.+) as (\w+)")
 _STEP = re.compile(r"(\w+)(?:\(((?:[^()]|\(\))*)\))?(?:\[(\d+)\])?")
 _EQUALS = re.compile(r"(\w+)='([^']*)'")
+_NOTHING: Final[list[Json]] = []
 _RESOLVES: Final = "resolve() is "
 
 
@@ -45,6 +46,8 @@ class ElementPath:
         last = self.filters[-1]
         if not steps and last is None:
             return _as_list
+        if len(steps) == 1 and steps[0][1] is None and last is None:
+            return _walk_one(steps[0][0])
 
         def walk(value: Json) -> list[Json]:
             values = _as_list(value)
@@ -60,6 +63,21 @@ class ElementPath:
             return values if last is None else [item for item in values if last(item)]
 
         return walk
+
+
+def _walk_one(key: str) -> Walk:
+    """The walk of one step, which most are, without a filter: `code.coding`, `meta.tag`."""
+
+    def walk(value: Json) -> list[Json]:
+        if type(value) is dict:
+            inner = value.get(key)
+            return inner if type(inner) is list else _NOTHING if inner is None else [inner]
+        found: list[Json] = []
+        for item in value:
+            found += walk(item)
+        return found
+
+    return walk
 
 
 def _as_list(value: Json) -> list[Json]:

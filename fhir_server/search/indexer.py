@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, TypeAlias
 
-from fhir_server.search import own_parameters
+from fhir_server.search import own_parameters, pairs
 from fhir_server.search.element_paths import Walk, compile_path
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.kinds import KINDS
@@ -31,8 +31,13 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
     """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
     rows = IndexRows()
     resource_type = resource["resourceType"]
+    entries = _entries(resource_type)
     for key, value in resource.items():
-        add_member(rows, resource_type, key, value)
+        for walk, extractors in entries.get(key, ()):
+            values = walk(value)
+            if values:
+                for extract in extractors:
+                    extract(rows, values)
     add_existence(rows, resource_type, resource)
     if resource_type == "CodeSystem":  # its own codes are of the system it defines
         system = resource.get("url", "")
@@ -67,7 +72,13 @@ def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Jso
 def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
     """The rows of the index tables that the resource with this number gets."""
     of_type = numbers.of(resource_type)
-    return {KINDS[kind].table: KINDS[kind].table_rows(found, of_type, row_id) for kind, found in rows.items()}
+    found = {
+        KINDS[kind].table: KINDS[kind].table_rows(listed, of_type, row_id) for kind, listed in rows.items() if listed
+    }
+    links, tokens = found.get("links"), found.get("tokens")
+    if links and tokens and (both := pairs.numbers(numbers, resource_type)):
+        found[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]
+    return found
 
 
 @cache

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fhir_server.search.query import Include
-from fhir_server.search.walks import SearchSql
+from fhir_server.search.walks import Planned
 
 DEFAULT_COUNT = 20
 STAGES = (13, 503, 2003)
@@ -68,7 +68,7 @@ class Search:
     updated: int
     row_ids: array[int]
     includes: Sequence[Include] = ()
-    rest: SearchSql | None = None
+    rest: Planned | None = None
     loading: Loading = field(default_factory=Loading)
     total: int | None = None
     """The total that was asked for by `_total=accurate`."""

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from fhir_server.errors import FhirError
-from fhir_server.search.condition import Condition, of_type
+from fhir_server.search.condition import Condition, Form, of_type
 from fhir_server.search.conditions import all_conditions
 from fhir_server.search.join_order import leading
+from fhir_server.search.pairs import merged
 from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.search.sort import sorted_sql, streamed
 from fhir_server.search.walks import (
     MAX_SORTED,
     MAX_SPAN,
+    Planned,
     SearchSql,
     Sql,
     Walk,
@@ -38,17 +41,40 @@ MAX_IDS = 10_000
 """The most values one condition may list; ids and references go into one IN list, other values do not."""
 
 
-def plan(query: Query, registry: ParameterRegistry, library: Library) -> SearchSql:
-    """The SQL of a search; `library` has the value sets that it may name."""
+def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
+    """The SQL of a search and its values; `library` has the value sets that it may name."""
     _check_size(query, registry)
     found = all_conditions(registry, library, query.resource_type, query.criteria)
+    forms = tuple([item.form for item in found])
+    sql = sql_of(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
+    return Planned(sql, tuple([value for item in found for value in item.values]))
+
+
+@lru_cache(maxsize=512)
+def sql_of(
+    registry: ParameterRegistry,
+    resource_type: str,
+    sort: Sequence[tuple[str, bool]],
+    forms: Sequence[Form],
+    *,
+    paged: bool,
+) -> SearchSql:
+    """The SQL of the searches whose conditions have these forms; not `paged` are those with `_offset`."""
+    found, before = [], 0
+    for form in forms:
+        found.append(form.behind(before))
+        before += form.count
     # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
-    ordered = not query.sort and query.offset is None
+    ordered = not sort and paged
     by_type = ordered and any(item.by_type or (item.negated and not _asked_for(item, found)) for item in found)
-    lead, rest = _choose(query.resource_type, found, ordered=ordered and not by_type)
-    count = counted(lead, rest) if found else (_COUNT, (query.resource_type,))
-    if query.sort:
-        return _sorted(query, lead, rest, count, registry)
+    lead, rest = _choose(resource_type, found, ordered=ordered and not by_type)
+    if lead.table in ("links", "tokens") and not lead.order and not lead.lead:
+        lead, *rest = merged(registry, resource_type, [lead, *rest])
+    else:
+        rest = merged(registry, resource_type, rest)
+    count = counted(lead, rest) if found else (_COUNT, (resource_type,))
+    if sort:
+        return _sorted(registry, resource_type, sort, lead, rest, count)
     if lead.lead or (lead.order and not lead.streams):
         walk, walk_args = lead.walk()
         filters = " AND ".join(item.filter("lead.row_id") for item in rest) or "1"
@@ -79,12 +105,17 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
 
 
 def _sorted(
-    query: Query, lead: Condition, rest: Sequence[Condition], count: Sql, registry: ParameterRegistry
+    registry: ParameterRegistry,
+    resource_type: str,
+    sort: Sequence[tuple[str, bool]],
+    lead: Condition,
+    rest: Sequence[Condition],
+    count: Sql,
 ) -> SearchSql:
     """The matches in the order that `_sort` asks for."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
-        found, key_args = sorted_sql(query.resource_type, sql, query.sort, registry)
+        found, key_args = sorted_sql(resource_type, sql, sort, registry)
         return Walk(found, (*args, *key_args))
 
     tests, args = where(lead, rest)
@@ -93,7 +124,7 @@ def _sorted(
     if narrow is not None:
         test, (sql, args) = narrow
         return SearchSql(usual, count, gathered(f"SELECT DISTINCT row_id FROM ({sql})", args), test, MAX_SPAN)
-    stream = streamed(query.resource_type, lead, rest, query.sort, registry) if lead.weight > 1 else None
+    stream = streamed(resource_type, lead, rest, sort, registry) if lead.weight > 1 else None
     if stream is None:
         return SearchSql(usual, count)
     test = count if count[0] == _COUNT else at_most(lead, MAX_SORTED)
@@ -110,9 +141,11 @@ def _check_size(query: Query, registry: ParameterRegistry) -> None:
     if len(query.criteria) > MAX_CONDITIONS:
         raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
     for item in query.criteria:
+        if len(item.values) <= MAX_ALTERNATIVES:
+            continue
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
-        if len(item.values) > (MAX_IDS if many else MAX_ALTERNATIVES):
+        if not many or len(item.values) > MAX_IDS:
             raise FhirError(400, f"{item.name} has too many values", "too-costly")
 
 

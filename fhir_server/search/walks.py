@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from sqlite3 import Cursor
 
-from fhir_server.search.condition import Condition
+from fhir_server.search.condition import Condition, Slot
 
 MAX_SPAN = 2_000
 """Up to this distance between the smallest and the greatest number that a condition leaves, all that lies between is
@@ -37,9 +37,9 @@ class Walk:
     rest: Walk | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SearchSql:
-    """How the matches of a search are found and counted.
+    """How the matches of searches of one form are found and counted; arguments are values or slots for them.
 
     Where the first number that `test` gives is at most `most`, `few` is taken in place of `usual`; the other numbers
     are its first arguments.
@@ -50,6 +50,24 @@ class SearchSql:
     few: Walk | None = None
     test: Sql = ("", ())
     most: int = 0
+
+
+@dataclass(slots=True)
+class Planned:
+    """A search that can be run: its SQL and the values for the slots."""
+
+    sql: SearchSql
+    values: tuple[object, ...]
+
+    def filled(self, args: tuple[object, ...]) -> tuple[object, ...]:
+        """The arguments, with values in place of slots."""
+        return tuple([self.values[arg.place] if type(arg) is Slot else arg for arg in args])
+
+    @property
+    def count(self) -> Sql:
+        """SQL for how many matches there are."""
+        sql, args = self.sql.count
+        return sql, self.filled(args)
 
 
 def where(lead: Condition, others: Sequence[Condition]) -> Sql:
@@ -82,7 +100,7 @@ def narrowed(lead: Condition, others: Sequence[Condition]) -> tuple[Sql, Sql] | 
     Gives SQL for the distance between these and for both, and SQL for the matches, which takes both, without an order.
     """
     other = clustered(others)
-    if other is None or not lead.clustered:
+    if other is None or not lead.clustered or not lead.weight:  # what leaves few rows needs no other way
         return None
     ends = ", ".join(
         f"(SELECT row_id FROM {lead.table} WHERE {lead.where} ORDER BY row_id {order} LIMIT 1) AS {name}"
@@ -120,16 +138,22 @@ def in_order(lead: Condition, others: Sequence[Condition]) -> SearchSql:
     return SearchSql(stream, count, few, at_most(rare, MAX_SORTED), MAX_SORTED)
 
 
-def matches(query: Query, planned: SearchSql, limit: int = -1, offset: int = 0) -> array[int]:
+def matches(query: Query, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches, in order, by the quicker way; `query` runs a statement."""
-    if planned.few is not None:
-        number, *others = query(*planned.test).fetchone()
-        if number is not None and number <= planned.most:
-            return _walked(query, planned.few, (*others, *planned.few.args), limit, offset)
-    return _walked(query, planned.usual, planned.usual.args, limit, offset)
+    ways = planned.sql
+    if ways.few is not None:
+        test, args = ways.test
+        number, *others = query(test, planned.filled(args)).fetchone()
+        if number is not None and number <= ways.most:
+            return _walked(query, ways.few, planned, tuple(others), limit, offset)
+    return _walked(query, ways.usual, planned, (), limit, offset)
 
 
-def _walked(query: Query, walk: Walk, args: tuple[object, ...], limit: int, offset: int) -> array[int]:
+def _walked(
+    query: Query, walk: Walk, planned: Planned, first: tuple[object, ...], limit: int, offset: int
+) -> array[int]:
+    """The numbers that a walk gives; `first` are arguments before its own."""
+    args = (*first, *planned.filled(walk.args))
     if not walk.repeats:
         return array("q", [row[0] for row in query(f"{walk.sql} LIMIT ? OFFSET ?", (*args, limit, offset))])
     found: dict[int, None] = {}
@@ -141,5 +165,5 @@ def _walked(query: Query, walk: Walk, args: tuple[object, ...], limit: int, offs
     else:
         if walk.rest is not None:
             missing = -1 if end is None else end - len(found)
-            found |= dict.fromkeys(_walked(query, walk.rest, walk.rest.args, missing, 0))
+            found |= dict.fromkeys(_walked(query, walk.rest, planned, (), missing, 0))
     return array("q", list(found)[offset:end])

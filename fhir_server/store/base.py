@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 from fhir_server.bounds import Meter
 from fhir_server.errors import ServerError, WritesElsewhere
-from fhir_server.search import own_parameters
+from fhir_server.search import own_parameters, pairs
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store.file import connect, own_text, prepare, registry_of, synchronous
+from fhir_server.store.file import CACHE, connect, own_text, prepare, registry_of, synchronous
+from fhir_server.store.pending import RESOURCES_AT_ONCE, PendingRows, write
 
 MAX_PARAMETERS = 500
-ROWS_AT_ONCE = 50
 
 
 class Version(NamedTuple):
@@ -66,6 +66,7 @@ class Store:
         self.meter: Meter | None = None
         """Counts what the request at hand takes, where it has bounds."""
         self._depth = 0
+        self._pending = PendingRows()
 
     def watch(self, meter: Meter | None) -> None:
         """From now on, `meter` counts what is done."""
@@ -77,14 +78,25 @@ class Store:
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query; its table names are unqualified."""
+        if self._pending.index:
+            self._write_pending()
+        return self._select(sql, values)
+
+    def _select(self, sql: str, values: Sequence[object]) -> sqlite3.Cursor:
+        """Runs a query that reads no index tables."""
         if self.meter is not None:
             self.meter.begin_query()
         return self.connection.execute(sql, values)
 
     def find(self, resource_type: str, resource_id: str) -> Version | None:
         """The current version of a resource (deletions too), or None."""
-        found = self.query(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
+        found = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
         return self._counted([Version(*found)])[0] if found else None
+
+    def is_there(self, resource_type: str, resource_id: str) -> bool:
+        """Whether there is such a resource and it is not deleted."""
+        sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
+        return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
     def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
@@ -146,26 +158,22 @@ class Store:
         self._begin()
         registry, changes = self.registry, len(self.changes or ())
         self._depth += 1
-        name = f"level{self._depth}"
-        self._writing()
-        self.connection.execute(f"SAVEPOINT {name}")
         try:
             yield
+            self._write_pending()
+            self._keep()
         except BaseException:
             self._writing()
-            self.connection.execute(f"ROLLBACK TO {name}")
+            self._pending.clear()
+            self._undo()
             self.registry = registry
             if self.changes:
                 del self.changes[changes:]
             raise
         finally:
-            self._writing()
             self.rendered.clear()
             self.found.clear()
-            self.connection.execute(f"RELEASE {name}")
             self._depth -= 1
-            if not self._depth:
-                self._end()
 
     def _writing(self) -> None:
         """Called before statements that write."""
@@ -173,10 +181,24 @@ class Store:
             self.meter.begin_write()
 
     def _begin(self) -> None:
-        """Called as a transaction starts, nested ones too."""
+        """Starts a transaction inside of the one that is open."""
+        self._write_pending()
+        self.connection.execute(f"SAVEPOINT level{self._depth + 1}")
 
-    def _end(self) -> None:
-        """Called as the outermost transaction ends."""
+    def _keep(self) -> None:
+        """Ends a transaction."""
+        self.connection.execute(f"RELEASE level{self._depth}")
+
+    def _undo(self) -> None:
+        """Ends a transaction; it is then as if it had not been."""
+        self.connection.execute(f"ROLLBACK TO level{self._depth}")
+        self.connection.execute(f"RELEASE level{self._depth}")
+
+    def _write_pending(self) -> None:
+        """Writes what waits, where index tables are to be read or what is written so far is to be kept."""
+        self._writing()
+        if self._pending.index:
+            self._pending.write(self.connection, self.prefix)
 
     def insert(self, row: Version, index: TableRows) -> None:
         """Writes a new resource with its index rows."""
@@ -202,10 +224,19 @@ class Store:
         return taken
 
     def add_index(self, index: TableRows) -> None:
-        """Writes index rows of resources that are there."""
-        for table, rows in index.items():
-            if rows:
-                self.connection.executemany(_insert(self.prefix, table), rows)
+        """Writes index rows of a resource that is there."""
+        self._pending.index.append(index)
+        if len(self._pending.index) == RESOURCES_AT_ONCE:
+            self._write_pending()
+
+    def pair_again(self, resource_type: str) -> None:
+        """Makes the rows of `search.pairs` for a type whose `patient` or `code` are R4's again."""
+        both = pairs.numbers(self.registry, resource_type)
+        if both is not None:
+            self._write_pending()
+            own = f"{self.prefix}{pairs.TABLE}"
+            self.connection.execute(f"DELETE FROM {own} WHERE param = ?", both[1:])
+            self.connection.execute(f"INSERT OR IGNORE INTO {own} {pairs.joined(*map(str, both))}")
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.
@@ -237,10 +268,11 @@ class Store:
     def _count(self, resource_type: str, more: int) -> None:
         """Counts so many more resources of a type that are not deleted."""
         if more:
-            self.connection.execute(_counting(self.prefix), (resource_type, more))
+            self._pending.count(resource_type, more)
 
     def _forget(self, row_id: int, index: TableRows) -> None:
         """Removes a current version and its index rows."""
+        self._write_pending()
         self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE row_id = ?", (row_id,))
         for table, rows in index.items():
             if rows:
@@ -296,7 +328,7 @@ class BaseStore(Store):
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """See `Store.define`. What clients have defined is kept in the file, for other processes and the next start."""
-        self._writing()
+        self._write_pending()
         self.connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", changed)
         text = own_parameters.as_text(own)
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES ('parameters', ?)", (text,))
@@ -320,22 +352,42 @@ class BaseStore(Store):
         self._next = max(self._next, number)
 
     def _begin(self) -> None:
-        if not self._depth:
-            if self.writes_elsewhere:
-                raise WritesElsewhere
-            self.connection.execute("BEGIN IMMEDIATE")
-            stored = self.connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0]
-            self._next = max(self._next, stored)
+        if self._depth:
+            super()._begin()
+            return
+        if self.writes_elsewhere:
+            raise WritesElsewhere
+        self._writing()
+        self.connection.execute("BEGIN IMMEDIATE")
+        stored = self.connection.execute("SELECT value FROM meta WHERE name = 'next'").fetchone()[0]
+        self._next = max(self._next, stored)
 
-    def _end(self) -> None:
-        if self._next != self._saved:
-            self.connection.execute("UPDATE meta SET value = ? WHERE name = 'next'", (self._next,))
-            self._saved = self._next
+    def _keep(self) -> None:
+        if self._depth > 1:
+            super()._keep()
+            return
+        self._save_next()
         self.connection.execute("COMMIT")
+        self._saved = self._next
+
+    def _undo(self) -> None:
+        if self._depth > 1:
+            super()._undo()
+            return
+        if self.connection.in_transaction:  # what ends a statement from outside, such as a full disk, may have ended it
+            self.connection.execute("ROLLBACK")
+        self._save_next()
+        self._saved = self._next
+
+    def _save_next(self) -> None:
+        """Keeps the counter in the file: a number that was given out stays taken, whatever became of what got it."""
+        if self._next != self._saved:
+            self.connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'next'", (self._next,))
 
     @contextmanager
-    def unsynced(self) -> Iterator[None]:
-        """Lets the system decide when to write to the disk, for imports, which a power failure may undo.
+    def importing(self) -> Iterator[None]:
+        """Lets the system decide when to write to the disk, as a power failure may undo an import, and gives SQLite
+        16 MB for the pages that four thousand resources change: with less, some are written twice.
 
         Has no effect inside a transaction, which writes at its end.
         """
@@ -343,10 +395,12 @@ class BaseStore(Store):
             yield
             return
         self.connection.execute("PRAGMA synchronous = OFF")
+        self.connection.execute("PRAGMA cache_size = -16000")
         try:
             yield
         finally:
             self.connection.execute(synchronous(durable=self.durable))
+            self.connection.execute(CACHE)
 
     @contextmanager
     def ordered_later(self) -> Iterator[None]:
@@ -364,24 +418,21 @@ class BaseStore(Store):
     def insert_many(self, resources: list[tuple[Any, ...]], tables: Mapping[str, list[Any]]) -> bool:
         """Writes new resources with their index rows; False, and nothing, if one is there already.
 
-        `tables` holds each table's rows, value after value: fewer objects, and fifty rows a statement, take two thirds
-        of the time.
+        `tables` holds each table's rows, value after value: workers send fewer objects faster.
         """
         self.connection.execute("SAVEPOINT many")
         try:
             self.connection.executemany("INSERT INTO main.resources VALUES (?, ?, ?, ?, ?, ?)", resources)
-            for resource_type, count in Counter(row[1] for row in resources).items():
-                self._count(resource_type, count)
-            for table, values in tables.items():
-                width = len(schema.COLUMNS[table])
-                for start in range(0, len(values), ROWS_AT_ONCE * width):
-                    part = values[start : start + ROWS_AT_ONCE * width]
-                    self.connection.execute(_insert("main.", table, len(part) // width), part)
         except sqlite3.IntegrityError:
             self.connection.execute("ROLLBACK TO many")
             return False
         finally:
             self.connection.execute("RELEASE many")
+        for resource_type, count in Counter(row[1] for row in resources).items():
+            self._count(resource_type, count)
+        self._pending.write(self.connection, self.prefix)
+        for table, values in tables.items():
+            write(self.connection, self.prefix, table, values)
         return True
 
     def close(self) -> None:
@@ -399,17 +450,6 @@ def _texts_of(count: int) -> str:
     marks = ",".join("?" * count)
     columns = "row_id, type || '/' || id, CAST(text AS BLOB)"
     return f"SELECT {columns} FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
-
-
-@cache
-def _insert(prefix: str, table: str, rows: int = 1) -> str:
-    marks = ", ".join("?" * len(schema.COLUMNS[table]))
-    return f"INSERT OR IGNORE INTO {prefix}{table} VALUES " + ", ".join([f"({marks})"] * rows)
-
-
-@cache
-def _counting(prefix: str) -> str:
-    return f"INSERT INTO {prefix}counts VALUES (?, ?) ON CONFLICT (type) DO UPDATE SET live = live + excluded.live"
 
 
 @cache

@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from pathlib import Path
 
+from fhir_server import definitions
 from fhir_server.errors import ServerError
 from fhir_server.search import own_parameters
 from fhir_server.search.hashing import index_hash
@@ -20,6 +21,10 @@ MAPPED = 24 << 20
 than a server of some tens of megabytes may."""
 
 
+CACHE = "PRAGMA cache_size = -4000"
+"""Four megabytes of pages: more are no quicker for searches, as the system keeps the file too."""
+
+
 def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
     """A connection with this store's settings."""
     connection = sqlite3.connect(
@@ -28,7 +33,7 @@ def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute(synchronous(durable=durable))
     connection.execute("PRAGMA case_sensitive_like = ON")
-    connection.execute("PRAGMA cache_size = -16000")
+    connection.execute(CACHE)
     connection.execute(f"PRAGMA mmap_size = {MAPPED}")
     connection.create_function("token_hash", 4, _token_hash, deterministic=True)
     return connection
@@ -58,7 +63,9 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
             raise ServerError("not a store of this server; name another file")
         script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
         script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
-        connection.executescript(f"BEGIN; {script} {schema.create()}; PRAGMA user_version = {schema.FORMAT}; COMMIT")
+        connection.executescript(
+            f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
+        )
     elif version in range(1, schema.FORMAT):
         connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade(version)}; COMMIT")
     elif version != schema.FORMAT:
@@ -66,13 +73,24 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
     with suppress(sqlite3.OperationalError):  # a file that cannot be written now is searched without them
         for statement in (schema.DELETED, *schema.ORDERED):
             connection.execute(statement)
+    if _meta(connection, "numbered") != definitions.parameters_edition():
+        _number_parameters(connection)
+    return registry_of(connection)
+
+
+def _number_parameters(connection: sqlite3.Connection) -> None:
+    """Gives R4's search parameters numbers, and notes that they have them: looking for new ones takes 15 ms."""
     known = _numbers(connection)
     missing = [key for key in _all_parameters() if key not in known]
-    if missing:
+    noted = "INSERT OR REPLACE INTO meta VALUES ('numbered', ?)"
+    try:
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", missing)
+        connection.execute(noted, (definitions.parameters_edition(),))
         connection.execute("COMMIT")
-    return registry_of(connection)
+    except sqlite3.OperationalError:
+        if missing:  # else the file, which cannot be written now, serves as it is
+            raise
 
 
 def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
@@ -87,8 +105,14 @@ def registry_of(connection: sqlite3.Connection) -> ParameterRegistry:
 
 def own_text(connection: sqlite3.Connection) -> str:
     """What clients have defined, as it is kept in the file."""
-    found = connection.execute("SELECT value FROM meta WHERE name = 'parameters'").fetchone()
-    return str(found[0]) if found else "[]"
+    found = _meta(connection, "parameters")
+    return "[]" if found is None else str(found)
+
+
+def _meta(connection: sqlite3.Connection, name: str) -> object:
+    """What is kept in the file under this name, or None."""
+    found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return found[0] if found else None
 
 
 @cache

@@ -45,6 +45,7 @@ class Pool:
     def _open(self) -> sqlite3.Connection:
         connection = connect(self.base.path)
         connection.execute("PRAGMA cache_size = -512")
+        connection.execute("PRAGMA temp.page_size = 2048")  # each write copies the pages that it changes
         connection.executescript(schema.overlay())
         return connection
 
@@ -126,6 +127,10 @@ class OverlayStore(Store):
             self.watch(self.meter)
             self.rendered, self.found = {}, {}
             self._own = True
+        super()._begin()
+
+    def _count(self, resource_type: str, more: int) -> None:
+        """The few resources of an overlay are counted where that is asked for."""
 
     def _forget(self, row_id: int, index: TableRows) -> None:
         self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from fhir_server.search import own_parameters
+from fhir_server.search import own_parameters, pairs
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index, table_rows
 from fhir_server.store.base import Store
@@ -38,7 +38,10 @@ def put_in_force(store: Store, codes: Iterable[str] | None = None) -> None:
     if changed:
         store.define(wanted, changed)
         for resource_type in sorted({key[0] for key in changed}):
-            _index(store, resource_type, {key[1] for key in changed if key[0] == resource_type})
+            names = {key[1] for key in changed if key[0] == resource_type}
+            _index(store, resource_type, names)
+            if names & {pairs.PATIENT, pairs.CODE}:
+                store.pair_again(resource_type)
 
 
 def _stored(store: Store, codes: Iterable[str] | None) -> list[Json]:

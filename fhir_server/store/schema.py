@@ -1,23 +1,25 @@
 """The tables of a store file, and the same tables as an overlay sees them.
 
 `resources` holds the current version of each resource as the text a read answers; what an update or a delete replaced
-moves to `versions`. There is one index table a kind of search parameter (`search/kinds`). `param` is a small number for
-a search parameter of a resource type; the rows are clustered by what a search asks for, so a search by token or
-reference is one range of one B-tree, in insertion order (`row_id`). No table is indexed by `row_id` alone: the rows to
-remove on an update are computed again from the text they came from.
+moves to `versions`. There is one index table a kind of search parameter (`search/kinds`), and one by patient and code
+(`search/pairs`). `param` is a small number for a search parameter of a resource type; the rows are clustered by what a
+search asks for, so a search by token or reference is one range of one B-tree, in insertion order (`row_id`). No table
+is indexed by `row_id` alone: the rows to remove on an update are computed again from the text they came from.
 """
 
 from __future__ import annotations
 
+from fhir_server.search import pairs
 from fhir_server.search.kinds import KINDS
 
-FORMAT = 3
+FORMAT = 4
 """Raised when the tables change; a file of an earlier format is brought up to date, one of a later format refused."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "resources": ("row_id", "type", "id", "version", "updated", "text"),
     "versions": ("row_id", "type", "id", "version", "updated", "text"),
     **{kind.table: kind.columns for kind in KINDS.values() if kind.table},
+    pairs.TABLE: pairs.COLUMNS,
 }
 """The columns of each table. `updated`, `low`, `high` are milliseconds since 1970, days are yyyymmdd."""
 
@@ -36,6 +38,10 @@ ORDERED = tuple(
 numbers (see `search.walks.by_index`). An overlay's own rows are few and have none."""
 
 
+COUNTS = "CREATE TABLE main.counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
+"""How many resources of each type there are, deleted ones not counted."""
+
+
 def create(schema: str = "main", prefix: str = "") -> str:
     """The SQL that creates the tables in a schema, their names prefixed."""
     statements = [
@@ -46,19 +52,18 @@ def create(schema: str = "main", prefix: str = "") -> str:
         f"CREATE TABLE {schema}.{prefix}versions"
         " (row_id INTEGER, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
         f"CREATE UNIQUE INDEX {schema}.{prefix}versions_row ON {prefix}versions (row_id, version)",
-        _counts(schema, prefix),
+        *(_index(name, schema, prefix) for name in INDEXES),
     ]
-    for name in INDEXES:
-        # Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no type.
-        columns = ", ".join(f"{one} INTEGER" if one in ("param", "row_id") else one for one in COLUMNS[name])
-        key = ", ".join(COLUMNS[name])
-        statements.append(f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID")
     return ";".join(statements)
 
 
-def _counts(schema: str = "main", prefix: str = "") -> str:
-    """How many resources of each type there are, deleted ones not counted; in an overlay, how many more."""
-    return f"CREATE TABLE {schema}.{prefix}counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
+def _index(name: str, schema: str = "main", prefix: str = "") -> str:
+    """An index table. Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no
+    type.
+    """
+    columns = ", ".join(f"{one} INTEGER" if one in ("param", "row_id") else one for one in COLUMNS[name])
+    key = ", ".join(COLUMNS[name])
+    return f"CREATE TABLE {schema}.{prefix}{name} ({columns}, PRIMARY KEY ({key})) WITHOUT ROWID"
 
 
 def overlay() -> str:
@@ -77,20 +82,25 @@ def overlay() -> str:
         )
     statements.append(
         "CREATE TEMP VIEW counts AS SELECT type, sum(live) AS live FROM (SELECT type, live FROM main.counts"
-        " UNION ALL SELECT type, live FROM temp.own_counts) GROUP BY type"
+        " UNION ALL SELECT type, 1 FROM temp.own_resources WHERE text IS NOT NULL"
+        " UNION ALL SELECT type, -1 FROM main.resources WHERE text IS NOT NULL"
+        " AND row_id IN (SELECT row_id FROM temp.hidden)) GROUP BY type"
     )
     return ";".join(statements)
 
 
 def upgrade(version: int) -> str:
     """The SQL that brings a file of an earlier format up to date."""
-    counted = "INSERT INTO counts SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type"
-    statements = [*(_renamed() if version == 1 else []), _counts(), counted]
+    statements = _renamed() if version == 1 else []
+    if version < 3:
+        counted = "INSERT INTO counts SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type"
+        statements += [COUNTS, counted]
+    statements += [_index(pairs.TABLE), *(f"INSERT OR IGNORE INTO {pairs.TABLE} {sql}" for sql in pairs.all_joined())]
     return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])
 
 
 def _renamed() -> list[str]:
     """In format 1, the number of a resource was called `pid`."""
-    statements = [f"ALTER TABLE {name} RENAME COLUMN pid TO row_id" for name in COLUMNS]
+    statements = [f"ALTER TABLE {name} RENAME COLUMN pid TO row_id" for name in COLUMNS if name != pairs.TABLE]
     statements += ["DROP INDEX versions_pid", "CREATE UNIQUE INDEX versions_row ON versions (row_id, version)"]
     return [*statements, "DROP INDEX resources_type", "CREATE INDEX resources_type ON resources (type, updated)"]

@@ -18,10 +18,10 @@ SUBSETTED = """"tag": [ {
 _SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Bundle:
-    """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` as `joined` gives
-    them.
+    """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` those of
+    `search_entries` or `entry`, joined by `, `.
     """
 
     id: str
@@ -42,9 +42,9 @@ class Bundle:
         if self.total is not None:
             parts.append(f',\n  "total": {self.total}')
         if self.links:
-            links = (
+            links = [
                 f'{{\n    "relation": "{relation}",\n    "url": {quoted(url)}\n  }}' for relation, url in self.links
-            )
+            ]
             parts.append(f',\n  "link": [ {", ".join(links)} ]')
         head = "".join(parts).encode()
         return b'%b,\n  "entry": [ %b ]\n}' % (head, self.entries) if self.entries else head + b"\n}"
@@ -60,17 +60,16 @@ def indented(text: str, blanks: str) -> str:
     return text.replace("\n", "\n" + blanks)
 
 
-def search_page(entries: Iterable[tuple[str, bytes, str]]) -> bytes:
-    """The entries of a searchset, from full URL, text and mode: all is UTF-8, as reading and writing it takes longer
-    than the rest.
+def search_entries(base: str, mode: str, resources: Iterable[tuple[int, str, bytes]]) -> list[bytes]:
+    """Entries of a searchset, from number, reference and text of each resource, as `Store.texts_of` gives them: all is
+    UTF-8, as reading and writing it takes longer than the rest.
     """
-    return b", ".join(
-        [
-            b'{\n    "fullUrl": "%b",\n    "resource": %b,\n    "search": {\n      "mode": "%b"\n    }\n  }'
-            % (full_url.encode(), text.replace(b"\n", b"\n    "), mode.encode())
-            for full_url, text, mode in entries
-        ]
-    )
+    start, said = base.encode(), mode.encode()
+    return [
+        b'{\n    "fullUrl": "%b/%b",\n    "resource": %b,\n    "search": {\n      "mode": "%b"\n    }\n  }'
+        % (start, reference.encode(), text.replace(b"\n", b"\n    "), said)
+        for _, reference, text in resources
+    ]
 
 
 def entry(fields: Iterable[tuple[str, str]]) -> str:

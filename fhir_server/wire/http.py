@@ -17,7 +17,7 @@ Pairs = tuple[tuple[str, str], ...]
 CONTENT_TYPE = "application/fhir+json;charset=UTF-8"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Request:
     """One HTTP request: `target` is the path below the host with its query, header names in any case."""
 
@@ -28,11 +28,11 @@ class Request:
 
     def header(self, name: str) -> str | None:
         """The last value of a header, or None."""
-        wanted = name.lower()
-        found = None
-        for key, value in self.headers:
-            if key.lower() == wanted:
-                found = value
+        # Not a cached_property: before Python 3.12 it takes a lock, and that takes longer than the rest.
+        by_name = self.__dict__.get("_by_name")
+        if by_name is None:
+            by_name = self.__dict__["_by_name"] = {name.lower(): value for name, value in self.headers}
+        found: str | None = by_name.get(name.lower())
         return found
 
 
@@ -82,9 +82,10 @@ def _sound(text: str) -> str:
 _SURROGATE = re.compile("%ED%[AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE)
 
 
-def path_segments(path: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def path_segments(path: str) -> tuple[str, ...]:
     """The decoded segments of a path, empty ones dropped."""
-    return [unquote(segment, errors="replace") for segment in path.split("/") if segment]
+    return tuple(unquote(segment, errors="replace") for segment in path.split("/") if segment)
 
 
 _MARKUP = str.maketrans({"'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})

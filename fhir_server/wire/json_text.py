@@ -17,10 +17,11 @@ from typing import Final, NoReturn
 from fhir_server.errors import FhirError
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json, JsonTextError, number
 
-_LOOK: Final = 1024
 _BODY: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
 _RISKY_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b'"[]{}'))
+_BLANKS: Final = " \t\n\r"
 _NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
@@ -33,8 +34,10 @@ def decode(text: str) -> Json:
     try:
         if _may_nest_deeply(text):
             _check_depth(text)
-        value = _decoder.decode(text)
-    except (ValueError, RecursionError) as error:
+        value, end = scan(text, len(text) - len(text.lstrip(_BLANKS)))
+        if text[end:].strip(_BLANKS):
+            raise ValueError(end)
+    except (ValueError, StopIteration, RecursionError) as error:
         if isinstance(error, JsonTextError):
             raise
         from fhir_server.wire import json_lenient  # late: most processes never meet text that is not strict JSON
@@ -55,22 +58,21 @@ scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: i
 
 
 def _may_nest_deeply(text: str) -> bool:
-    """A quick look, a few thousand characters at a time, that spares nearly every text the exact one.
+    """A quick look, without a step of Python for each bracket, that spares nearly every text the exact one.
 
     What stands in strings is left out, so that brackets there cannot hide a depth.
     """
     if text.count("{") + text.count("[") <= DEPTH_LIMIT:
         return False
     unescaped = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
-    structure = "".join(unescaped.split('"')[::2])
-    depth = 0
-    for start in range(0, len(structure), _LOOK):
-        part = structure[start : start + _LOOK]
-        opened = part.count("{") + part.count("[")
-        if depth + opened > DEPTH_LIMIT:
-            return True
-        depth = max(0, depth + opened - part.count("}") - part.count("]"))
-    return False
+    left = unescaped.encode("ascii", "replace").translate(None, _NO_BRACKETS)
+    left = b"".join(left.replace(b'""', b"").split(b'"')[::2])  # most strings hold no bracket
+    for _ in range(DEPTH_LIMIT // 2):  # each time, the innermost level or the two innermost ones go
+        before = len(left)
+        left = left.replace(b"{}", b"").replace(b"[]", b"")
+        if len(left) == before:
+            break
+    return bool(left)
 
 
 def _check_depth(text: str) -> None:

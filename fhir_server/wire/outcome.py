@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
+from json.encoder import encode_basestring
 
 from fhir_server.errors import FhirError
 
@@ -28,7 +28,7 @@ def untimed(stored: Stored) -> Stored:
 
 def quoted(text: str) -> str:
     """A JSON string; lone surrogates, which UTF-8 cannot carry, become question marks."""
-    return json.dumps(text.encode("utf-8", "replace").decode("utf-8"), ensure_ascii=False)
+    return encode_basestring(text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def error_outcome(error: FhirError, code: str | None = None) -> str:

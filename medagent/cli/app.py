@@ -24,13 +24,16 @@ COMMANDS = {
     "validate": Lazy("medagent.cli.validate:command", "List every problem of a results file with its place."),
     "export": Lazy("medagent.cli.export:app", "Write a run in the form of another tool."),
     "tasks": Lazy("medagent.cli.tasks:app", "Task sets: list them, import the published one."),
-    "data": Lazy("medagent.cli.data:app", "Data sets from a seed: a hospital and tasks that nobody has seen."),
+    "data": Lazy(
+        "medagent.cli.data:app", "Data sets from a seed that nobody has seen; tasks exported for other tools."
+    ),
     "ehr": Lazy("medagent.cli.ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."),
     "key": Lazy("medagent.cli.key:app", "Answer keys, for grading offline."),
     "serve": Lazy("medagent.cli.serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
     "mcp": Lazy("medagent.cli.mcp:command", "Tasks, or a FHIR server, for any MCP client."),
     "green": Lazy("medagent.cli.green:command", "Assess agents that speak A2A."),
     "purple": Lazy("medagent.cli.purple:command", "Offer a model as an agent that speaks A2A."),
+    "harbor": Lazy("medagent.cli.harbor:app", "What the containers of `data export harbor` run.", hidden=True),
     "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
     "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, compare judges, judge again."),
     "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),

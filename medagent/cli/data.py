@@ -1,17 +1,25 @@
-"""`medagent data`: data sets from a seed. Its older subcommands are names of `medagent tasks` and `medagent ehr`."""
+"""`medagent data`: data sets from a seed, and tasks for other tools.
+
+Its older subcommands are names of `medagent tasks` and `medagent ehr`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.cli import ehr, tasks
 from medagent.terminal.groups import group
+from medagent.terminal.settings import fields_of, with_options
+
+TASK_OPTIONS = ("version", "dataset", "types", "ids", "limit", "per_type")
 
 app = group(
-    "Data sets from a seed: a hospital and tasks that nobody has seen. Without a subcommand: list what there is.\n\n"
+    "Data sets from a seed: a hospital and tasks that nobody has seen; tasks for other tools (export). Without a "
+    "subcommand: list what there is.\n\n"
     "Example: medagent data new fresh && medagent run --dataset fresh --agent reference",
     no_args_is_help=False,
 )
@@ -77,3 +85,32 @@ def verify(
     if found:
         raise typer.Exit(1)
     print(f"{folder}: every byte is what the seed gives")
+
+
+exports = group("Tasks in the form of another tool.\n\nExample: medagent data export harbor tasks/ --per-type 3")
+app.add_typer(exports, name="export")
+
+
+@exports.callback()
+def _exports() -> None:
+    """Tasks in the form of another tool."""
+
+
+@exports.command("harbor")
+@with_options(fields_of(MedAgentBenchSettings, *TASK_OPTIONS))
+def harbor(
+    given: dict[str, Any],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+) -> None:
+    """A folder a task that Harbor runs: any agent in a container, the record served over HTTP, a reward of 1.0 or 0.0.
+
+    Example: medagent data export harbor tasks/ --version v2 --per-type 3
+
+    Example: medagent data export harbor tasks/ --dataset fresh
+    """
+    from medagent.integrations.harbor.tasks import export_harbor
+
+    done = export_harbor(folder, given)
+    if done.unsolved:
+        print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
+    print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")

@@ -13,14 +13,14 @@ TRL's `GRPOTrainer(environment_factory=Environment)` takes it as it is: whatever
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import Parameter, Signature
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from medagent.benchmarks.medagentbench.agents.tools import Toolbox
 from medagent.benchmarks.medagentbench.episodes import SyncEpisode, episode
@@ -49,6 +49,9 @@ class Environment:
 
     `reward` is `official` (1.0 or 0.0), or `checks`: of a wrong episode half the share of the checks that passed.
     """
+
+    tools: ClassVar[Sequence[Tool]] = Toolbox.of(load_protocol("tools"), PUBLISHED.base).tools()
+    """The FHIR functions and `finish`; the environment has a method of each one's name."""
 
     def __init__(
         self,
@@ -84,9 +87,9 @@ class Environment:
 
     def get_reward(self) -> float:
         """What the episode is worth as it stands. Raises UngradedError where it cannot be graded."""
-        verdict = self._episode.verdict()
+        verdict = self.episode.verdict()
         if verdict.correct is None:
-            raise UngradedError(f"{self._episode.task.id}: {verdict.reason}")
+            raise UngradedError(f"{self.episode.task.id}: {verdict.reason}")
         if self._reward == "official" or verdict.correct:
             return float(verdict.correct)
         return 0.5 * sum(check.passed for check in verdict.checks) / len(verdict.checks)
@@ -94,29 +97,30 @@ class Environment:
     @property
     def done(self) -> bool:
         """Whether the episode has ended."""
-        return self._episode.done
+        return self.episode.done
 
     @property
     def transcript(self) -> list[Turn]:
         """All messages so far."""
-        return self._episode.transcript
+        return self.episode.transcript
 
     @property
     def task(self) -> Task:
         """The task of the episode."""
-        return self._episode.task
+        return self.episode.task
 
     @property
-    def _episode(self) -> SyncEpisode:
+    def episode(self) -> SyncEpisode:
+        """The open episode, for programs that call tools by their names. Raises UserError before the first `reset`."""
         if self._open is None:
             raise UserError("the environment has no episode yet: call reset first")
         return self._open
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> str:
-        if self._episode.done:
+        if self.episode.done:
             return _ENDED
         given = {name: value for name, value in arguments.items() if value is not None}
-        return self._episode.call(tool, given) or _ENDED
+        return self.episode.call(tool, given) or _ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +171,8 @@ def _method(tool: Tool) -> Callable[..., str]:
     required = set(tool.parameters.get("required", ()))
 
     def method(self: Environment, **arguments: Any) -> str:
-        return self._call(tool.name, {names[name]: value for name, value in arguments.items()})
+        # A parameter that the tool does not have is passed on, as in a run: the server answers to it.
+        return self._call(tool.name, {names.get(name, name): value for name, value in arguments.items()})
 
     parameters, lines = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)], []
     # What is required stands first, as Python wants it.
@@ -187,5 +192,5 @@ def _method(tool: Tool) -> Callable[..., str]:
     return method
 
 
-for _tool in Toolbox.of(load_protocol("tools"), PUBLISHED.base).tools():
+for _tool in Environment.tools:
     setattr(Environment, _tool.name, _method(_tool))

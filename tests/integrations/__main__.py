@@ -37,6 +37,8 @@ class Peer(BaseModel):
     """The package on PyPI whose version the table names."""
     packages: tuple[str, ...] = ()
     """Requirements beside medagent, with upper bounds."""
+    folders: tuple[str, ...] = ()
+    """Packages of this repository beside medagent, as `integrations/verifiers`."""
     extras: tuple[str, ...] = ()
     """Extras of medagent."""
     alone: bool = False
@@ -46,6 +48,8 @@ class Peer(BaseModel):
     """The oldest Python that the peer runs on."""
     needs: tuple[str, ...] = ()
     """Programs that have to be on the path, as `npx`."""
+    root: bool = False
+    """Whether the check makes users and mounts."""
     minutes: float = 10
     """How long the check may take."""
 
@@ -68,12 +72,14 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
         subprocess.CalledProcessError: pip failed; its output is in the error.
     """
     home = ENVIRONMENTS / name
-    wanted = sha256((ROOT / "pyproject.toml").read_bytes() + repr(peer).encode()).hexdigest()
+    projects = [ROOT / folder / "pyproject.toml" for folder in (".", *peer.folders)]
+    wanted = sha256(b"".join(path.read_bytes() for path in projects) + repr(peer).encode()).hexdigest()
     mark = home / ".installed"
     if not mark.is_file() or mark.read_text() != wanted:
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([python, "-m", "venv", home], check=True, capture_output=True, text=True)
-        own = [] if peer.alone else ["--editable", f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else str(ROOT)]
+        own = [] if peer.alone else [f"{ROOT}[{','.join(peer.extras)}]" if peer.extras else str(ROOT)]
+        own += [str(ROOT / folder) for folder in peer.folders]
         pip: list[str | Path] = [
             home / "bin" / "python",
             "-m",
@@ -82,7 +88,8 @@ def environment(name: str, peer: Peer, python: Path) -> Path:
             "--quiet",
             "--disable-pip-version-check",
         ]
-        subprocess.run([*pip, *own, *peer.packages], check=True, capture_output=True, text=True)
+        editable = [word for folder in own for word in ("--editable", folder)]
+        subprocess.run([*pip, *editable, *peer.packages], check=True, capture_output=True, text=True)
         mark.write_text(wanted)
     return home / "bin" / "python"
 
@@ -92,6 +99,8 @@ def check(name: str) -> Outcome:
     peer = Peer.model_validate(tomllib.loads((HERE / name / "peer.toml").read_text(encoding="utf-8")))
     if missing := [program for program in peer.needs if not shutil.which(program)]:
         return Outcome(name, "–", f"not run: needs {', '.join(missing)} on the path", None)
+    if peer.root and os.geteuid() != 0:
+        return Outcome(name, "–", "not run: needs root", None)
     python = interpreter(peer.python)
     if python is None:
         wanted = ".".join(map(str, peer.python))

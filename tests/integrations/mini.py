@@ -31,12 +31,16 @@ def answers() -> dict[str, str]:
 
 
 @contextmanager
-def chat_endpoint(reply: Callable[[dict[str, Any]], str]) -> Iterator[str]:
-    """An OpenAI-compatible endpoint on a loopback port while the block runs; its base URL, ending in `/v1`."""
+def chat_endpoint(reply: Callable[[dict[str, Any]], str | dict[str, Any]]) -> Iterator[str]:
+    """An OpenAI-compatible endpoint on a loopback port while the block runs; its base URL, ending in `/v1`.
+
+    `reply` gives the text of a reply, or further fields of its message.
+    """
 
     def answer(method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Answer:
         asked = json.loads(body)
-        message = {"role": "assistant", "content": reply(asked)}
+        said = reply(asked)
+        message = {"role": "assistant", "content": None, **({"content": said} if isinstance(said, str) else said)}
         document = {
             "id": "chatcmpl-1",
             "object": "chat.completion",

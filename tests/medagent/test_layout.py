@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.layout import imported, in_circles, large_functions, plain_imports
+from tests.layout import all_imports, imported, in_circles, large_functions, plain_imports
 from tests.shared_data import ROOT
 
 PACKAGE = ROOT / "medagent"
@@ -82,6 +82,21 @@ def test_no_circle_of_files() -> None:
     }
     graph.pop(PACKAGE / "__init__.py")
     assert not in_circles(graph)
+
+
+def test_packages_of_their_own_stand_on_the_public_api() -> None:
+    own = [path for folder in sorted((ROOT / "integrations").glob("*/medagent_*")) for path in folder.rglob("*.py")]
+    assert len(own) > 3
+    assert not [f"{path.relative_to(ROOT)}: {name}" for path in own for name in all_imports(path) if internal(name)]
+    assert not large_functions(own)
+
+
+def internal(module: str) -> bool:
+    """Whether a module is one of the project's that programs do not import."""
+    return module.partition(".")[0] in ("medagent", "refsol", "fhir_server") and module not in (
+        "medagent",
+        "medagent.rl",
+    )
 
 
 def test_files_and_functions_are_small() -> None:

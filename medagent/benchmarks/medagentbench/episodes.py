@@ -138,12 +138,16 @@ class Episode:
         """Take one message; returns the reply, "" when the episode has ended. Raises SessionEndedError after that."""
         return await self._session.act(message)
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> str:
-        """Take one tool call; returns the reply. A call that cannot be read is answered with the reason."""
+    async def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
+        """Take one tool call; returns the reply. A call that cannot be read is answered with the reason.
+
+        `arguments` may be the text that a model wrote, which need not be JSON.
+        """
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         try:
-            action = self._toolbox.action(ToolCall("", tool, json.dumps(arguments)))
+            action = self._toolbox.action(ToolCall("", tool, text))
         except ToolError as error:
-            return self._session.refuse(f"{tool}({json.dumps(arguments)})", str(error))
+            return self._session.refuse(f"{tool}({text})", str(error))
         return await self._session.act(action)
 
     def verdict(self) -> Verdict:
@@ -158,7 +162,7 @@ class SyncEpisode(Episode):
         """See `Episode.act`."""
         return _now(super().act(message))
 
-    def call(self, tool: str, arguments: dict[str, Any]) -> str:  # type: ignore[override]  # the twin without `await`
+    def call(self, tool: str, arguments: dict[str, Any] | str) -> str:  # type: ignore[override]  # without `await`
         """See `Episode.call`."""
         return _now(super().call(tool, arguments))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 HTTP_OPTIONS = ("dataset", "version", "tasks_file", "ehr", "api_base")
 """The options of `medagent.episode` that mean something over HTTP."""
 _READS = ("GET", "HEAD", "OPTIONS")
+End = tuple[Status, str, str | None]
+"""How an episode ended: its status, the agent's last message, the answers."""
 
 
 @contextmanager
@@ -88,7 +90,7 @@ class HttpEpisodes:
         """
         found = task if isinstance(task, Task) else task_of(self.options, task)
         now = dataset_of(self.options).constants.now
-        record = self._episodes.open(seed=key or f"{found.id}#1", now=now, refuse=_refusal)
+        record = self._episodes.open(seed=key or f"{found.id}#1", now=now, refuse=refusal)
         return HttpEpisode(found, record, self)
 
     def drop(self, record: Record) -> None:
@@ -117,7 +119,7 @@ class HttpEpisode:
         self.task = task
         self._record = record
         self._episodes = episodes
-        self._end: tuple[Status, str, str | None] | None = None
+        self._end: End | None = None
 
     @property
     def base(self) -> str:
@@ -142,7 +144,7 @@ class HttpEpisode:
     def finish(self, answers: list[Any] | str) -> None:
         """End with the answers, as a list or as the text of one. Raises SessionEndedError where it has ended."""
         text = answers if isinstance(answers, str) else json.dumps(answers, ensure_ascii=False)
-        self.end("completed", f"FINISH({text})", text)
+        self.end(*_finished(text))
 
     def end(self, status: Status, message: str, answer: str | None = None) -> None:
         """End by the agent's last message. Raises SessionEndedError where it has ended."""
@@ -154,15 +156,9 @@ class HttpEpisode:
     def outcome(self) -> Outcome:
         """What was done so far, as the text protocol would have it; `status` is None until the episode is finished."""
         shown = self._episodes.options.api_base.rstrip("/")
-        outcome = Outcome(transcript=[Turn("user", self._prompt(shown, "…"))])
         own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
-        for exchange in list(self._record.exchanges):
-            _add(outcome, _Said(exchange, own, shown), self._episodes.protocol)
-        if self._end is not None:
-            outcome.status, message, outcome.answer = self._end
-            outcome.transcript.append(Turn("agent", message))
-        outcome.rounds = sum(turn.role == "agent" for turn in outcome.transcript)
-        return outcome
+        said = [_Said(exchange, own, shown) for exchange in list(self._record.exchanges)]
+        return _outcome(self._prompt(shown, "…"), said, self._end, self._episodes.protocol)
 
     def verdict(self) -> Verdict:
         """The official verdict on the episode as it stands."""
@@ -184,7 +180,7 @@ class HttpEpisode:
         return self._episodes.protocol.first_message(base, self.task.context, self.task.instruction, token)
 
 
-def _refusal(method: str, path: str) -> str | None:
+def refusal(method: str, path: str) -> str | None:
     """Why a request is not carried out in an episode, or None."""
     names = [name for name in path.split("/") if name]
     creates = len(names) == 1 and not names[0].startswith(("$", "_"))
@@ -219,6 +215,31 @@ class _Said:
             return None
         pairs = "&".join(part for part in (query, self.body) if part)
         return f"{self.shown}{path.rstrip('/').removesuffix('/_search')}?{pairs}"
+
+
+def outcome_of(exchanges: Sequence[Exchange], answers: str | None, shown: str) -> Outcome:
+    """The outcome of an episode whose base is the `shown` one, from its log; `answers` is None where it has not been
+    finished.
+    """
+    own = re.compile(re.escape(shown))
+    said = [_Said(exchange, own, shown) for exchange in exchanges]
+    return _outcome("", said, None if answers is None else _finished(answers), load_protocol("http"))
+
+
+def _finished(answers: str) -> End:
+    return "completed", f"FINISH({answers})", answers
+
+
+def _outcome(prompt: str, said: Sequence[_Said], end: End | None, protocol: Protocol) -> Outcome:
+    """What was said, as the text protocol would have it."""
+    outcome = Outcome(transcript=[Turn("user", prompt)])
+    for one in said:
+        _add(outcome, one, protocol)
+    if end is not None:
+        outcome.status, message, outcome.answer = end
+        outcome.transcript.append(Turn("agent", message))
+    outcome.rounds = sum(turn.role == "agent" for turn in outcome.transcript)
+    return outcome
 
 
 def _add(outcome: Outcome, said: _Said, protocol: Protocol) -> None:

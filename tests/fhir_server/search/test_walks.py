@@ -81,6 +81,7 @@ def by_each_way(server: Server | Overlay, monkeypatch: pytest.MonkeyPatch) -> li
         monkeypatch.setattr(walks, "MAX_SORTED", most)
         context = server.context if isinstance(server, Server) else server._context
         context.plans.clear()
+        plan.sql_of.cache_clear()
         context.store.found.clear()
         answers.append({search: found(server, search) for search in searches})
     return answers

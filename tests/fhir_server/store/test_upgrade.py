@@ -34,4 +34,4 @@ def test_a_file_of_format_1_is_read_and_written(tmp_path: Path) -> None:
                 json_type = [("Content-Type", "application/fhir+json")]
                 assert copy.handle(Request("PUT", "/fhir/Patient/p", json_type, body)).status == 200
     with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (4,)

@@ -88,6 +88,23 @@ def test_parameters_with_dashes_reach_the_server_by_their_own_names() -> None:
     assert environment.transcript[1].content.endswith("/Patient?address-city=Szeged")
 
 
+def test_a_parameter_that_a_tool_does_not_have_reaches_the_server_as_in_a_run() -> None:
+    environment = Environment(seed="tests")
+    environment.reset(task=0)
+    environment.get_patient(_count=1)
+    assert environment.transcript[1].content.endswith("/Patient?_count=1")
+
+
+def test_programs_call_tools_by_the_names_that_they_list() -> None:
+    environment = Environment(seed="tests")
+    environment.reset(task=0)
+    name = environment.tools[-1].name
+    assert environment.episode.call(name, '{"answers": [60') == environment.transcript[-1].content
+    assert environment.transcript[-2].content == 'finish({"answers": [60)'
+    assert not environment.done
+    assert (environment.episode.call(name, '{"answers": [60]}'), environment.done) == ("", True)
+
+
 def test_what_cannot_be_graded_is_no_reward(monkeypatch: pytest.MonkeyPatch) -> None:
     environment = Environment(seed="tests")
     with pytest.raises(UserError, match="call reset first"):

@@ -1,0 +1,79 @@
+"""Index rows that wait until enough of them can be written together.
+
+Fifty rows a statement take half the time of fifty statements. A store writes what waits before it looks into its index
+tables, and before a transaction or a level of one ends.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import defaultdict
+from functools import cache
+from itertools import chain
+from typing import Any, Final
+
+from fhir_server.search.indexer import TableRows
+from fhir_server.store import schema
+
+ROWS_AT_ONCE: Final = 50
+RESOURCES_AT_ONCE: Final = 100
+"""So many resources have more rows in most tables than one statement writes, and take little memory."""
+
+
+class PendingRows:
+    """Index rows of resources, and how many more resources of each type there are."""
+
+    def __init__(self) -> None:
+        self.index: list[TableRows] = []
+        """Empty where nothing waits."""
+        self._more: dict[str, int] = {}
+
+    def count(self, resource_type: str, more: int) -> None:
+        """So many more resources of a type that are not deleted."""
+        self._more[resource_type] = self._more.get(resource_type, 0) + more
+
+    def write(self, connection: sqlite3.Connection, prefix: str) -> None:
+        """Writes all that waits into the tables whose names begin so."""
+        if len(self.index) == 1:
+            for table, rows in self.index[0].items():
+                if rows:
+                    connection.executemany(_insert(prefix, table), rows)
+        else:
+            together: dict[str, list[Any]] = defaultdict(list)
+            for index in self.index:
+                for table, rows in index.items():
+                    together[table] += chain.from_iterable(rows)
+            for table, values in together.items():
+                write(connection, prefix, table, values)
+        for counted in self._more.items():
+            connection.execute(_counting(prefix), counted)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forgets what waits."""
+        self.index.clear()
+        self._more.clear()
+
+
+def write(connection: sqlite3.Connection, prefix: str, table: str, values: list[Any]) -> None:
+    """Writes rows of a table, which are given value after value, fifty a statement.
+
+    What is left over goes one by one: each number of rows would be another statement to compile and to keep.
+    """
+    width = len(schema.COLUMNS[table])
+    full, done = ROWS_AT_ONCE * width, 0
+    for done in range(full, len(values) + 1, full):
+        connection.execute(_insert(prefix, table, ROWS_AT_ONCE), values[done - full : done])
+    if done < len(values):
+        connection.executemany(_insert(prefix, table), zip(*[iter(values[done:])] * width, strict=True))
+
+
+@cache
+def _insert(prefix: str, table: str, rows: int = 1) -> str:
+    marks = ", ".join("?" * len(schema.COLUMNS[table]))
+    return f"INSERT OR IGNORE INTO {prefix}{table} VALUES " + ", ".join([f"({marks})"] * rows)
+
+
+@cache
+def _counting(prefix: str) -> str:
+    return f"INSERT INTO {prefix}counts VALUES (?, ?) ON CONFLICT (type) DO UPDATE SET live = live + excluded.live"

@@ -1,0 +1,54 @@
+"""The server: `medagent-openenv`. Each WebSocket is a session with a private copy of the record."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import typer
+import uvicorn
+from openenv.core.env_server import CallToolAction, CallToolObservation, ConcurrencyConfig, create_app
+
+from medagent import UserError
+from medagent.rl import Environment
+from medagent_openenv.environment import FirstObservation, MedAgentBenchEnvironment
+
+SESSIONS, IDLE_S = 256, 600.0
+
+
+def app_of(split: Literal["train", "dev", "ood"], seed: str, reward: Literal["official", "checks"]) -> Any:
+    """The ASGI application; the first set of tasks is made now, so that no session waits for it. Raises UserError."""
+    Environment(split, seed).reset(task=0)
+    return create_app(
+        partial(MedAgentBenchEnvironment, split, seed, reward),
+        CallToolAction,
+        CallToolObservation,
+        env_name="medagentbench",
+        concurrency_config=ConcurrencyConfig(max_concurrent_envs=SESSIONS, session_timeout=IDLE_S),
+        reset_observation_cls=FirstObservation,
+    )
+
+
+def serve(
+    split: Annotated[Literal["train", "dev", "ood"], typer.Option(help="Which tasks.")] = "train",
+    seed: Annotated[str, typer.Option(help="Decides all tasks.")] = "0",
+    reward: Annotated[
+        Literal["official", "checks"], typer.Option(help="1.0 or 0.0, or part of it for checks that passed.")
+    ] = "official",
+    host: Annotated[str, typer.Option(help="Where to listen; everybody who reaches it can play.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port.")] = 8000,
+) -> None:
+    """Serve MedAgentBench's training tasks to clients of OpenEnv.
+
+    medagent-openenv --split train --seed 1 --reward checks
+    """
+    try:
+        app = app_of(split, seed, reward)
+    except UserError as error:
+        raise SystemExit(f"medagent-openenv: {error}") from None
+    uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+def main() -> None:
+    """The command."""
+    typer.run(serve)

@@ -1,0 +1,86 @@
+"""MedAgentBench's tasks. What verifiers stores and sends of one is its id, its type and its first message.
+
+Answers, patients' numbers and the verdict's reasons stay in medagent, in the process that evaluates or trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import verifiers.v1 as vf
+from pydantic import Field, PrivateAttr
+
+import medagent
+
+
+class EpisodeState(vf.State):
+    """What the harness needs of a task, and the verdict that it leaves; nothing of it is stored."""
+
+    correct: bool | None = None
+    _options: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of the task's episode."""
+        return self._options
+
+
+class MedAgentBenchConfig(vf.TasksetConfig):
+    """Options of `medagent run`, as `--env.taskset.NAME`."""
+
+    dataset: str = "synthetic"
+    """The bundled data set, or the folder of one of your own (medagent data new)."""
+    version: Literal["v1", "v2"] = "v2"
+    types: list[str] = Field(default_factory=list)
+    """Only these task types, e.g. task1,task5."""
+    protocol: Literal["text", "tools"] = "text"
+    """Actions as text, as published, or as tool calls."""
+    writes: Literal["ack", "execute"] = "ack"
+    """What happens to a POST."""
+    max_rounds: int = 8
+    """Messages that an agent has."""
+
+
+class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState]):
+    """One task; `options` are those of its episode."""
+
+    def __init__(self, data: vf.TaskData, config: vf.TaskConfig | None = None, **options: Any) -> None:
+        super().__init__(data, config)
+        self.options = options
+
+    @property
+    def key(self) -> str:
+        """See `Task.key`."""
+        return str(self.data.id)
+
+    async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
+        """See `Task.setup`."""
+        trace.state._options = self.options
+
+    @vf.reward
+    async def correct(self, trace: vf.Trace) -> float:
+        """The official verdict: 1.0 or 0.0. An episode that was not graded has none."""
+        if trace.state.correct is None:
+            raise vf.TaskError(f"{self.data.id}: not graded; the harness has to be medagent-verifiers")
+        return float(trace.state.correct)
+
+    @vf.metric
+    async def checks_passed(self, trace: vf.Trace) -> float:
+        """The share of the grader's checks that passed."""
+        passed: list[bool] = list(trace.info["checks"].values())
+        return sum(passed) / max(1, len(passed))
+
+
+class MedAgentBenchTaskset(vf.Taskset[MedAgentBenchTask, MedAgentBenchConfig]):
+    """The tasks of a data set, in its order."""
+
+    def load(self) -> Iterator[MedAgentBenchTask]:
+        """See `Taskset.load`."""
+        config = self.config
+        options = config.model_dump(include={"dataset", "version", "protocol", "writes", "max_rounds"})
+        for task in medagent.tasks(dataset=config.dataset, version=config.version):
+            if not config.types or task.type in config.types:
+                with medagent.episode(task, **options) as episode:
+                    data = vf.TaskData(id=task.id, name=task.type, prompt=episode.reset())
+                yield MedAgentBenchTask(data, config.task, **options)

@@ -1,0 +1,69 @@
+"""`medagent harbor`: what the containers of `medagent data export harbor` run; nobody needs to type them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from medagent.terminal.groups import group
+
+app = group("What the containers of `medagent data export harbor` run.")
+_Patients = Annotated[Path, typer.Argument(help="The patients, NDJSON.")]
+_Log = Annotated[Path, typer.Argument(help="The log of the episode.")]
+_Now = Annotated[datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The beginning of the record's clock.")]
+
+
+@app.command("build")
+def build(patients: _Patients) -> None:
+    """Import the patients into the cache folder, when the image is built.
+
+    Example: MEDAGENT_HOME=/var/lib/medagent medagent harbor build patients.ndjson.gz
+    """
+    from medagent.fhir_data.embedded import imported_file
+
+    print(imported_file(patients).path)
+
+
+@app.command("start")
+def start(
+    patients: _Patients,
+    log: _Log,
+    now: _Now,
+    user: Annotated[str | None, typer.Option(help="Run it as this user.")] = None,
+) -> None:
+    """Start the server, where none answers, and wait until it does.
+
+    Example: medagent harbor start patients.ndjson.gz episode.jsonl --user fhir --now 2023-11-13T10:15:00+00:00
+    """
+    from medagent.integrations.harbor.server import start as start_server
+
+    start_server(patients, now, log, user)
+
+
+@app.command("serve")
+def serve(patients: _Patients, log: _Log, now: _Now) -> None:
+    """Answer for the episode's record and for its answers, at http://localhost:8080/fhir and /finish.
+
+    Example: medagent harbor serve patients.ndjson.gz episode.jsonl --now 2023-11-13T10:15:00+00:00
+    """
+    from medagent.integrations.harbor.server import serve as serve_episode
+
+    serve_episode(patients, now, log)
+
+
+@app.command("verify")
+def verify(
+    tests: Annotated[Path, typer.Argument(metavar="DIR", help="The task's tests folder.")],
+    log: _Log,
+    out: Annotated[Path, typer.Argument(help="The folder for reward.json.")],
+) -> None:
+    """Grade the log of an episode: reward.json with 1.0 or 0.0, and verdict.json with the reasons.
+
+    Example: medagent harbor verify /tests /var/lib/medagent/episode.jsonl /logs/verifier
+    """
+    from medagent.integrations.harbor.verify import verify as grade
+
+    print(grade(tests, log, out))

@@ -1,0 +1,156 @@
+"""The server of an agent's container: `/fhir` is its record, POST `/finish` takes the answers and ends the episode.
+
+It runs as a user of its own, so that the agent can neither write the log nor read the package, which makes the bundled
+tasks of their seed. It is started by Harbor's health check, as sandboxes differ in whether they run an entry point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fhir_server.app import create_app
+from fhir_server.episodes import Record, refused
+from fhir_server.errors import FhirError
+from fhir_server.processes.http import serving
+from fhir_server.wire.http import Request, Response, split_target
+from medagent.benchmarks.medagentbench.http_episodes import refusal
+from medagent.core.errors import UserError
+from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
+from medagent.integrations.harbor.log import LogWriter
+from refsol.medagentbench.constants import PUBLISHED
+
+BASE = PUBLISHED.base.rstrip("/")
+FINISH = "/finish"
+SERVER_LOG = "server.log"
+START_S = 60.0
+"""How long the server may take until it answers."""
+_JSON = [("Content-Type", "application/json")]
+_PATH = urlsplit(BASE).path
+
+
+class OneEpisode:
+    """Answers for one record and its end. Each exchange is in the log before its answer leaves.
+
+    `now` is the beginning of the record's clock. Raises UserError for patients that cannot be read and for a log that
+    is there already.
+    """
+
+    def __init__(self, patients: Path, now: datetime, log: Path) -> None:
+        self._ehr = EmbeddedEhr.open(imported_file(patients).path, BASE, now)
+        overlay = self._ehr.server.overlay("harbor", now)
+        self._record = Record(id="harbor", base=BASE, token="", overlay=overlay, refuse=refusal, used=0.0)
+        self._log = LogWriter(log)
+        self._ended = False
+
+    def handle(self, request: Request) -> Response:
+        """Answers one request."""
+        try:
+            return self._handle(request)
+        except FhirError as error:
+            return refused(error)
+
+    def close(self) -> None:
+        """Close log and record."""
+        self._log.close()
+        self._record.overlay.close()
+        self._ehr.close()
+
+    def _handle(self, request: Request) -> Response:
+        path = split_target(request.target)[0]
+        if path not in (_PATH, FINISH) and not path.startswith(f"{_PATH}/"):
+            raise FhirError(404, f"There is {_PATH} here, and {FINISH}", "not-found")
+        if self._ended:
+            raise FhirError(410, "The episode has ended: the answers were sent", "deleted")
+        if path == FINISH:
+            return self._finish(request)
+        response = self._record.handle(request)
+        self._kept(lambda: self._log.exchange(self._record.exchanges[-1]))
+        return response
+
+    def _finish(self, request: Request) -> Response:
+        if request.method != "POST":
+            raise FhirError(405, f"{FINISH} takes a POST, with the answers as a JSON list", "not-supported")
+        try:
+            text = request.body.decode()
+            wrong = not isinstance(json.loads(text), list)
+        except (ValueError, RecursionError):
+            wrong = True
+        if wrong:
+            form = 'a JSON list, as ["answer1", "answer2"], or [] where nothing was asked'
+            raise FhirError(400, f"The answers are {form}", "invalid")
+        self._ended = True
+        self._kept(lambda: self._log.answers(text))
+        return Response(200, list(_JSON), b'{"finished": true}\n')
+
+    def _kept(self, write: Callable[[], None]) -> None:
+        """What cannot be logged ends the episode, since it could not be graded by what was done."""
+        try:
+            write()
+        except OSError as error:
+            self._ended = True
+            raise FhirError(507, f"The log cannot be written: {error.strerror}", "exception") from None
+
+
+def serve(patients: Path, now: datetime, log: Path) -> None:
+    """Answer at `BASE` until the process is ended. Raises UserError."""
+    port = urlsplit(BASE).port
+    episode = OneEpisode(patients, now, log)
+    try:
+        listener = socket.create_server(("127.0.0.1", port))  # last: who can connect finds the log there
+    except OSError as error:
+        raise UserError(f"cannot listen on port {port}: {error.strerror}") from None
+    with closing(episode), listener, serving(create_app(episode), listener):
+        threading.Event().wait()
+
+
+def start(patients: Path, now: datetime, log: Path, user: str | None) -> None:
+    """See that a server answers: where none does, start one that stays when this process ends, as the user.
+
+    What it says goes into a file beside the log. Raises UserError where it does not answer in time.
+    """
+    if _answers():
+        return
+    said = log.with_name(SERVER_LOG)
+    command = [sys.executable, "-m", "medagent", "harbor", "serve", str(patients), str(log), "--now", now.isoformat()]
+    try:
+        with said.open("ab") as out:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=log.parent,
+                env={**os.environ, "HOME": str(log.parent)},
+                start_new_session=True,
+                user=user,
+                group=user,
+                extra_groups=[] if user else None,
+            )
+    except (OSError, LookupError, subprocess.SubprocessError) as error:
+        raise UserError(f"the server cannot be started: {error}") from None
+    until = time.monotonic() + START_S
+    while not _answers():
+        if process.poll() is not None:
+            raise UserError(f"the server has ended: {said.read_text('utf-8', 'replace').strip() or 'it said nothing'}")
+        if time.monotonic() > until:
+            raise UserError(f"the server does not answer after {START_S:g} s; {said} has what it said")
+        time.sleep(0.05)
+
+
+def _answers() -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", urlsplit(BASE).port or 80), timeout=1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,266 @@
+"""`medagent data export harbor`, and what its containers run, without Harbor and without a container."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import runpy
+import shutil
+import socket
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fhir_server.app import create_app
+from fhir_server.processes.http import serving
+from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
+from medagent.core.errors import UserError
+from medagent.core.paths import data_dir
+from medagent.integrations.harbor import server as harbor_server
+from medagent.integrations.harbor.server import OneEpisode
+from tests.command import medagent
+from tests.medagent.benchmarks.medagentbench.generator.made import small
+
+DATASET = "fresh"
+FILES = {
+    "task.toml",
+    "instruction.md",
+    "environment/Dockerfile",
+    "environment/medagent-0.1.0-py3-none-any.whl",
+    "environment/patients.ndjson.gz",
+    "solution/acts.json",
+    "solution/solve.py",
+    "solution/solve.sh",
+    "tests/key.json",
+    "tests/task.json",
+    "tests/test.sh",
+}
+HOST = "localhost:8080"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data set `fresh`, other constants than the published ones, and `tasks`, one of each type."""
+    folder = tmp_path_factory.mktemp("harbor")
+    (folder / DATASET).mkdir()
+    small(folder / DATASET)
+    ran = medagent("data", "export", "harbor", folder / "tasks", "--dataset", folder / DATASET, "--per-type", "1")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == f"{folder / 'tasks'}: 10 tasks. Run them: harbor run -p {folder / 'tasks'} -a oracle\n"
+    return folder
+
+
+def folders(home: Path) -> list[Path]:
+    return sorted((home / "tasks").iterdir())
+
+
+@contextmanager
+def answering(task: Path, log: Path) -> Iterator[str]:
+    """The server of a task's container, on another port, over the patients of its environment as they were packed."""
+    config = tomllib.loads((task / "task.toml").read_text())
+    words = config["environment"]["healthcheck"]["command"].split()
+    now = datetime.fromisoformat(words[words.index("--now") + 1])
+    episode = OneEpisode(task.parents[1] / DATASET / "hospital.ndjson", now, log)
+    with (
+        closing(episode),
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        serving(create_app(episode), listener),
+    ):
+        yield f"localhost:{listener.getsockname()[1]}"
+
+
+def verified(task: Path, log: Path, out: Path) -> float:
+    """The reward that test.sh's command gives."""
+    words = (task / "tests" / "test.sh").read_text().splitlines()[-1].split()
+    assert words[:4] == ["exec", "/opt/medagent/venv/bin/medagent", "harbor", "verify"]
+    out.mkdir()
+    ran = medagent("harbor", "verify", task / "tests", log, out)
+    assert ran.code == 0, ran.err
+    reward = json.loads((out / "reward.json").read_text())
+    assert list(reward) == ["reward"]
+    assert ran.out.startswith(f"{task.name}: {'right' if reward['reward'] else 'wrong'}: ")
+    return float(reward["reward"])
+
+
+def test_a_task_has_its_files_and_says_what_the_data_set_fixes(home: Path) -> None:
+    assert {folder.name.partition("_")[0] for folder in folders(home)} == {f"task{n}" for n in range(1, 11)}
+    dataset = load_dataset(str(home / DATASET), "v2")
+    for folder in folders(home):
+        assert {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} == FILES
+        config = tomllib.loads((folder / "task.toml").read_text())
+        assert config["metadata"]["tasks_sha256"] == dataset.digest
+        assert dataset.constants.now_text in config["environment"]["healthcheck"]["command"]
+        assert (config["agent"]["user"], config["verifier"]["environment_mode"]) == ("agent", "separate")
+        task = next(one for one in dataset.tasks if one.id == folder.name)
+        instruction = (folder / "instruction.md").read_text()
+        assert instruction.endswith(f"Context: {task.context}\n\nQuestion: {task.instruction}\n")
+        assert dataset.manifest is not None
+        assert instruction.startswith(f"<!-- canary: {dataset.manifest.canary} -->\n\n")
+
+
+def test_facts_lie_in_tests_and_solution_alone_and_are_of_one_task(home: Path) -> None:
+    dataset = load_dataset(str(home / DATASET), "v2")
+    first = folders(home)[0] / "environment"
+    with zipfile.ZipFile(first / "medagent-0.1.0-py3-none-any.whl") as wheel:
+        names = wheel.namelist()
+    assert "medagent/integrations/harbor/verify.py" in names
+    assert not [name for name in names if "key_v" in name or "test_data" in name or "__pycache__" in name]
+    patients = gzip.decompress((first / "patients.ndjson.gz").read_bytes())
+    assert patients == (home / DATASET / "hospital.ndjson").read_bytes()
+    others = {task.id: task.sol[0] for task in dataset.tasks if task.type == "task1" and task.sol}
+    for folder in folders(home):
+        assert (folder / "environment" / "Dockerfile").read_bytes() == (first / "Dockerfile").read_bytes()
+        open_to_agents = "".join((folder / name).read_text() for name in ("instruction.md", "task.toml"))
+        assert not [sol for name, sol in others.items() if name == folder.name and sol in open_to_agents]
+        key = json.loads((folder / "tests" / "key.json").read_text())
+        mrn = json.loads((folder / "tests" / "task.json").read_text())["task"]["eval_MRN"]
+        asked = {*key["patients"], *(name.split()[0] for name in key["readings"])}
+        assert asked <= {mrn}
+
+
+def test_the_solution_has_1_and_nothing_has_0(home: Path, tmp_path: Path) -> None:
+    for folder in folders(home):
+        log, played = tmp_path / f"{folder.name}.jsonl", tmp_path / folder.name
+        with answering(folder, log) as host:
+            assert verified(folder, log, tmp_path / f"nop-{folder.name}") == 0.0
+            played.mkdir()
+            for name in ("acts.json", "solve.py"):
+                text = (folder / "solution" / name).read_text("utf-8")
+                (played / name).write_text(text.replace(HOST, host), "utf-8")
+            runpy.run_path(str(played / "solve.py"), run_name="__main__")
+        log.write_text(log.read_text("utf-8").replace(host, HOST), "utf-8")
+        assert verified(folder, log, tmp_path / f"solved-{folder.name}") == 1.0
+        kept = json.loads((tmp_path / f"solved-{folder.name}" / "verdict.json").read_text())
+        assert (kept["correct"], kept["reason"]) == (True, "all checks passed")
+
+
+def test_what_is_not_an_episodes_is_refused_and_the_end_is_one(home: Path, tmp_path: Path) -> None:
+    folder, log = folders(home)[0], tmp_path / "log.jsonl"
+    with answering(folder, log) as host, httpx.Client(base_url=f"http://{host}") as client:
+        assert client.put("/fhir/Patient/a", json={"resourceType": "Patient", "id": "a"}).status_code == 405
+        assert [client.get(path).status_code for path in ("/", "/episodes", "/finish")] == [404, 404, 405]
+        for wrong in ("", "answer", '{"a": 1}', '"S1"', "[" * 100_000, b"\xff"):
+            refused = client.post("/finish", content=wrong)
+            assert refused.status_code == 400
+            assert "a JSON list" in refused.text
+        assert log.read_text() == ""
+        found = client.get("/fhir/Patient?_count=1").json()
+        assert found["link"][0]["url"].startswith(f"http://{host}/fhir/Patient?")
+        assert client.post("/finish", content='["a", 1.50]').json() == {"finished": True}
+        assert client.get("/fhir/Patient?_count=1").status_code == 410
+        assert client.post("/finish", content="[]").status_code == 410
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line.get("answers") for line in lines] == [None, '["a", 1.50]']
+    assert lines[0]["exchange"]["target"] == "/Patient?_count=1"
+
+
+def test_a_log_that_cannot_be_read_gives_no_reward(home: Path, tmp_path: Path) -> None:
+    tests, log = folders(home)[0] / "tests", tmp_path / "log.jsonl"
+    for text, said in (
+        (None, ": cannot be read: No such file or directory"),
+        ("nonsense\n{}\n", ":1: is not JSON"),
+        ('{"answers": 1}\n', ":1: answers: is not a text"),
+    ):
+        if text is not None:
+            log.write_text(text)
+        ran = medagent("harbor", "verify", tests, log, tmp_path)
+        assert (ran.code, ran.out) == (1, "")
+        assert f"{log}{said}" in ran.err
+        assert not (tmp_path / "reward.json").exists()
+    log.write_text('{"answers": "[]"')  # the container was stopped in the middle of a line
+    assert "wrong: completed: expected an answer, got" in medagent("harbor", "verify", tests, log, tmp_path).out
+
+
+def test_a_log_is_never_begun_anew(home: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("kept")
+    with pytest.raises(UserError, match="cannot be made: File exists"), answering(folders(home)[0], log):
+        pass
+    assert log.read_text() == "kept"
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        free = listener.getsockname()[1]
+    monkeypatch.setattr(harbor_server, "BASE", f"http://localhost:{free}/fhir")
+    words = (tmp_path / "none.gz", tmp_path / "log", "--now", "2023-11-13T10:15:00+00:00")
+    ran = medagent("harbor", "start", *words)
+    assert ran.code == 1
+    assert (
+        ran.err == f"medagent: the server has ended: medagent: {words[0]}: cannot be read: No such file or directory\n"
+    )
+    assert "the server cannot be started" in medagent("harbor", "start", *words, "--user", "nobody-of-this-name").err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tasks", "task11"], "unknown task type task11"),
+        (["--dataset", "nowhere"], "unknown data set 'nowhere'"),
+        (["--version", "v3"], "unknown version 'v3'"),
+        (["--ids", "task1_1,task1_999"], "unknown task id task1_999"),
+        (["--limit", "0"], "--limit"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(tmp_path: Path, words: list[str], said: str) -> None:
+    ran = medagent("data", "export", "harbor", tmp_path / "out", *words)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+    assert said in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    ran = medagent("data", "export", "harbor", tmp_path, "--limit", "1")
+    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: is not empty; name a new folder\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    file = medagent("data", "export", "harbor", tmp_path / "mine", "--limit", "1")
+    assert (file.code, file.err.count("\n")) == (1, 1)
+
+
+def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
+    official = data_dir() / "official"
+    official.mkdir(parents=True)
+    shutil.copy(dataset_folder("synthetic@1") / "test_data_v2.json", official)
+    ran = medagent("data", "export", "harbor", tmp_path / "out", "--dataset", "official")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "data set 'official': its patients are not here" in ran.err
+
+
+def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "reworded"
+    shutil.copytree(home / DATASET, folder)
+    tasks, manifest = folder / "test_data_v2.json", folder / "dataset.json"
+    found = json.loads(tasks.read_bytes())
+    reworded = next(task for task in found if task["id"].startswith("task1_"))
+    reworded["instruction"] = "Who is it?"
+    tasks.write_text(json.dumps(found), "utf-8")
+    said = json.loads(manifest.read_bytes())
+    said["files"][tasks.name] = hashlib.sha256(tasks.read_bytes()).hexdigest()
+    manifest.write_text(json.dumps(said), "utf-8")
+    ran = medagent(
+        "data", "export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", f"{reworded['id']},task2_1"
+    )
+    assert ran.out.startswith(f"without solution/, as the reference agent does not get them right: {reworded['id']}\n")
+    assert [(tmp_path / "out" / name / "solution").exists() for name in (reworded["id"], "task2_1")] == [False, True]
+
+
+def test_what_cannot_be_finished_leaves_the_folder_empty(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr("medagent.integrations.harbor.tasks.write_wheel", full)
+    words = ("--dataset", home / DATASET, "--limit", "1")
+    ran = medagent("data", "export", "harbor", tmp_path / "out", *words)
+    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: cannot be written: No space left on device\n")
+    assert list((tmp_path / "out").iterdir()) == []
