@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine_peers import HAVE_INSPECT, aiohttp_loop, inspect_run
+from benchmarks.engine_peers import PEERS
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
@@ -108,14 +108,10 @@ def run_peer(pipe: Connection, url: str, name: str) -> None:
     """Run the 300 tasks by another engine and send the CPU milliseconds an episode."""
     stage = asyncio.run(make_plan(MedAgentBenchSettings(model="m", base_url=[url], concurrency=64), print)).stages[0]
     units = stage.units()
-    if name == "inspect_ai":
-        import_module("inspect_ai")  # seconds, which are not the engine's
+    import_module(name.partition(" ")[0])  # seconds, which are not the engine's
     start = time.process_time()
     asyncio.run(PEERS[name](stage.job, units, url))
     pipe.send((time.process_time() - start) / len(units) * 1000)
-
-
-PEERS = {"aiohttp alone": aiohttp_loop} | ({"inspect_ai": inspect_run} if HAVE_INSPECT else {})
 
 
 def peer(url: str, name: str) -> float:

@@ -1,9 +1,11 @@
-"""The same episodes by other engines, for comparison: a loop over aiohttp alone, and inspect_ai where it is installed.
+"""The same episodes by other engines, for comparison: a loop over aiohttp, one over litellm, and inspect_ai, the last
+two where they are installed.
 
 Session, embedded FHIR server and model server are the same; what differs is who calls the model, keeps what happened
-and retries. The loop keeps nothing and retries nothing: it is the floor. inspect_ai keeps its log in a folder that is
-thrown away. To measure it, install it with this project in an environment of its own and run `python -m
-benchmarks.engine` there.
+and retries. The loops keep nothing and retry nothing: that over aiohttp is the floor. inspect_ai keeps its log in a
+folder that is thrown away. To measure them, install them with this project in an environment of its own and run
+`python -m benchmarks.engine` there. litellm says that it needs openai 2 and inspect_ai needs 3; with 3, installed last,
+both run.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import contextlib
 import io
 import os
 import tempfile
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,13 +25,36 @@ from medagent.benchmarks.medagentbench.episode import EpisodeJob, EpisodeUnit
 from medagent.benchmarks.medagentbench.session import Session
 
 os.environ["INSPECT_DISPLAY"] = "none"
-HAVE_INSPECT = find_spec("inspect_ai") is not None
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the network for prices
+Messages = list[dict[str, str]]
 
 
 async def aiohttp_loop(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> None:
+    """A request and its answer, and nothing more."""
+    async with aiohttp.ClientSession() as http:
+
+        async def ask(messages: Messages) -> str:
+            async with http.post(f"{url}/chat/completions", json={"model": "m", "messages": messages}) as answer:
+                return str((await answer.json())["choices"][0]["message"]["content"])
+
+        await _loop(job, units, ask)
+
+
+async def litellm_loop(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> None:
+    """The same by litellm's client."""
+    import litellm
+
+    async def ask(messages: Messages) -> str:
+        answer = await litellm.acompletion("openai/m", messages=messages, base_url=url, api_key="none", max_retries=0)
+        return str(answer.choices[0].message.content)
+
+    await _loop(job, units, ask)
+
+
+async def _loop(job: EpisodeJob, units: list[EpisodeUnit], ask: Callable[[Messages], Awaitable[str]]) -> None:
     """Each lane takes the next episode when its last one ends."""
     waiting = iter(units)
-    async with job.ehr.open(job.rules.api_base) as ehr, aiohttp.ClientSession() as http:
+    async with job.ehr.open(job.rules.api_base) as ehr:
 
         async def lane() -> None:
             for unit in waiting:
@@ -36,10 +62,9 @@ async def aiohttp_loop(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> N
                     session = Session(unit.task, fhir, job.protocol, job.rules)
                     messages = [{"role": "user", "content": session.reset()}]
                     while not session.done:
-                        body = {"model": "m", "messages": messages}
-                        async with http.post(f"{url}/chat/completions", json=body) as answer:
-                            message = (await answer.json())["choices"][0]["message"]
-                        messages += [message, {"role": "user", "content": await session.act(message["content"])}]
+                        reply = await ask(messages)
+                        messages.append({"role": "assistant", "content": reply})
+                        messages.append({"role": "user", "content": await session.act(reply)})
 
         await asyncio.gather(*(lane() for _ in range(job.concurrency)))
 
@@ -79,3 +104,9 @@ async def inspect_run(job: EpisodeJob, units: list[EpisodeUnit], url: str) -> No
                 max_samples=job.concurrency,
             )
         assert log.status == "success", log.error and log.error.message
+
+
+PEERS = {"aiohttp alone": aiohttp_loop} | {
+    name: peer for name, peer in (("litellm", litellm_loop), ("inspect_ai", inspect_run)) if find_spec(name) is not None
+}
+"""The engines that are installed, by name."""
