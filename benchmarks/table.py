@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from medagent.engine.folder import versions
+from medagent.core.versions import versions
 
 MEASURED = Path(__file__).resolve().parent / "measured"
 PAGE = MEASURED.parent.parent / "docs" / "performance.md"

@@ -12,6 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +86,17 @@ def bootstrap(
     Draws for which the statistic is not defined (NaN) are left out; where none is left, both ends are NaN.
     Raises ValueError for `n` or `draws` below 1, or a `level` that is no proportion.
     """
-    return percentile(bootstrap_values(statistic, n, draws=draws, seed=seed), level=level)
+    return percentile(bootstrap_values(statistic, range(n), draws=draws, seed=seed), level=level)
 
 
 def bootstrap_values(
-    statistic: Callable[[Sequence[int]], float], n: int, *, draws: int = 1000, seed: int = 0
+    statistic: Callable[[Sequence[T]], float], items: Sequence[T], *, draws: int = 1000, seed: int = 0
 ) -> list[float]:
-    """The statistic of each draw, NaN included. Raises ValueError for `n` or `draws` below 1."""
-    if n < 1 or draws < 1:
-        raise ValueError(f"bootstrap of {n} items with {draws} draws")
+    """The statistic of each draw of as many items, NaN included. Raises ValueError without items, or without draws."""
+    if not items or draws < 1:
+        raise ValueError(f"bootstrap of {len(items)} items with {draws} draws")
     generator = random.Random(seed)
-    items = range(n)
-    return [statistic(generator.choices(items, k=n)) for _ in range(draws)]
+    return [statistic(generator.choices(items, k=len(items))) for _ in range(draws)]
 
 
 def percentile(values: Iterable[float], *, level: float = 0.95) -> Interval:

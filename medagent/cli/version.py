@@ -8,6 +8,6 @@ def command() -> None:
 
     Example: medagent version
     """
-    from medagent.engine.folder import versions
+    from medagent.core.versions import versions
 
     print(", ".join(f"{name} {value}" for name, value in versions().items()))

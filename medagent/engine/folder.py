@@ -8,18 +8,15 @@ any other: what is finished in it can be shown.
 from __future__ import annotations
 
 import json
-import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Container, Mapping
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
+from medagent.core.versions import versions
 from medagent.engine.files import file_digest, write_whole
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
 
@@ -165,36 +162,6 @@ def command_line(command: str, settings: Mapping[str, Setting]) -> str:
         for one in value if isinstance(value, list) else [value]:
             words += [f"--{key}"] if one is True else [f"--{key}", str(one)]
     return shlex.join(words)
-
-
-@cache
-def versions() -> dict[str, str]:
-    """What runs here: medagent, its commit where it is a checkout, Python, and the packages that medagent needs."""
-    from importlib.metadata import PackageNotFoundError, requires, version
-
-    from medagent.core.version import __version__
-
-    found = {"medagent": __version__, "commit": _commit(), "python": ".".join(map(str, sys.version_info[:3]))}
-    try:
-        needed = [line for line in requires("medagent") or () if "extra ==" not in line]
-        for name in sorted(re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed):
-            found[name] = version(name)
-    except PackageNotFoundError:
-        pass
-    return {name: value for name, value in found.items() if value}
-
-
-def _commit() -> str:
-    """The commit of the checkout that medagent runs from, `-dirty` where files were changed; empty elsewhere."""
-    root = Path(__file__).resolve().parents[2]
-    if not (root / ".git").exists():
-        return ""
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout.strip()
 
 
 def _show(value: Setting) -> str:

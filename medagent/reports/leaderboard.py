@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from medagent.core.versions import versions
 from medagent.engine.figures import dollars
-from medagent.engine.folder import versions
 from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
 from medagent.reports.markdown import cell, table
 from medagent.reports.measured import measured_on, protocol, who

@@ -19,8 +19,9 @@ from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.benchmarks.medagentbench.wanted import Wanted
 from medagent.core.errors import UserError
 from medagent.core.options import checked
+from medagent.core.versions import versions
 from medagent.engine.files import file_digest
-from medagent.engine.folder import read_run, versions
+from medagent.engine.folder import read_run
 from medagent.engine.journal import Journal
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import Report

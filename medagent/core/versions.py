@@ -1,0 +1,39 @@
+"""What runs here, for a run's folder and `medagent --version`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from medagent.core.version import __version__
+
+
+@cache
+def versions() -> dict[str, str]:
+    """What runs here: medagent, its commit where it is a checkout, Python, and the packages that medagent needs."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    found = {"medagent": __version__, "commit": _commit(), "python": ".".join(map(str, sys.version_info[:3]))}
+    try:
+        needed = [line for line in requires("medagent") or () if "extra ==" not in line]
+        for name in sorted(re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed):
+            found[name] = version(name)
+    except PackageNotFoundError:
+        pass
+    return {name: value for name, value in found.items() if value}
+
+
+def _commit() -> str:
+    """The commit of the checkout that medagent runs from, `-dirty` where files were changed; empty elsewhere."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
