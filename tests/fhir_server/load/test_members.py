@@ -92,3 +92,10 @@ def test_what_one_member_is_depends_on_another(params: ParameterRegistry, member
         cache.prepare(f'{{"resourceType": "Patient", "id": "seen", {member}}}')
     text = cache.prepare(f'{{"resourceType": "Patient", "id": "a", {members}}}').text
     assert text.partition("},\n  ")[2] == stored + "\n}"
+
+
+def test_a_number_that_begins_like_the_one_before_is_another(params: ParameterRegistry) -> None:
+    cache = MemberCache(params, STAMP)
+    head = '{"resourceType": "Observation", "id": "a", "status": "final", "code": {"text": "x"}, "valueInteger": '
+    for number in (1, 1, 12, 1):
+        assert f'"valueInteger": {number}\n' in cache.prepare(f"{head}{number}}}").text
