@@ -38,7 +38,7 @@ from urllib.parse import urlsplit
 
 import fhir_server
 from benchmarks import fhir_searches
-from benchmarks.fhir_client import get, lasting, load, once, own_client
+from benchmarks.fhir_client import get, in_turn, lasting, load, once, own_client
 from benchmarks.fhir_running import Running
 from benchmarks.table import machine, row
 from fhir_server import Request, Server
@@ -130,7 +130,7 @@ def during_a_transaction(running: Running, paths: list[str]) -> None:
     begin = time.perf_counter()
     posting.start()
     requests = [get(running.base, path) for path in paths]
-    done = own_client(running.base, requests, 2, posting.is_alive)
+    done = own_client(running.base, in_turn(requests, posting.is_alive), 2)
     said = f"{done.rate:,.0f}/s, worst {done.worst:,.0f} ms; it took {time.perf_counter() - begin:.1f} s: {statuses[0]}"
     report("reads during 20,000 entries in 45 MB", said)
 
@@ -139,7 +139,7 @@ def writes(running: Running, seconds: float) -> None:
     """Creates of an Observation on one connection, one after the other."""
     head = f"POST /fhir/Observation HTTP/1.1\r\nHost: {urlsplit(running.base).netloc}\r\n"
     head += f"Content-Type: application/fhir+json\r\nContent-Length: {len(NOTE)}\r\n\r\n"
-    done = own_client(running.base, [head.encode() + NOTE], 1, lasting(seconds))
+    done = own_client(running.base, in_turn([head.encode() + NOTE], lasting(seconds)), 1)
     report(f"creates {' '.join(running.options)}", f"{done.rate:,.0f}/s, median {done.median:.2f} ms")
 
 
@@ -217,10 +217,13 @@ def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> 
     with Running(data) as running:
         report("start to first answer", f"{running.first_answer(paths[0]):,.0f} ms")
         row("start to first answer", "≤ 0.2", running.cpu(), "s of CPU")
-        fhir_searches.first_asked(running, pairs)
+        fhir_searches.first_asked(running, pairs, connections=16)
         found = searches(running.base, paths, seconds, running.cpu)
         row("memory after all that (Pss)", "≤ 100", running.pss(), "MB")
         during_a_transaction(running, paths)
+    with Running(data) as running:
+        running.first_answer(paths[0])
+        fhir_searches.first_asked(running, pairs, connections=1)
     by_workers(data, paths, seconds)
     for options in ([], ["--durable"]):
         with Running(folder / f"writes{len(options)}.sqlite", *options) as running:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
-from itertools import cycle
+from collections.abc import Callable, Iterable, Iterator
+from itertools import cycle, islice, takewhile
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -57,27 +57,34 @@ def get(base: str, path: str) -> bytes:
     return f"GET {parts.path}{path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/fhir+json\r\n\r\n".encode()
 
 
-def own_client(base: str, given: list[bytes], connections: int, goes_on: Callable[[], bool]) -> Load:
-    """Sends the requests in turn over so many connections for as long as it goes on."""
-    parts = urlsplit(base)
-    requests = cycle(given)
-    found = [Connection(parts.hostname or "", parts.port or 80) for _ in range(connections)]
-    by_number = {one.socket.fileno(): one for one in found}
-    poll, times = select.epoll(), []
+def own_client(base: str, requests: Iterable[bytes], connections: int) -> Load:
+    """Sends the requests over so many connections, one at a time on each."""
+    parts, left = urlsplit(base), iter(requests)
+    poll, times, busy = select.epoll(), [], {}
     begin = time.perf_counter()
-    for number, one in by_number.items():
-        poll.register(number, select.EPOLLIN)
-        one.send(next(requests))
-    while goes_on():
+    for request in islice(left, connections):
+        one = Connection(parts.hostname or "", parts.port or 80)
+        busy[one.socket.fileno()] = one
+        poll.register(one.socket, select.EPOLLIN)
+        one.send(request)
+    while busy:
         for number, _ in poll.poll():
-            taken = by_number[number].receive()
-            if taken is not None:
-                times.append(taken)
-                by_number[number].send(next(requests))
+            taken = busy[number].receive()
+            if taken is None:
+                continue
+            times.append(taken)
+            request = next(left, b"")
+            if request:
+                busy[number].send(request)
+            else:
+                busy.pop(number).socket.close()
     rate = len(times) / (time.perf_counter() - begin)
-    for one in found:
-        one.socket.close()
     return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000)
+
+
+def in_turn(requests: Iterable[bytes], goes_on: Callable[[], bool]) -> Iterator[bytes]:
+    """The requests again and again for as long as it goes on."""
+    return takewhile(lambda _: goes_on(), cycle(requests))
 
 
 def lasting(seconds: float) -> Callable[[], bool]:
@@ -104,23 +111,12 @@ def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
     return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
 
 
-def once(base: str, paths: Iterable[str]) -> Load:
-    """Asks each once, one after the other, on one connection."""
-    parts = urlsplit(base)
-    connection = Connection(parts.hostname or "", parts.port or 80)
-    times = []
-    begin = time.perf_counter()
-    for path in paths:
-        connection.send(get(base, path))
-        while (taken := connection.receive()) is None:
-            pass
-        times.append(taken)
-    rate = len(times) / (time.perf_counter() - begin)
-    connection.socket.close()
-    return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000)
+def once(base: str, paths: Iterable[str], connections: int = 1) -> Load:
+    """Asks each once."""
+    return own_client(base, [get(base, path) for path in paths], connections)
 
 
 def load(base: str, paths: list[str], connections: int, seconds: float) -> Load:
     if shutil.which("wrk"):
         return wrk(base, paths, connections, seconds)
-    return own_client(base, [get(base, path) for path in paths], connections, lasting(seconds))
+    return own_client(base, in_turn([get(base, path) for path in paths], lasting(seconds)), connections)
