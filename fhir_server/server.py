@@ -20,8 +20,8 @@ from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
 from fhir_server.routes import answer
 from fhir_server.store import BaseStore, OverlayStore
-from fhir_server.store.base import as_lines
 from fhir_server.store.overlay import Pool
+from fhir_server.store.store import as_lines
 from fhir_server.wire.http import Request, Response
 
 DEFAULT_BASE = "http://localhost:8080/fhir"

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
-from fhir_server.store.base import BaseStore, Store
+from fhir_server.store.base import BaseStore
 from fhir_server.store.file import connect
+from fhir_server.store.store import Store
 
 
 @dataclass(slots=True)

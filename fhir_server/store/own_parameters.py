@@ -11,7 +11,7 @@ from typing import Final
 from fhir_server.search import own_parameters, pairs
 from fhir_server.search.index_rows import IndexRows
 from fhir_server.search.indexer import index, table_rows
-from fhir_server.store.base import Store
+from fhir_server.store.store import Store
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
 

@@ -1,0 +1,300 @@
+"""What an interaction sees of a store: rows by id, by number and by query, and writes inside `transaction()`.
+
+`BaseStore` (`base`) is the file itself; an `OverlayStore` (`overlay`) has the same face over temporary tables.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import NamedTuple
+
+from fhir_server.bounds import Meter
+from fhir_server.search import pairs
+from fhir_server.search.indexer import TableRows
+from fhir_server.search.registry import Key, Own, ParameterRegistry
+from fhir_server.store import schema
+from fhir_server.store.pending import RESOURCES_AT_ONCE, PendingRows
+
+MAX_PARAMETERS = 500
+
+
+class Version(NamedTuple):
+    """A version of a resource; `text` is None for a deletion, `updated` is in milliseconds since 1970."""
+
+    row_id: int
+    type: str
+    id: str
+    version: int
+    updated: int
+    text: str | None
+
+    @property
+    def reference(self) -> str:
+        """The relative reference to the resource."""
+        return f"{self.type}/{self.id}"
+
+
+_ROW = "SELECT row_id, type, id, version, updated, text FROM"
+
+
+class Store:
+    """What reading and writing need of a connection; `prefix` names the tables written to."""
+
+    prefix = "main."
+
+    def __init__(self, connection: sqlite3.Connection, registry: ParameterRegistry) -> None:
+        self.connection = connection
+        self.registry = registry
+        """The search parameters by which resources are indexed now."""
+        self.rendered: dict[tuple[str, bytes], bytes] = {}
+        """Pages by the server's address and the numbers on them, as they were rendered; emptied by every write."""
+        self.found: dict[tuple[object, ...], array[int]] = {}
+        """First matches of searches, by SQL and arguments; emptied by every write."""
+        self.changes: list[Version] | None = None
+        """The versions that were written since they were last taken, where somebody wants to know."""
+        self.meter: Meter | None = None
+        """Counts what the request at hand takes, where it has bounds."""
+        self._depth = 0
+        self._pending = PendingRows()
+
+    def watch(self, meter: Meter | None) -> None:
+        """From now on, `meter` counts what is done."""
+        self.meter = meter
+        self.connection.set_progress_handler(None if meter is None else meter.tick, 0 if meter is None else meter.every)
+
+    def refresh(self) -> None:
+        """Called before each request: drops cached answers that another connection to the file has made stale."""
+
+    def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """Runs a query; its table names are unqualified."""
+        if self._pending.index:
+            self._write_pending()
+        return self._select(sql, values)
+
+    def _select(self, sql: str, values: Sequence[object]) -> sqlite3.Cursor:
+        """Runs a query that reads no index tables."""
+        if self.meter is not None:
+            self.meter.begin_query()
+        return self.connection.execute(sql, values)
+
+    def find(self, resource_type: str, resource_id: str) -> Version | None:
+        """The current version of a resource (deletions too), or None."""
+        found = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
+        return self._counted([Version(*found)])[0] if found else None
+
+    def is_there(self, resource_type: str, resource_id: str) -> bool:
+        """Whether there is such a resource and it is not deleted."""
+        sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
+        return self._select(sql, (resource_type, resource_id)).fetchone() is not None
+
+    def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
+        """One version of a resource, or None."""
+        row = self.find(resource_type, resource_id)
+        if row is None or row.version == version:
+            return row
+        found = self.query(f"{_ROW} versions WHERE row_id = ? AND version = ?", (row.row_id, version)).fetchone()
+        return self._counted([Version(*found)])[0] if found else None
+
+    def rows(self, row_ids: Sequence[int]) -> list[Version]:
+        """The current versions with these numbers, in this order; numbers that are gone are left out."""
+        found: dict[int, Version] = {}
+        for start in range(0, len(row_ids), MAX_PARAMETERS):
+            part = row_ids[start : start + MAX_PARAMETERS]
+            marks = ",".join("?" * len(part))
+            sql = f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+            found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
+        return [found[row_id] for row_id in row_ids if row_id in found]
+
+    def texts_of(self, row_ids: Sequence[int]) -> list[tuple[int, str, bytes]]:
+        """Number, relative reference and text (UTF-8) of the resources with these numbers, as `rows` has them."""
+        found: list[tuple[int, str, bytes]] = []
+        for start in range(0, len(row_ids), MAX_PARAMETERS):
+            part = row_ids[start : start + MAX_PARAMETERS]
+            found += self.query(_texts_of(len(part)), part)
+        if self.meter is not None:
+            self.meter.read(sum(len(text) for _, _, text in found))
+        if [row[0] for row in found] == list(row_ids):  # most matches come in order of their numbers
+            return found
+        by_number = {row[0]: row for row in found}
+        return [by_number[row_id] for row_id in row_ids if row_id in by_number]
+
+    def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
+        """Versions that meet a condition on type, id or row_id, newest first."""
+        sql = (
+            f"SELECT * FROM ({_ROW} resources WHERE {where} UNION ALL {_ROW} versions WHERE {where})"
+            " ORDER BY updated DESC, version DESC, row_id DESC LIMIT ? OFFSET ?"
+        )
+        return self._counted([Version(*found) for found in self.query(sql, (*values, *values, limit, offset))])
+
+    def _counted(self, rows: list[Version]) -> list[Version]:
+        """The rows, whose texts count as read."""
+        if self.meter is not None:
+            self.meter.read(sum(len(row.text or "") for row in rows))
+        return rows
+
+    def history_count(self, where: str, values: Sequence[object]) -> int:
+        """How many versions meet a condition."""
+        sql = f"SELECT (SELECT count(*) FROM resources WHERE {where}) + (SELECT count(*) FROM versions WHERE {where})"
+        return int(self.query(sql, (*values, *values)).fetchone()[0])
+
+    def next_row_id(self) -> int:
+        """Takes the next number of the one counter, which server-given ids come from."""
+        raise NotImplementedError
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; may be nested."""
+        self._begin()
+        registry, changes = self.registry, len(self.changes or ())
+        self._depth += 1
+        try:
+            yield
+            self._write_pending()
+            self._keep()
+        except BaseException:
+            self._writing()
+            self._pending.clear()
+            self._undo()
+            self.registry = registry
+            if self.changes:
+                del self.changes[changes:]
+            raise
+        finally:
+            self.rendered.clear()
+            self.found.clear()
+            self._depth -= 1
+
+    def _writing(self) -> None:
+        """Called before statements that write."""
+        if self.meter is not None:
+            self.meter.begin_write()
+
+    def _begin(self) -> None:
+        """Starts a transaction inside of the one that is open."""
+        self._write_pending()
+        self.connection.execute(f"SAVEPOINT level{self._depth + 1}")
+
+    def _keep(self) -> None:
+        """Ends a transaction."""
+        self.connection.execute(f"RELEASE level{self._depth}")
+
+    def _undo(self) -> None:
+        """Ends a transaction; it is then as if it had not been."""
+        self.connection.execute(f"ROLLBACK TO level{self._depth}")
+        self.connection.execute(f"RELEASE level{self._depth}")
+
+    def _write_pending(self) -> None:
+        """Writes what waits, where index tables are to be read or what is written so far is to be kept."""
+        self._writing()
+        if self._pending.index:
+            self._pending.write(self.connection, self.prefix)
+
+    def insert(self, row: Version, index: TableRows) -> None:
+        """Writes a new resource with its index rows."""
+        self._writing()
+        self._put(row, index)
+        self._count(row.type, int(row.text is not None))
+
+    def _put(self, row: Version, index: TableRows) -> None:
+        """Writes a current version with its index rows."""
+        self.connection.execute(
+            f"INSERT INTO {self.prefix}resources VALUES (?, ?, ?, ?, ?, ?)",
+            (row.row_id, row.type, row.id, row.version, row.updated, row.text),
+        )
+        self.add_index(index)
+        if self.changes is not None:
+            self.changes.append(row)
+
+    def take_changes(self) -> list[Version]:
+        """What was written since this was last called; nothing where no `changes` are kept."""
+        if not self.changes:
+            return []
+        taken, self.changes = self.changes, []
+        return taken
+
+    def add_index(self, index: TableRows) -> None:
+        """Writes index rows of a resource that is there."""
+        self._pending.index.append(index)
+        if len(self._pending.index) == RESOURCES_AT_ONCE:
+            self._write_pending()
+
+    def pair_again(self, resource_type: str) -> None:
+        """Makes the rows of `search.pairs` for a type whose `patient` or `code` are R4's again."""
+        both = pairs.numbers(self.registry, resource_type)
+        if both is not None:
+            self._write_pending()
+            own = f"{self.prefix}{pairs.TABLE}"
+            self.connection.execute(f"DELETE FROM {own} WHERE param = ?", both[1:])
+            self.connection.execute(f"INSERT OR IGNORE INTO {own} {pairs.joined(*map(str, both))}")
+
+    def define(self, own: Own, changed: Collection[Key]) -> None:
+        """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.
+
+        Call inside a transaction.
+        """
+        raise NotImplementedError
+
+    def replace(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
+        """Makes `new` the current version in place of `old`, which becomes history."""
+        self._writing()
+        self.connection.execute(
+            f"INSERT INTO {self.prefix}versions VALUES (?, ?, ?, ?, ?, ?)",
+            (old.row_id, old.type, old.id, old.version, old.updated, old.text),
+        )
+        self._exchange(old, old_index, new, index)
+
+    def revise(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
+        """Puts `new` in the place of `old`, which is kept nowhere."""
+        self._writing()
+        self._exchange(old, old_index, new, index)
+
+    def _exchange(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
+        """Puts a current version in the place of another one."""
+        self._forget(old.row_id, old_index)
+        self._put(new, index)
+        self._count(new.type, (new.text is not None) - (old.text is not None))
+
+    def _count(self, resource_type: str, more: int) -> None:
+        """Counts so many more resources of a type that are not deleted."""
+        if more:
+            self._pending.count(resource_type, more)
+
+    def _forget(self, row_id: int, index: TableRows) -> None:
+        """Removes a current version and its index rows."""
+        self._write_pending()
+        self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE row_id = ?", (row_id,))
+        for table, rows in index.items():
+            if rows:
+                self.connection.executemany(_delete(self.prefix, table), rows)
+
+    def count(self) -> dict[str, int]:
+        """How many resources of each type there are."""
+        return dict(self.query("SELECT type, live FROM counts WHERE live > 0 ORDER BY type").fetchall())
+
+    def texts(self, resource_type: str) -> Iterator[str]:
+        """The current texts of a type, in insertion order."""
+        sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY row_id"
+        for (text,) in self.query(sql, (resource_type,)):
+            yield text
+
+
+@cache
+def _texts_of(count: int) -> str:
+    marks = ",".join("?" * count)
+    columns = "row_id, type || '/' || id, CAST(text AS BLOB)"
+    return f"SELECT {columns} FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+
+
+@cache
+def _delete(prefix: str, table: str) -> str:
+    return f"DELETE FROM {prefix}{table} WHERE " + " AND ".join(f"{name} IS ?" for name in schema.COLUMNS[table])
+
+
+def as_lines(texts: Iterable[str]) -> Iterator[str]:
+    """Pretty texts as single lines; a line break inside a JSON string is always escaped, so joining is safe."""
+    for text in texts:
+        yield "".join(line.lstrip(" ") for line in text.split("\n"))
