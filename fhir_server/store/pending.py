@@ -29,7 +29,7 @@ class PendingRows:
         self._more: dict[str, int] = {}
 
     def count(self, resource_type: str, more: int) -> None:
-        """So many more resources of a type that are not deleted."""
+        """So many more resources of a type that are not deleted, whose index rows follow."""
         self._more[resource_type] = self._more.get(resource_type, 0) + more
 
     def write(self, connection: sqlite3.Connection, prefix: str) -> None:

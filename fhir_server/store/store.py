@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,7 +42,7 @@ class Version(NamedTuple):
 _ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
-class Store:
+class Store(ABC):
     """What reading and writing need of a connection; `prefix` names the tables written to."""
 
     prefix = "main."
@@ -141,9 +142,9 @@ class Store:
         sql = f"SELECT (SELECT count(*) FROM resources WHERE {where}) + (SELECT count(*) FROM versions WHERE {where})"
         return int(self.query(sql, (*values, *values)).fetchone()[0])
 
+    @abstractmethod
     def next_row_id(self) -> int:
         """Takes the next number of the one counter, which server-given ids come from."""
-        raise NotImplementedError
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -196,8 +197,8 @@ class Store:
     def insert(self, row: Version, index: TableRows) -> None:
         """Writes a new resource with its index rows."""
         self._writing()
-        self._put(row, index)
         self._count(row.type, int(row.text is not None))
+        self._put(row, index)
 
     def _put(self, row: Version, index: TableRows) -> None:
         """Writes a current version with its index rows."""
@@ -231,12 +232,12 @@ class Store:
             self.connection.execute(f"DELETE FROM {own} WHERE param = ?", both[1:])
             self.connection.execute(f"INSERT OR IGNORE INTO {own} {pairs.joined(*map(str, both))}")
 
+    @abstractmethod
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.
 
         Call inside a transaction.
         """
-        raise NotImplementedError
 
     def replace(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
         """Makes `new` the current version in place of `old`, which becomes history."""
@@ -255,11 +256,13 @@ class Store:
     def _exchange(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
         """Puts a current version in the place of another one."""
         self._forget(old.row_id, old_index)
-        self._put(new, index)
         self._count(new.type, (new.text is not None) - (old.text is not None))
+        self._put(new, index)
 
     def _count(self, resource_type: str, more: int) -> None:
-        """Counts so many more resources of a type that are not deleted."""
+        """Counts so many more resources of a type that are not deleted; to be called before their index rows are added,
+        with which the count is written.
+        """
         if more:
             self._pending.count(resource_type, more)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Response, Server
+from fhir_server.store.pending import RESOURCES_AT_ONCE
 
 JSON = [("Content-Type", "application/fhir+json")]
 
@@ -38,10 +39,13 @@ def total(server: Server, query: str) -> int:
     return int(json.loads(answer.text)["total"])
 
 
-def test_a_long_transaction_is_indexed_and_counted(server: Server) -> None:
-    assert post(server, bundle("transaction", [note(f"c{number % 7}") for number in range(230)]), "").status == 200
-    assert [total(server, f"code=c{number}") for number in range(7)] == [33] * 6 + [32]
-    assert server.stats() == {"Observation": 230}
+@pytest.mark.parametrize("count", [RESOURCES_AT_ONCE - 1, RESOURCES_AT_ONCE, RESOURCES_AT_ONCE + 1, 230])
+def test_a_long_transaction_is_indexed_and_counted(server: Server, count: int) -> None:
+    assert post(server, bundle("transaction", [note(f"c{number % 7}") for number in range(count)]), "").status == 200
+    assert [total(server, f"code=c{number}") for number in range(7)] == [len(range(one, count, 7)) for one in range(7)]
+    assert server.stats() == {"Observation": count}
+    assert post(server, note("x")).status == 201
+    assert server.stats() == {"Observation": count + 1}
 
 
 def test_an_entry_sees_what_stands_before_it(server: Server) -> None:
