@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from fhir_server.synthetic import DIGEST, generate
@@ -23,26 +23,28 @@ class Edition:
     lines: Callable[[], Iterator[str]]
 
 
+PROFILE = Profile(
+    seed=SEED,
+    now=datetime(2023, 11, 13, 10, 15, tzinfo=UTC),
+    patients=PATIENTS,
+    size=BUNDLED,
+    mrn_form="S#######",
+    blood_pressure_code="BP",
+    magnesium=KeyTest("MG", "mg/dL", 1),
+    potassium=KeyTest("K", "mmol/L", 1),
+    glucose=KeyTest("GLU", "mg/dL", 0),
+    a1c=KeyTest("A1C", "%", 1),
+    magnesium_levels=(10, 15, 19),
+    potassium_low=35,
+    window=24 * 60,
+    a1c_interval=365 * 24 * 60,
+)
+"""The second edition's hospital."""
+
+
 def hospital(seed: int = SEED) -> Iterator[str]:
     """The hospital of a seed, of the second edition's kind, as lines of compact JSON without line ends."""
-    return lines(
-        Profile(
-            seed=seed,
-            now=datetime(2023, 11, 13, 10, 15, tzinfo=UTC),
-            patients=PATIENTS,
-            size=BUNDLED,
-            mrn_form="S#######",
-            blood_pressure_code="BP",
-            magnesium=KeyTest("MG", "mg/dL", 1),
-            potassium=KeyTest("K", "mmol/L", 1),
-            glucose=KeyTest("GLU", "mg/dL", 0),
-            a1c=KeyTest("A1C", "%", 1),
-            magnesium_levels=(10, 15, 19),
-            potassium_low=35,
-            window=24 * 60,
-            a1c_interval=365 * 24 * 60,
-        )
-    )
+    return lines(replace(PROFILE, seed=seed))
 
 
 EDITIONS = (

@@ -191,7 +191,8 @@ def check_pair(predicted: Source, gold: Source, tasks: Sequence[TaskSpec]) -> tu
 
     Raises ProblemsError with all that is wrong in both.
     """
-    problems, of_gold, of_pairs = [*predicted.problems], [*gold.problems], list[Problem]()
+    problems, of_gold = [*predicted.problems], [*gold.problems]
+    of_pairs: list[Problem] = []
     for task in tasks:
         sound = _check_task(predicted, task, problems, is_gold=False)
         if not _check_task(gold, task, of_gold, is_gold=True) or not sound:

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from fhir_server.synthetic.hospital import BUNDLED, FULL, KeyTest, Profile, Size, lines
+from fhir_server.synthetic.editions import PROFILE
+from fhir_server.synthetic.hospital import BUNDLED, FULL, Profile, Size, lines
 from tests.fhir_server.synthetic.test_synthetic import recorded, shape
 from tests.shared_data import ROOT
 
@@ -25,22 +26,7 @@ Resource = dict[str, Any]
 
 def small(seed: int = 7, size: Size = BUNDLED) -> Profile:
     """Forty patients with the published clock and thresholds."""
-    return Profile(
-        seed=seed,
-        now=datetime(2023, 11, 13, 10, 15, tzinfo=UTC),
-        patients=40,
-        size=size,
-        mrn_form="S#######",
-        blood_pressure_code="BP",
-        magnesium=KeyTest("MG", "mg/dL", 1),
-        potassium=KeyTest("K", "mmol/L", 1),
-        glucose=KeyTest("GLU", "mg/dL", 0),
-        a1c=KeyTest("A1C", "%", 1),
-        magnesium_levels=(10, 15, 19),
-        potassium_low=35,
-        window=24 * 60,
-        a1c_interval=365 * 24 * 60,
-    )
+    return replace(PROFILE, seed=seed, patients=40, size=size)
 
 
 def digest() -> str:
