@@ -67,6 +67,7 @@ class Store(ABC):
         self.meter = meter
         self.connection.set_progress_handler(None if meter is None else meter.tick, 0 if meter is None else meter.every)
 
+    @abstractmethod
     def refresh(self) -> None:
         """Called before each request: drops cached answers that another connection to the file has made stale."""
 
