@@ -13,7 +13,7 @@ import resource
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -224,7 +224,10 @@ def test_an_item_that_takes_too_much_ends_by_a_status_of_its_own(
     words: Words, name: str, api: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     priced(monkeypatch)
-    faults: Callable[[Call], Fault | None] = lambda call: stall() if limit == "unit-time" else None  # noqa: E731
+
+    def faults(call: Call) -> Fault | None:
+        return stall() if limit == "unit-time" else None
+
     with ModelServer(say, faults=faults) as server:
         ran = run(words, name, api, server, "--limit", 1, f"--{limit}", LIMITS[limit][0])
         calls = len(server.calls)
