@@ -10,10 +10,10 @@ disk until it is whole, and one that stops coming ends its request.
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
 from fhir_server.episodes import is_record
@@ -192,18 +192,25 @@ async def _send(send: Send, response: Response, content: bytes, *, head: bool) -
 
 def encode_headers(response: Response, length: int | None) -> list[tuple[bytes, bytes]]:
     """The headers of a response whose body has this length, None where none is sent."""
-    headers = [(_header_name(name), encode_header(value)) for name, value in response.headers]
+    headers = [(name.lower().encode("latin-1"), _encode_value(value)) for name, value in response.headers]
     if length is not None and response.status not in (204, 304):
         headers.append((b"content-length", b"%d" % length))
     return headers
 
 
-@lru_cache(maxsize=64)
-def _header_name(name: str) -> bytes:
-    return name.lower().encode("latin-1")
+def encode_head(response: Response, length: int) -> bytes:
+    """The same as lines; usually nothing in them needs a closer look."""
+    lines = "".join([f"{name.lower()}: {value}\r\n" for name, value in response.headers])
+    usual = _USUAL.fullmatch(lines) and lines.count("\n") == len(response.headers)
+    if not usual or response.status in (204, 304):
+        return b"".join([b"%b: %b\r\n" % header for header in encode_headers(response, length)])
+    return f"{lines}content-length: {length}\r\n".encode("ascii")
 
 
-def encode_header(value: str) -> bytes:
+_USUAL = re.compile(r"(?:[ -~]*\r\n)*")
+
+
+def _encode_value(value: str) -> bytes:
     """A header value; what a header cannot carry becomes a question mark."""
     return value.encode("latin-1", "replace").translate(_CONTROLS)
 

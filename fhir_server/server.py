@@ -36,7 +36,9 @@ class Overlay:
     def __init__(self, server: Server, ids: IdSource, clock: Clock) -> None:
         self._store = OverlayStore(server.store, server.pool)
         base = server.context
-        self._context = ServerContext(self._store, ids, clock, base.base, base.reference_check, plans=base.plans)
+        self._context = ServerContext(
+            self._store, ids, clock, base.base, base.reference_check, remembered=base.remembered
+        )
 
     def handle(self, request: Request, meter: Meter | None = None) -> Response:
         """Answers one request.

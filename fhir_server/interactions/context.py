@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 
 from fhir_server.clock import Clock, http_date
 from fhir_server.ids import IdSource
+from fhir_server.interactions.remembered import Remembered
 from fhir_server.search.paging import Searches
-from fhir_server.search.query import Query
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.search.walks import Planned
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
 from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
@@ -39,8 +38,7 @@ class ServerContext:
     hooks: frozenset[str] = frozenset()
     """The hosts to which notifications of Subscriptions may be sent."""
     searches: Searches = field(default_factory=Searches)
-    plans: dict[tuple[ParameterRegistry, str, Pairs], tuple[Query, Planned]] = field(default_factory=dict)
-    """Searches that were understood, by the search parameters there were, type and parameters."""
+    remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(slots=True)
@@ -118,9 +116,9 @@ class RequestContext:
             return to_xml(decode(text), pretty=self.pretty)
         return text if self.pretty else compact(text)
 
-    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """A Bundle as the answer."""
-        return self.respond(200, bundle.render(), [*headers, ("Last-Modified", http_date(self.now // 1000))])
+    def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = (), rest: bytes = b"") -> Response:
+        """A Bundle as the answer; `rest` is its text behind the head, if known."""
+        return self.respond(200, bundle.render(rest), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 
 @lru_cache(maxsize=256)

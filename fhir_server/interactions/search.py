@@ -10,6 +10,7 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext, encode
 from fhir_server.interactions.include import included
 from fhir_server.interactions.library import StoredLibrary
+from fhir_server.interactions.remembered import Known, Page
 from fhir_server.resources.summary import Subset, cut_down
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
@@ -18,46 +19,67 @@ from fhir_server.search.walks import Planned, matches
 from fhir_server.wire.bundle import Bundle, search_entries
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
-MAX_PLANS = 4096
-MAX_REMEMBERED = 100
-"""Longer lists of matches are found anew each time."""
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
 """How many matches `Cache-Control: no-store` loads, and the most it may ask for."""
-MAX_PAGES = 1_000
-"""Pages kept as they were rendered: some fifteen megabytes."""
-MAX_PAGE = 40_000
-"""Longer pages are rendered anew each time."""
 
 
 def search(context: RequestContext, kind: str) -> Response:
     """`GET Type?…` and `_search`."""
-    query, planned = understood(context, kind, context.pairs)
-    # A search by POST is repeated without its parameters.
-    self_link = context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
+    known = _known(context, kind)
+    query = known.query
     if query.subset.summary == "count" or query.count == 0:
-        return _count_only(context, planned)
+        return _count_only(context, known)
     count = DEFAULT_COUNT if query.count is None else query.count
     if count < 0:
-        return _nothing_asked(context, query, planned, count, self_link)
+        return _nothing_asked(context, known, count)
     limit = at_once(context)
     if limit is not None:
-        return _only_page(context, query, planned, count, limit, self_link)
+        return _only_page(context, known, count, limit)
     if query.offset is not None:
-        return _offset_page(context, query, planned, count, self_link)
-    row_ids = run(context, planned, max(STAGES[0], count + 1))
-    total = count_all(context, planned) if query.accurate else None
-    if total is None and len(row_ids) < max(STAGES[0], count):
-        total = len(row_ids)
-    search_id = context.server.ids.uuid()
-    links = [("self", self_link)]
-    if len(row_ids) > count:
-        found = Search(search_id, context.now, row_ids, query.includes, planned)
-        found.total = total if query.accurate else None
-        found.total_at(count, known_matches=len(row_ids))
-        context.server.searches.keep(found)
-        links.append(("next", page_link(context, found, context.pairs, count, count)))
-    entries = entries_of(context, row_ids[:count], query.includes, query.subset)
-    return context.bundle(_bundle(search_id, context.now, total, links, entries, query.subset))
+        return _offset_page(context, known, count)
+    page = _first_page(context, known, count)
+    bundle = _bundle(context.server.ids.uuid(), context.now, query)
+    if not page.rest:
+        bundle.entries, bundle.links = page.entries, [("self", _self_link(context))]
+        bundle.total = _total(context, known) if query.accurate else None
+        if bundle.total is None and len(page.row_ids) < max(STAGES[0], count):
+            bundle.total = len(page.row_ids)
+        if len(page.row_ids) > count:
+            found = Search(bundle.id, context.now, page.row_ids[:], query.includes, known.planned)
+            found.total = bundle.total if query.accurate else None
+            found.total_at(count, known_matches=len(page.row_ids))
+            context.server.searches.keep(found)
+            bundle.links.append(("next", page_link(context, found, context.pairs, count, count)))
+            return context.bundle(bundle)
+        page.rest, page.entries = bundle.rest(), b""
+    return context.bundle(bundle, rest=page.rest)
+
+
+def _first_page(context: RequestContext, known: Known, count: int) -> Page:
+    """The first `count` matches, and as many numbers of matches as HAPI loads for them."""
+    page, query, store = known.page, known.query, context.store
+    if page is not None:
+        if store.meter is not None:
+            store.meter.answered(page.size)
+        return page
+    limit = max(STAGES[0], count + 1)
+    if query.includes or query.subset or not known.planned.sql.first:
+        row_ids = run(context, known.planned, limit)
+        entries = entries_of(context, row_ids[:count], query.includes, query.subset)
+    else:
+        texts = store.texts_found(*known.planned.first(count))
+        row_ids = array("q", [row_id for row_id, _, _ in texts])
+        if len(row_ids) == count:
+            row_ids = run(context, known.planned, limit)
+        entries = _metered(context, search_entries(context.base, "match", texts))
+    page = Page(row_ids, len(entries), entries)
+    context.server.remembered.keep_page(known, page)
+    return page
+
+
+def _self_link(context: RequestContext) -> str:
+    """The address of the search; one by POST is repeated without its parameters."""
+    return context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
 
 
 def at_once(context: RequestContext) -> int | None:
@@ -78,26 +100,26 @@ def at_once(context: RequestContext) -> int | None:
     return max(limit, 1)
 
 
-def _only_page(
-    context: RequestContext, query: Query, planned: Planned, count: int, limit: int, self_link: str
-) -> Response:
+def _only_page(context: RequestContext, known: Known, count: int, limit: int) -> Response:
     """The one page of a search that is not kept: at most `limit` matches, and no next page."""
+    query = known.query
     offset = max(query.offset or 0, 0)
-    row_ids = run(context, planned, min(limit, count), offset)
+    row_ids = run(context, known.planned, min(limit, count), offset)
     others = included(context, context.store.rows(row_ids), query.includes) if query.includes else []
     total = None if len(row_ids) == limit else offset + len(row_ids) + len(others)
-    total = count_all(context, planned) if query.accurate else total
-    links = [("self", self_link)]
+    total = _total(context, known) if query.accurate else total
+    links = [("self", _self_link(context))]
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
     entries = entries_of(context, row_ids, query.includes, query.subset, count)
-    return context.bundle(_bundle(context.server.ids.uuid(), context.now, total, links, entries, query.subset))
+    return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))
 
 
-def _nothing_asked(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
+def _nothing_asked(context: RequestContext, known: Known, count: int) -> Response:
     """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
-    found = Search(context.server.ids.uuid(), context.now, run(context, planned, STAGES[0]), query.includes)
-    total, links = None, [("self", self_link)]
+    row_ids = run(context, known.planned, STAGES[0])
+    found = Search(context.server.ids.uuid(), context.now, row_ids, known.query.includes)
+    total, links = None, [("self", _self_link(context))]
     if len(found.row_ids) < STAGES[0]:
         total = found.total = len(found.row_ids)
         context.server.searches.keep(found)
@@ -105,46 +127,43 @@ def _nothing_asked(context: RequestContext, query: Query, planned: Planned, coun
     return context.bundle(Bundle(found.id, "searchset", context.now, total, links))
 
 
-def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
-    """The query and its SQL; the same parameters are understood once, unless they name a value set: it may change."""
-    plans, registry = context.server.plans, context.registry
-    known = plans.get((registry, kind, pairs))
+def _known(context: RequestContext, kind: str) -> Known:
+    """The search that is asked for, with what it gave before if nothing was written since."""
+    searches, meter = context.server.remembered, context.store.meter
+    key = (context.registry, context.request.method, context.address, context.pairs)
+    known = searches.find(key)
     if known is None:
-        query = parse(registry, kind, pairs)
-        library = StoredLibrary(context.server)
-        known = query, plan(query, registry, library)
-        if library.asked:
-            return known
-        if len(plans) >= MAX_PLANS:
-            plans.clear()
-        plans[registry, kind, pairs] = known
-    return known
+        query, planned, lasting = _understood(context, kind, context.pairs)
+        known = Known(query, planned)
+        if lasting:
+            searches.keep(key, known)
+    # A Bundle's steps count whatever was found before.
+    return known.of(object() if meter and meter.in_bundle else context.store.generation)
+
+
+def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
+    """The query that the parameters ask, and its SQL."""
+    query, planned, _ = _understood(context, kind, pairs)
+    return query, planned
+
+
+def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned, bool]:
+    """The same, and whether it stays so: what names a value set may not, as that may change."""
+    query, library = parse(context.registry, kind, pairs), StoredLibrary(context.server)
+    planned = plan(query, context.registry, library)
+    return query, planned, not library.asked
 
 
 def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
-    """The numbers of the matches, in order; a first page is found once until something is written."""
-    known = context.store.found
-    key = (planned.sql, planned.values, limit, offset)
-    meter = context.store.meter
-    if key in known and not (meter and meter.in_bundle):  # a Bundle's steps count whatever was found before
-        return array("q", known[key])
-    row_ids = matches(context.store.query, planned, limit, offset)
-    if len(row_ids) <= MAX_REMEMBERED:
-        if len(known) >= MAX_PLANS:
-            known.clear()
-        known[key] = row_ids[:]
-    return row_ids
+    """The numbers of the matches, in order."""
+    return matches(context.store.query, planned, limit, offset)
 
 
-def count_all(context: RequestContext, planned: Planned) -> int:
-    """How many matches there are; counted once until something is written."""
-    known = context.store.found
-    key = (planned.sql, planned.values)
-    if key not in known:
-        if len(known) >= MAX_PLANS:
-            known.clear()
-        known[key] = array("q", context.store.query(*planned.count).fetchone())
-    return known[key][0]
+def _total(context: RequestContext, known: Known) -> int:
+    """How many matches there are."""
+    if known.total is None:
+        known.total = int(context.store.query(*known.planned.count).fetchone()[0])
+    return known.total
 
 
 def page(context: RequestContext) -> Response:
@@ -173,7 +192,9 @@ def page(context: RequestContext) -> Response:
     wanted = subset(context.pairs)
     entries = entries_of(context, found.row_ids[offset:end], found.includes, wanted)
     headers = [("Content-Location", f"{context.base}/Bundle/{found.id}")]
-    return context.bundle(_bundle(found.id, found.updated, total, links, entries, wanted), headers)
+    subsetted = wanted.summary in ("true", "data")
+    bundle = Bundle(found.id, "searchset", found.updated, total, links, entries, subsetted=subsetted)
+    return context.bundle(bundle, headers)
 
 
 def _nothing_more(context: RequestContext, found: Search, offset: int, count: int) -> Response:
@@ -202,43 +223,43 @@ def entries_of(
     context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset, most: int | None = None
 ) -> bytes:
     """The entries of a page: matches, then what they include, `most` in all."""
-    entries = _entries(context, row_ids, includes, wanted, most)
+    if not includes and not wanted:
+        return _metered(context, search_entries(context.base, "match", context.store.texts_of(row_ids)))
+    rows = context.store.rows(row_ids)
+    others = included(context, rows, includes)
+    left = None if most is None else max(most - len(rows), 0)
+    parts = [
+        search_entries(
+            context.base,
+            mode,
+            ((row.row_id, row.reference, encode(cut_down(row.text or "", wanted))) for row in found),
+        )
+        for mode, found in (("match", rows[:most]), ("include", others[:left]))
+    ]
+    return _metered(context, b", ".join(filter(None, parts)))
+
+
+def _metered(context: RequestContext, entries: bytes) -> bytes:
+    """The entries, which count as answered."""
     if context.store.meter is not None:
         context.store.meter.answered(len(entries))
     return entries
 
 
-def _entries(
-    context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset, most: int | None
-) -> bytes:
-    if includes or wanted:
-        rows = context.store.rows(row_ids)
-        found = [("match", rows), ("include", included(context, rows, includes))]
-        entries: list[bytes] = []
-        for mode, part in found:
-            texts = [(row.row_id, row.reference, encode(cut_down(row.text or "", wanted))) for row in part]
-            entries += search_entries(context.base, mode, texts)
-        return b", ".join(entries[:most])
-    rendered, key = context.store.rendered, (context.base, row_ids.tobytes())
-    page = rendered.get(key)
-    if page is None:
-        page = b", ".join(search_entries(context.base, "match", context.store.texts_of(row_ids)))
-        if len(page) <= MAX_PAGE:
-            if len(rendered) >= MAX_PAGES:
-                rendered.clear()
-            rendered[key] = page
-    return page
-
-
 def _bundle(
-    search_id: str, updated: int, total: int | None, links: list[tuple[str, str]], entries: bytes, wanted: Subset
+    search_id: str,
+    updated: int,
+    query: Query,
+    total: int | None = None,
+    links: Sequence[tuple[str, str]] = (),
+    entries: bytes = b"",
 ) -> Bundle:
-    subsetted = wanted.summary in ("true", "data")
+    subsetted = query.subset.summary in ("true", "data")
     return Bundle(search_id, "searchset", updated, total, links, entries, subsetted=subsetted)
 
 
-def _count_only(context: RequestContext, planned: Planned) -> Response:
-    total = count_all(context, planned)
+def _count_only(context: RequestContext, known: Known) -> Response:
+    total = _total(context, known)
     bundle = Bundle(context.server.ids.uuid(), "searchset", context.now, total, subsetted=True)
     return context.bundle(bundle)
 
@@ -249,17 +270,18 @@ def offset_link(context: RequestContext, count: int, offset: int) -> str:
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
-def _offset_page(context: RequestContext, query: Query, planned: Planned, count: int, self_link: str) -> Response:
+def _offset_page(context: RequestContext, known: Known, count: int) -> Response:
     """A page by `_offset`: no search is kept, the links repeat the request."""
+    query = known.query
     offset = max(query.offset or 0, 0)
-    row_ids = run(context, planned, count, offset)
-    total = count_all(context, planned) if query.accurate else None
+    row_ids = run(context, known.planned, count, offset)
+    total = _total(context, known) if query.accurate else None
     if total is None and len(row_ids) < count:
         total = offset + len(row_ids)
-    links = [("self", self_link)]
+    links = [("self", _self_link(context))]
     if len(row_ids) == count:
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
     entries = entries_of(context, row_ids, query.includes, query.subset)
-    return context.bundle(_bundle(context.server.ids.uuid(), context.now, total, links, entries, query.subset))
+    return context.bundle(_bundle(context.server.ids.uuid(), context.now, query, total, links, entries))

@@ -26,7 +26,7 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
         found = found + new
     texts = [(row.row_id, row.reference, encode(row.text or "")) for row in found]
     matches = search_entries(context.base, "match", texts[:1])
-    entries = b", ".join([*matches, *search_entries(context.base, "include", texts[1:])])
+    entries = b", ".join(filter(None, (matches, search_entries(context.base, "include", texts[1:]))))
     links = [("self", link(context.address, by_name(context.pairs)))]
     bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(found[:1]), links, entries)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])

@@ -17,7 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from fhir_server.access import Access
-from fhir_server.app import App, Handler, encode_headers
+from fhir_server.app import App, Handler, encode_head
 from fhir_server.wire.http import Response, leave_out_reason_phrases
 
 _ORDINARY = re.compile(rb'/(?!/)[!-"$-~]*')
@@ -35,7 +35,11 @@ class Connection(HttpToolsProtocol):
 
     _end: asyncio.TimerHandle | None = None
     _plain = False
-    """Whether the request at hand may be answered at once."""
+    """Whether the request at hand is answered at once."""
+    _idle: asyncio.TimerHandle | None = None
+    """Looks whether requests still come: one timer for many answers, as making one takes a tenth of an answer."""
+    _used = False
+    """Whether something has come since that was last looked at."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """See `asyncio.Protocol.connection_made`."""
@@ -44,12 +48,17 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol.data_received`."""
+        self._used = True
         super().data_received(data)
         if self._plain or (self.cycle is not None and not self.cycle.response_complete):  # it came to a request
             self._stop()
             self._plain = False
         elif self._end is None:
             self._end = self.loop.call_later(HEAD_S, self.transport.close)
+
+    def on_message_begin(self) -> None:
+        """See httptools: a request begins. uvicorn's part of it waits until it is known that uvicorn answers it."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
 
     def on_headers_complete(self) -> None:
         """See httptools: the head of a request has come."""
@@ -64,6 +73,10 @@ class Connection(HttpToolsProtocol):
             and self._answered()
         )
         if not self._plain:
+            url, headers, expects = self.url, self.headers, self.expect_100_continue
+            super().on_message_begin()
+            self.url, self.expect_100_continue = url, expects
+            self.headers += headers
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -83,15 +96,28 @@ class Connection(HttpToolsProtocol):
             return False
         if response is None:
             return False
-        headers = [*self.server_state.default_headers, *encode_headers(response, len(response.body))]
-        head = b"".join([b"%b: %b\r\n" % header for header in headers])
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[response.status], head, response.body))
-        self.on_response_complete()
+        self.server_state.total_requests += 1
+        default = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
+        head = encode_head(response, len(response.body))
+        self.transport.write(b"%b%b%b\r\n%b" % (STATUS_LINE[response.status], default, head, response.body))
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
         return True
+
+    def _close_if_idle(self) -> None:
+        """Closes the connection where nothing has come since this was last called, and nothing is under way."""
+        self._idle = None
+        if self._used:
+            self._used = False
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
+        elif self._end is None and (self.cycle is None or self.cycle.response_complete):
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol.connection_lost`."""
         self._stop()
+        if self._idle is not None:
+            self._idle.cancel()
         super().connection_lost(exc)
 
     def _stop(self) -> None:

@@ -46,6 +46,8 @@ class Condition:
     """Whether HAPI walks all resources of the type to test it, in the order of their last change."""
     clustered: bool = False
     """Whether the rows that meet it stand together in the index, in order of the resources' numbers."""
+    once: bool = False
+    """Whether that is so, and each of these resources has one such row."""
     streams: bool = False
     """Whether there is an index in the order of `order`."""
 

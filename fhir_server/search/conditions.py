@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from operator import attrgetter
 
 from fhir_server.search.chains import chained, has
 from fhir_server.search.condition import Condition, of_type, placeholders
@@ -21,9 +22,10 @@ def all_conditions(
     registry: ParameterRegistry, library: Library, resource_type: str, criteria: Sequence[Criterion]
 ) -> list[Condition]:
     """The conditions of all criteria; the bounds of one date parameter become one condition."""
+    known = registry.parameters(resource_type)
     found: list[Condition] = []
-    for item in _combined(resource_type, registry, criteria):
-        parameter = registry.parameters(resource_type).get(item.name)
+    for item in _combined(known, criteria):
+        parameter = known.get(item.name)
         if parameter is None or item.chain or item.modifier in ("in", "not-in"):
             scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
             found += _conditions(scope, parameter, item)
@@ -41,16 +43,16 @@ def _remembered(registry: ParameterRegistry, resource_type: str, item: Criterion
     return _conditions(scope, registry.parameters(resource_type).get(item.name), item)
 
 
-def _combined(resource_type: str, registry: ParameterRegistry, criteria: Sequence[Criterion]) -> list[Criterion]:
-    """The criteria in order of their names, as HAPI takes them; those for one parameter that combines are one."""
+def _combined(known: Mapping[str, SearchParameter], criteria: Sequence[Criterion]) -> list[Criterion]:
+    """The criteria in order of their names, as HAPI takes them; those for one parameter that combine are one."""
     found: list[Criterion] = []
-    for item in sorted(criteria, key=lambda one: one.name):
-        parameter = registry.parameters(resource_type).get(item.name)
+    for item in sorted(criteria, key=attrgetter("name")):
+        parameter = known.get(item.name)
         if (
             parameter is None
+            or not KINDS[parameter.kind].combines
             or item.chain
             or item.modifier == "missing"
-            or not KINDS[parameter.kind].combines
             or len(item.values) > 1
         ):
             found.append(item)

@@ -82,6 +82,6 @@ def merged(registry: ParameterRegistry, resource_type: str, found: Sequence[Cond
     if link is None or token is None:
         return list(found)
     args = (both[1], link.args[1], token.args[1])
-    pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True)
+    pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True, once=True)
     told = (link, token) if token.where == _CODE else (link,)
     return [pair, *(one for one in found if one not in told)]

@@ -96,10 +96,12 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
         changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
         order = f"GROUP BY row_id ORDER BY {changed}, row_id"
     tests, args = where(lead, rest)
-    usual = Walk(f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} {order}", args)
+    found = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
+    usual = Walk(f"{found} {order}", args)
     narrow = None if by_type else narrowed(lead, rest)
     if narrow is None:
-        return SearchSql(usual, count)
+        first = f"{found} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
+        return SearchSql(usual, count, first=first)
     test, (sql, args) = narrow
     return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
 

@@ -58,17 +58,18 @@ class Query:
 def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
-    given = [name for name, _ in pairs]
+    given = tuple([name for name, _ in pairs])
     if "_query" in given or "_getpages" in given:
         raise unhandled("GET", resource_type, ", ".join(java_key_order(reversed(given))))
     for name, value in pairs:
         if name in ("_count", "_offset"):
             whole(name, value)  # what is wrong with these HAPI says first
-    names = _checked_names(registry, resource_type, tuple(given))
     seen: set[str] = set()
-    for name, value in sorted(pairs, key=lambda pair: names.index(pair[0])):
-        base, _, modifier = name.partition(":")
-        if base == "_sort":
+    for place, base, modifier in _checked(registry, resource_type, given):
+        name, value = pairs[place]
+        if base not in RESULT_PARAMETERS:
+            query.criteria += criteria(registry, resource_type, name, value)
+        elif base == "_sort":
             _sort(registry, query, modifier, value)
         elif base in ("_count", "_offset") and base in seen:
             continue  # of several, the first counts
@@ -81,20 +82,19 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
         elif base in ("_include", "_revinclude"):
             if value.strip():
                 query.includes.append(_include(registry, resource_type, base, modifier, value))
-        elif base == "_contained":
-            if value not in ("", "false"):
-                raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
-        elif base not in RESULT_PARAMETERS:
-            query.criteria.extend(criteria(registry, resource_type, name, value))
+        elif base == "_contained" and value not in ("", "false"):
+            raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         seen.add(base)
-    query.subset = subset(pairs, resource_type)
+    if "_summary" in given or "_elements" in given:
+        query.subset = subset(pairs, resource_type)
     return query
 
 
 @lru_cache(maxsize=1024)
-def _checked_names(registry: ParameterRegistry, resource_type: str, given: tuple[str, ...]) -> tuple[str, ...]:
-    """The names in HAPI's order. Raises what HAPI finds before it looks at values: a date both bounded and `:missing`,
-    unknown parameters, and modifiers that references do not take. Cached: searches differ by their values.
+def _checked(registry: ParameterRegistry, resource_type: str, given: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
+    """The places of the names in HAPI's order, each with the name's base and modifier. Raises what HAPI finds before it
+    looks at values: a date both bounded and `:missing`, unknown parameters, and modifiers that references do not take.
+    Cached: searches differ by their values.
     """
     names = java_key_order(given)
     known = registry.parameters(resource_type)
@@ -114,7 +114,9 @@ def _checked_names(registry: ParameterRegistry, resource_type: str, given: tuple
     ]
     if any("." not in modifier for modifier in modifiers):  # of several HAPI names them all, chains too
         KINDS["reference"].check_modifier(resource_type, ", :".join(modifiers))
-    return tuple(names)
+    ordered = sorted(range(len(given)), key=lambda place: names.index(given[place]))
+    parts = [(place, given[place].partition(":")) for place in ordered]
+    return [(place, base, modifier) for place, (base, _, modifier) in parts]
 
 
 def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:

@@ -50,6 +50,10 @@ class SearchSql:
     few: Walk | None = None
     test: Sql = ("", ())
     most: int = 0
+    first: str = ""
+    """SQL for the first matches, which takes the limit too, where they are rows of one index, in its order: finding
+    them again costs little.
+    """
 
 
 @dataclass(slots=True)
@@ -58,6 +62,10 @@ class Planned:
 
     sql: SearchSql
     values: tuple[object, ...]
+
+    def first(self, limit: int) -> Sql:
+        """`SearchSql.first` with its arguments."""
+        return self.sql.first, (*self.filled(self.sql.usual.args), limit)
 
     def filled(self, args: tuple[object, ...]) -> tuple[object, ...]:
         """The arguments, with values in place of slots."""

@@ -51,8 +51,7 @@ class BaseStore(Store):
         seen = self._data_version()
         if seen != self._seen:
             self._seen = seen
-            self.rendered.clear()
-            self.found.clear()
+            self.generation = object()
             if own_text(self.connection) != own_parameters.as_text(self.registry.own):
                 self.registry = registry_of(self.connection)
 

@@ -9,7 +9,7 @@ does costs its own rows.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from fhir_server.search.indexer import TableRows
@@ -61,14 +61,14 @@ class OverlayStore(Store):
         self._pool = pool
         self._next = base.next_number
         self._first = self._next
-        self.rendered, self.found = base.rendered, base.found
+        self.generation = base.generation
         self._own = False
 
     def refresh(self) -> None:
         """What the overlay sees of the base is forgotten with the base's own."""
         if not self._own:
             self._pool.base.refresh()
-            self.registry = self._pool.base.registry
+            self.registry, self.generation = self._pool.base.registry, self._pool.base.generation
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """See `Store.define`. What changes here has numbers of its own, below zero: rows of the base have none."""
@@ -76,6 +76,12 @@ class OverlayStore(Store):
         free = min(0, *numbers.values())
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
+
+    def texts_found(self, sql: str, values: Sequence[object]) -> list[tuple[int, str, bytes]]:
+        """See `Store.texts_found`. Over its own tables SQLite would read all resources for such a statement."""
+        if not self._own:
+            return super().texts_found(sql, values)
+        return self.texts_of([row_id for (row_id,) in self.query(sql, values)])
 
     def next_row_id(self) -> int:
         """Takes the next number; the base's counter stays where it is."""
@@ -126,7 +132,7 @@ class OverlayStore(Store):
             self.connection.set_progress_handler(None, 0)
             self.connection = self._pool.take()
             self.watch(self.meter)
-            self.rendered, self.found = {}, {}
+            self.generation = object()
             self._own = True
         super()._begin()
 

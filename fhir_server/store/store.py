@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 from abc import ABC, abstractmethod
-from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from fhir_server.bounds import Meter
@@ -51,10 +50,8 @@ class Store(ABC):
         self.connection = connection
         self.registry = registry
         """The search parameters by which resources are indexed now."""
-        self.rendered: dict[tuple[str, bytes], bytes] = {}
-        """Pages by the server's address and the numbers on them, as they were rendered; emptied by every write."""
-        self.found: dict[tuple[object, ...], array[int]] = {}
-        """First matches of searches, by SQL and arguments; emptied by every write."""
+        self.generation: object = object()
+        """Another one with every write: what was found before holds while it stays."""
         self.changes: list[Version] | None = None
         """The versions that were written since they were last taken, where somebody wants to know."""
         self.meter: Meter | None = None
@@ -124,6 +121,15 @@ class Store(ABC):
         by_number = {row[0]: row for row in found}
         return [by_number[row_id] for row_id in row_ids if row_id in by_number]
 
+    def texts_found(self, sql: str, values: Sequence[object]) -> list[tuple[int, str, bytes]]:
+        """The same of the resources whose numbers a statement gives, in its order: in one statement, which takes a
+        quarter less.
+        """
+        found: list[tuple[int, str, bytes]] = self.query(_texts_found(sql), values).fetchall()
+        if self.meter is not None:
+            self.meter.read(sum(len(text) for _, _, text in found))
+        return found
+
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that meet a condition on type, id or row_id, newest first."""
         sql = (
@@ -166,8 +172,7 @@ class Store(ABC):
                 del self.changes[changes:]
             raise
         finally:
-            self.rendered.clear()
-            self.found.clear()
+            self.generation = object()
             self._depth -= 1
 
     def _writing(self) -> None:
@@ -231,7 +236,9 @@ class Store(ABC):
             self._write_pending()
             own = f"{self.prefix}{pairs.TABLE}"
             self.connection.execute(f"DELETE FROM {own} WHERE param = ?", both[1:])
-            self.connection.execute(f"INSERT OR IGNORE INTO {own} {pairs.joined(*map(str, both))}")
+            listed = ", ".join(pairs.COLUMNS)
+            missing = f"{pairs.joined(*map(str, both))} EXCEPT SELECT {listed} FROM {pairs.TABLE}"
+            self.connection.execute(f"INSERT INTO {own} {missing}")
 
     @abstractmethod
     def define(self, own: Own, changed: Collection[Key]) -> None:
@@ -291,6 +298,12 @@ def _texts_of(count: int) -> str:
     marks = ",".join("?" * count)
     columns = "row_id, type || '/' || id, CAST(text AS BLOB)"
     return f"SELECT {columns} FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+
+
+@lru_cache(maxsize=512)
+def _texts_found(sql: str) -> str:
+    columns = "found.row_id, type || '/' || id, CAST(text AS BLOB)"
+    return f"SELECT {columns} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
 
 
 @cache

@@ -32,22 +32,29 @@ class Bundle:
     entries: bytes = b""
     subsetted: bool = False
 
-    def render(self) -> bytes:
-        """The text of the Bundle, in HAPI's key order and layout, as UTF-8."""
-        parts = [f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n']
+    def render(self, rest: bytes = b"") -> bytes:
+        """The text of the Bundle, in HAPI's key order and layout (UTF-8); `rest` is that behind its head, if known."""
+        return self.head() + (rest or self.rest())
+
+    def head(self) -> bytes:
+        """The part of the text that differs from one answer to the next."""
+        text = f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n'
         if self.updated is not None:
             tag = f",\n    {SUBSETTED}" if self.subsetted else ""
-            parts.append(f'  "meta": {{\n    "lastUpdated": "{instant(self.updated)}"{tag}\n  }},\n')
-        parts.append(f'  "type": "{self.type}"')
+            text += f'  "meta": {{\n    "lastUpdated": "{instant(self.updated)}"{tag}\n  }},\n'
+        return text.encode()
+
+    def rest(self) -> bytes:
+        """The text behind the head."""
+        text = f'  "type": "{self.type}"'
         if self.total is not None:
-            parts.append(f',\n  "total": {self.total}')
+            text += f',\n  "total": {self.total}'
         if self.links:
             links = [
                 f'{{\n    "relation": "{relation}",\n    "url": {quoted(url)}\n  }}' for relation, url in self.links
             ]
-            parts.append(f',\n  "link": [ {", ".join(links)} ]')
-        head = "".join(parts).encode()
-        return b'%b,\n  "entry": [ %b ]\n}' % (head, self.entries) if self.entries else head + b"\n}"
+            text += f',\n  "link": [ {", ".join(links)} ]'
+        return b'%b,\n  "entry": [ %b ]\n}' % (text.encode(), self.entries) if self.entries else f"{text}\n}}".encode()
 
 
 def joined(entries: Iterable[str]) -> bytes:
@@ -60,16 +67,17 @@ def indented(text: str, blanks: str) -> str:
     return text.replace("\n", "\n" + blanks)
 
 
-def search_entries(base: str, mode: str, resources: Iterable[tuple[int, str, bytes]]) -> list[bytes]:
+def search_entries(base: str, mode: str, resources: Iterable[tuple[int, str, bytes]]) -> bytes:
     """Entries of a searchset, from number, reference and text of each resource, as `Store.texts_of` gives them: all is
     UTF-8, as reading and writing it takes longer than the rest.
     """
     start, said = base.encode(), mode.encode()
-    return [
+    entries = [
         b'{\n    "fullUrl": "%b/%b",\n    "resource": %b,\n    "search": {\n      "mode": "%b"\n    }\n  }'
         % (start, reference.encode(), text.replace(b"\n", b"\n    "), said)
         for _, reference, text in resources
     ]
+    return b", ".join(entries)
 
 
 def entry(fields: Iterable[tuple[str, str]]) -> str:

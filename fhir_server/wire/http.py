@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from urllib.parse import quote, unquote, unquote_plus
 
 Pairs = tuple[tuple[str, str], ...]
@@ -58,15 +59,16 @@ class Response:
 @lru_cache(maxsize=4096)
 def parse_query(query: str) -> Pairs:
     """The pairs of a query string or of a form body, in their order."""
-    pairs = []
-    for part in _sound(query).split("&"):
-        if part:
-            name, _, value = part.partition("=")
-            pairs.append((unquote_plus(name, errors="replace"), unquote_plus(value, errors="replace")))
-    return tuple(pairs)
+    parts = [part.partition("=") for part in _sound(query).split("&") if part]
+    if "%" in query or "+" in query:
+        return tuple([(_decoded(name), _decoded(value)) for name, _, value in parts])
+    return tuple([(name, value) for name, _, value in parts])
 
 
-@lru_cache(maxsize=4096)
+def _decoded(text: str) -> str:
+    return unquote_plus(text, errors="replace")
+
+
 def split_target(target: str) -> tuple[str, str]:
     """A target as its path (still escaped) and its query."""
     path, _, query = _sound(target).partition("#")[0].partition("?")
@@ -75,7 +77,8 @@ def split_target(target: str) -> tuple[str, str]:
 
 def _sound(text: str) -> str:
     """The text with U+FFFD for lone surrogates: escaped ones, and those that only a caller in process can send."""
-    text = _SURROGATE.sub("%EF%BF%BD", text)
+    if "%" in text:
+        text = _SURROGATE.sub("%EF%BF%BD", text)
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
@@ -108,13 +111,13 @@ def escape(text: str) -> str:
 
 def link(base: str, pairs: Iterable[tuple[str, str]]) -> str:
     """`base` with the pairs as query, escaped."""
-    query = "&".join(f"{escape(name)}={escape(value)}" for name, value in pairs)
+    query = "&".join([f"{escape(name)}={escape(value)}" for name, value in pairs])
     return f"{base}?{query}" if query else base
 
 
 def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The pairs sorted by name, as HAPI repeats them; those of one name stay in their order."""
-    return sorted(pairs, key=lambda pair: pair[0])
+    return sorted(pairs, key=itemgetter(0))
 
 
 def leave_out_reason_phrases() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fhir_server import Request, Server
+from fhir_server.interactions.remembered import Remembered
 from fhir_server.search import plan, walks
 from fhir_server.server import Overlay
 from fhir_server.wire.json_values import Json
@@ -80,9 +81,8 @@ def by_each_way(server: Server | Overlay, monkeypatch: pytest.MonkeyPatch) -> li
         monkeypatch.setattr(plan, "MAX_SORTED", most)
         monkeypatch.setattr(walks, "MAX_SORTED", most)
         context = server.context if isinstance(server, Server) else server._context
-        context.plans.clear()
+        context.remembered = Remembered()
         plan.sql_of.cache_clear()
-        context.store.found.clear()
         answers.append({search: found(server, search) for search in searches})
     return answers
 
