@@ -7,7 +7,7 @@ has named are answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from fhir_server.app import App, Handler, Message, Receive, Send, create_app, refuse
 from fhir_server.cors import with_cors
 from fhir_server.errors import FhirError
-from fhir_server.wire.http import Request, Response
+from fhir_server.wire.http import Pairs, Request, Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +31,12 @@ class Access:
     episodes: bool = False
 
     def at_once(self, server: Handler) -> AtOnce | None:
-        """What answers a plain GET without waiting for anything: by its target and headers, None where `application`
-        has to. It stands beside it, as most requests are such ones and ASGI takes longer than the answer to them.
+        """What answers plain GETs without waiting for anything, None where `application` has to answer all. It stands
+        beside it, as most requests are such ones and ASGI takes longer than the answer to them.
         """
         if self.token is not None:
             return None
-        names = frozenset(map(_plain, self.hosts))
-
-        def answer(target: str, headers: Sequence[tuple[bytes, bytes]]) -> Response | None:
-            host = ""
-            for name, value in headers:
-                if name == b"host":
-                    host = host or value.decode("latin-1")
-                elif name in _NOT_AT_ONCE or (name == b"accept-encoding" and b"gzip" in value):
-                    return None
-            if not _is_allowed(host, names):
-                return None
-            given = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
-            found = server.handle(Request("GET", target, given))
-            if isinstance(found, Response):
-                return found
-            if isinstance(found, Coroutine):
-                found.close()
-            return None
-
-        return answer
+        return AtOnce(server, frozenset(map(_plain, self.hosts)))
 
     def application(self, server: Handler) -> App:
         """The ASGI application over a server."""
@@ -66,7 +47,35 @@ class Access:
 _NOT_AT_ONCE = frozenset(
     (b"content-length", b"transfer-encoding", b"content-encoding", b"expect", b"origin", b"upgrade")
 )
-AtOnce = Callable[[str, Sequence[tuple[bytes, bytes]]], Response | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """Answers plain GETs of who may ask, by `names` beside loopback ones."""
+
+    server: Handler
+    names: frozenset[str]
+
+    def plain(self, headers: Sequence[tuple[bytes, bytes]]) -> Pairs | None:
+        """The headers of a request that can be answered at once; None of one that cannot, or may not."""
+        host = ""
+        for name, value in headers:
+            if name == b"host":
+                host = host or value.decode("latin-1")
+            elif name in _NOT_AT_ONCE or (name == b"accept-encoding" and b"gzip" in value):
+                return None
+        if not _is_allowed(host, self.names):
+            return None
+        return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
+
+    def answer(self, target: str, headers: Pairs) -> Response | None:
+        """The answer to a GET, None where the application has to find it."""
+        found = self.server.handle(Request("GET", target, headers))
+        if isinstance(found, Response):
+            return found
+        if isinstance(found, Coroutine):
+            found.close()
+        return None
 
 
 def is_loopback(host: str) -> bool:

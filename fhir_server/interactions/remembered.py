@@ -28,10 +28,12 @@ MAX_BYTES = 15_000_000
 
 @dataclass(slots=True)
 class Page:
-    """The numbers of a search's first matches, and the entries of a page of them, `size` bytes. Where no link leads to
-    further pages, `rest` is the Bundle's text behind its head, and has the entries.
+    """How many of a search's first matches there are, their numbers where they are more than the page shows, and the
+    entries of the page, `size` bytes. Where no link leads to further pages, `rest` is the Bundle behind its head, which
+    has the entries.
     """
 
+    matches: int
     row_ids: array[int]
     size: int
     entries: bytes

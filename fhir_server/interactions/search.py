@@ -42,16 +42,17 @@ def search(context: RequestContext, kind: str) -> Response:
     if not page.rest:
         bundle.entries, bundle.links = page.entries, [("self", _self_link(context))]
         bundle.total = _total(context, known) if query.accurate else None
-        if bundle.total is None and len(page.row_ids) < max(STAGES[0], count):
-            bundle.total = len(page.row_ids)
-        if len(page.row_ids) > count:
+        if bundle.total is None and page.matches < max(STAGES[0], count):
+            bundle.total = page.matches
+        if page.matches > count:
             found = Search(bundle.id, context.now, page.row_ids[:], query.includes, known.planned)
             found.total = bundle.total if query.accurate else None
-            found.total_at(count, known_matches=len(page.row_ids))
+            found.total_at(count, known_matches=page.matches)
             context.server.searches.keep(found)
             bundle.links.append(("next", page_link(context, found, context.pairs, count, count)))
             return context.bundle(bundle)
-        page.rest, page.entries = bundle.rest(), b""
+        if page is known.page:
+            page.rest, page.entries = bundle.rest(), b""
     return context.bundle(bundle, rest=page.rest)
 
 
@@ -65,14 +66,16 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
     limit = max(STAGES[0], count + 1)
     if query.includes or query.subset or not known.planned.sql.first:
         row_ids = run(context, known.planned, limit)
+        number = len(row_ids)
         entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     else:
-        texts = store.texts_found(*known.planned.first(count))
-        row_ids = array("q", [row_id for row_id, _, _ in texts])
-        if len(row_ids) == count:
+        texts, row_ids = store.texts_found(*known.planned.first(count)), array("q")
+        number = len(texts)
+        if number == count:
             row_ids = run(context, known.planned, limit)
+            number = len(row_ids)
         entries = _metered(context, search_entries(context.base, "match", texts))
-    page = Page(row_ids, len(entries), entries)
+    page = Page(number, row_ids, len(entries), entries)
     context.server.remembered.keep_page(known, page)
     return page
 
@@ -232,7 +235,7 @@ def entries_of(
         search_entries(
             context.base,
             mode,
-            ((row.row_id, row.reference, encode(cut_down(row.text or "", wanted))) for row in found),
+            ((encode(row.reference), encode(cut_down(row.text or "", wanted))) for row in found),
         )
         for mode, found in (("match", rows[:most]), ("include", others[:left]))
     ]

@@ -24,7 +24,7 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
         if not new:
             break
         found = found + new
-    texts = [(row.row_id, row.reference, encode(row.text or "")) for row in found]
+    texts = [(encode(row.reference), encode(row.text or "")) for row in found]
     matches = search_entries(context.base, "match", texts[:1])
     entries = b", ".join(filter(None, (matches, search_entries(context.base, "include", texts[1:]))))
     links = [("self", link(context.address, by_name(context.pairs)))]

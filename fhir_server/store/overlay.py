@@ -17,7 +17,7 @@ from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store.base import BaseStore
 from fhir_server.store.file import connect
-from fhir_server.store.store import Store
+from fhir_server.store.store import Store, Text
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class OverlayStore(Store):
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
 
-    def texts_found(self, sql: str, values: Sequence[object]) -> list[tuple[int, str, bytes]]:
+    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
         """See `Store.texts_found`. Over its own tables SQLite would read all resources for such a statement."""
         if not self._own:
             return super().texts_found(sql, values)

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from fhir_server.bounds import Meter
 from fhir_server.search import pairs
@@ -38,6 +38,8 @@ class Version(NamedTuple):
         return f"{self.type}/{self.id}"
 
 
+Text: TypeAlias = tuple[bytes, bytes]
+"""The relative reference to a resource and its text, both in UTF-8."""
 _ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
@@ -108,27 +110,24 @@ class Store(ABC):
             found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
         return [found[row_id] for row_id in row_ids if row_id in found]
 
-    def texts_of(self, row_ids: Sequence[int]) -> list[tuple[int, str, bytes]]:
-        """Number, relative reference and text (UTF-8) of the resources with these numbers, as `rows` has them."""
-        found: list[tuple[int, str, bytes]] = []
+    def texts_of(self, row_ids: Sequence[int]) -> list[Text]:
+        """The resources with these numbers, as `rows` has them."""
+        found: list[tuple[bytes, bytes, int]] = []
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
             found += self.query(_texts_of(len(part)), part)
-        if self.meter is not None:
-            self.meter.read(sum(len(text) for _, _, text in found))
-        if [row[0] for row in found] == list(row_ids):  # most matches come in order of their numbers
-            return found
-        by_number = {row[0]: row for row in found}
-        return [by_number[row_id] for row_id in row_ids if row_id in by_number]
+        by_number = {row_id: (reference, text) for reference, text, row_id in found}
+        return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
-    def texts_found(self, sql: str, values: Sequence[object]) -> list[tuple[int, str, bytes]]:
-        """The same of the resources whose numbers a statement gives, in its order: in one statement, which takes a
-        quarter less.
-        """
-        found: list[tuple[int, str, bytes]] = self.query(_texts_found(sql), values).fetchall()
+    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
+        """The resources whose numbers a statement gives, in its order: in one statement, which takes a quarter less."""
+        return self._read(self.query(_texts_found(sql), values).fetchall())
+
+    def _read(self, texts: list[Text]) -> list[Text]:
+        """The texts, which count as read."""
         if self.meter is not None:
-            self.meter.read(sum(len(text) for _, _, text in found))
-        return found
+            self.meter.read(sum(len(text) for _, text in texts))
+        return texts
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
         """Versions that meet a condition on type, id or row_id, newest first."""
@@ -293,17 +292,19 @@ class Store(ABC):
             yield text
 
 
+_TEXT = "CAST(type || '/' || id AS BLOB), CAST(text AS BLOB)"
+"""SQL for a `Text`."""
+
+
 @cache
 def _texts_of(count: int) -> str:
     marks = ",".join("?" * count)
-    columns = "row_id, type || '/' || id, CAST(text AS BLOB)"
-    return f"SELECT {columns} FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
+    return f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
 @lru_cache(maxsize=512)
 def _texts_found(sql: str) -> str:
-    columns = "found.row_id, type || '/' || id, CAST(text AS BLOB)"
-    return f"SELECT {columns} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
+    return f"SELECT {_TEXT} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
 
 
 @cache

@@ -34,7 +34,7 @@ class Bundle:
 
     def render(self, rest: bytes = b"") -> bytes:
         """The text of the Bundle, in HAPI's key order and layout (UTF-8); `rest` is that behind its head, if known."""
-        return self.head() + (rest or self.rest())
+        return self.head() + rest if rest else self.rest(self.head())
 
     def head(self) -> bytes:
         """The part of the text that differs from one answer to the next."""
@@ -44,8 +44,8 @@ class Bundle:
             text += f'  "meta": {{\n    "lastUpdated": "{instant(self.updated)}"{tag}\n  }},\n'
         return text.encode()
 
-    def rest(self) -> bytes:
-        """The text behind the head."""
+    def rest(self, head: bytes = b"") -> bytes:
+        """The text behind the head, or behind what is given for it: a page is copied once."""
         text = f'  "type": "{self.type}"'
         if self.total is not None:
             text += f',\n  "total": {self.total}'
@@ -54,7 +54,9 @@ class Bundle:
                 f'{{\n    "relation": "{relation}",\n    "url": {quoted(url)}\n  }}' for relation, url in self.links
             ]
             text += f',\n  "link": [ {", ".join(links)} ]'
-        return b'%b,\n  "entry": [ %b ]\n}' % (text.encode(), self.entries) if self.entries else f"{text}\n}}".encode()
+        if not self.entries:
+            return b"%b%b\n}" % (head, text.encode())
+        return b'%b%b,\n  "entry": [ %b ]\n}' % (head, text.encode(), self.entries)
 
 
 def joined(entries: Iterable[str]) -> bytes:
@@ -67,17 +69,21 @@ def indented(text: str, blanks: str) -> str:
     return text.replace("\n", "\n" + blanks)
 
 
-def search_entries(base: str, mode: str, resources: Iterable[tuple[int, str, bytes]]) -> bytes:
-    """Entries of a searchset, from number, reference and text of each resource, as `Store.texts_of` gives them: all is
-    UTF-8, as reading and writing it takes longer than the rest.
+def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Entries of a searchset, joined, from reference and text of each resource: all is UTF-8, as reading and writing it
+    takes longer than the rest.
     """
-    start, said = base.encode(), mode.encode()
-    entries = [
-        b'{\n    "fullUrl": "%b/%b",\n    "resource": %b,\n    "search": {\n      "mode": "%b"\n    }\n  }'
-        % (start, reference.encode(), text.replace(b"\n", b"\n    "), said)
-        for _, reference, text in resources
-    ]
-    return b", ".join(entries)
+    first = b'{\n    "fullUrl": "%b/' % base.encode()
+    last = b',\n    "search": {\n      "mode": "%b"\n    }\n  }' % mode.encode()
+    between = b"%b, %b" % (last, first)
+    parts: list[bytes] = []
+    for reference, text in resources:
+        parts += (between, reference, b'",\n    "resource": ', text.replace(b"\n", b"\n    "))
+    if not parts:
+        return b""
+    parts[0] = first
+    parts.append(last)
+    return b"".join(parts)
 
 
 def entry(fields: Iterable[tuple[str, str]]) -> str:

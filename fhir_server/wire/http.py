@@ -32,9 +32,15 @@ class Request:
         # Not a cached_property: before Python 3.12 it takes a lock, and that takes longer than the rest.
         by_name = self.__dict__.get("_by_name")
         if by_name is None:
-            by_name = self.__dict__["_by_name"] = {name.lower(): value for name, value in self.headers}
+            by_name = self.__dict__["_by_name"] = _by_name(tuple(self.headers))
         found: str | None = by_name.get(name.lower())
         return found
+
+
+@lru_cache(maxsize=64)
+def _by_name(headers: Pairs) -> dict[str, str]:
+    """Headers by their names in small letters; a client sends the same ones with each request."""
+    return {name.lower(): value for name, value in headers}
 
 
 @dataclass(slots=True)

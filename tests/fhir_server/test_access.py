@@ -15,7 +15,7 @@ from fhir_server import Request, Response, Server, app
 from fhir_server.access import Access
 from fhir_server.app import create_app
 from fhir_server.interactions.context import MAX_BODY
-from fhir_server.processes import http
+from fhir_server.processes import connection as connections
 from tests.fhir_server.ward import ward
 from tests.serving import serving
 
@@ -81,14 +81,14 @@ HEAD = b"POST /fhir/Patient HTTP/1.1\r\nHost: localhost\r\nContent-Type: applica
 def test_a_connection_that_comes_to_no_request_is_closed(
     server: Server, monkeypatch: pytest.MonkeyPatch, part: bytes
 ) -> None:
-    monkeypatch.setattr(http, "HEAD_S", 0.1)
-    with serving(create_app(server), http.Connection) as url:
+    monkeypatch.setattr(connections, "HEAD_S", 0.1)
+    with serving(create_app(server), connections.Connection) as url:
         assert exchange(url, part) == b""
 
 
 def test_a_connection_is_closed_after_half_a_second_request(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "HEAD_S", 0.1)
-    with serving(create_app(server), http.Connection) as url, opened(url) as connection:
+    monkeypatch.setattr(connections, "HEAD_S", 0.1)
+    with serving(create_app(server), connections.Connection) as url, opened(url) as connection:
         connection.sendall(b"GET /fhir/Patient/p7 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 200 " in connection.recv(65536)
         connection.sendall(b"GET /fhir/Pat")
@@ -101,7 +101,7 @@ def test_a_body_that_stops_coming_ends_its_request(
 ) -> None:
     monkeypatch.setattr(app, "BODY_S", 0.1)
     before = server.stats()
-    with serving(create_app(server), http.Connection) as url:
+    with serving(create_app(server), connections.Connection) as url:
         assert b" 408 " in exchange(url, HEAD + length + b'{"res')
     assert server.stats() == before
 
@@ -114,7 +114,7 @@ class Deaf:
 
 
 def test_a_body_that_is_too_long_is_refused_before_it_is_read() -> None:
-    with serving(create_app(Deaf()), http.Connection) as url, opened(url) as connection:
+    with serving(create_app(Deaf()), connections.Connection) as url, opened(url) as connection:
         connection.sendall(HEAD + f"Content-Length: {MAX_BODY + 1}\r\n\r\n".encode())
         assert b" 413 " in connection.recv(65536)
 
@@ -124,7 +124,7 @@ def test_a_body_without_a_length_is_refused_where_it_gets_too_long() -> None:
         for _ in range(MAX_BODY // 1_000_000 + 1):
             yield b" " * 1_000_000
 
-    with serving(create_app(Deaf()), http.Connection) as url:
+    with serving(create_app(Deaf()), connections.Connection) as url:
         assert httpx.post(f"{url}/fhir/Patient", content=chunks()).status_code == 413
 
 
@@ -138,7 +138,7 @@ def test_a_long_body_waits_on_the_disk(server: Server, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", watched)
     person = {"resourceType": "Patient", "id": "long", "name": [{"family": "x" * 1_500_000}]}
-    with serving(create_app(server), http.Connection) as url:
+    with serving(create_app(server), connections.Connection) as url:
         assert httpx.put(f"{url}/fhir/Patient/short", json={**person, "id": "short", "name": []}).status_code == 201
         assert not rolled
         assert httpx.put(f"{url}/fhir/Patient/long", json=person).status_code == 201
@@ -149,7 +149,7 @@ def test_a_long_body_waits_on_the_disk(server: Server, monkeypatch: pytest.Monke
 def test_a_client_that_goes_in_mid_body_writes_nothing(server: Server) -> None:
     before = server.stats()
     body = json.dumps({"resourceType": "Patient"}).encode()
-    with serving(create_app(server), http.Connection) as url:
+    with serving(create_app(server), connections.Connection) as url:
         with opened(url) as connection:
             connection.sendall(HEAD + f"Content-Length: {len(body) + 1}\r\n\r\n".encode() + body)
         assert status(url, None) == 200
