@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO, Self
@@ -27,6 +27,7 @@ from fhir_server.search.indexer import index, table_rows
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import BaseStore, Version
 from fhir_server.store.own_parameters import put_in_force
+from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import decode, render
 
 CHUNK = 1000
@@ -75,7 +76,7 @@ def load(
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
     count, defines, empty = 0, False, not store.count()
-    with store.importing(), ExitStack() as stack:
+    with store.importing(), _without_gc(), ExitStack() as stack:
         chunks = _chunks(iter(lines), store.next_number, cache)
         for first in chunks:
             with store.transaction():
@@ -91,6 +92,18 @@ def load(
             with store.transaction():
                 put_in_force(store)
     return count
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Does not look for cycles, which rows have none of: that would take one part in thirty."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _tell(chunk: Chunk, refused: Refused | None) -> None:
@@ -184,23 +197,26 @@ def work(source: BinaryIO, target: BinaryIO) -> None:
 def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
     """The rows of some lines; `first` is the number of the first one's resource, `before` counts earlier lines."""
     chunk = Chunk()
+    owners: dict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(lines):
         try:
             text = line.decode("utf-8") if isinstance(line, bytes) else line
             if text and not text.isspace():
-                resource = cache.prepare(text)
+                kind, resource_id, updated, stored, rows = cache.prepare(text)
                 row_id = first + offset
-                chunk.resources.append((row_id, resource.kind, resource.id, 1, resource.updated, resource.text))
-                for table, parts in resource.rows:
-                    values = chunk.tables[table]
-                    for left, right in parts:
-                        values += (*left, row_id, *right)
+                chunk.resources.append((row_id, kind, resource_id, 1, updated, stored))
+                for table, values, number in rows:
+                    chunk.tables[table] += values
+                    owners[table] += [row_id] * number
         except FhirError as error:
             chunk.refused.append((before + offset + 1, error.diagnostics))
         except UnicodeDecodeError:
             chunk.refused.append((before + offset + 1, "not UTF-8"))
         except OverflowError:
             chunk.refused.append((before + offset + 1, "meta.lastUpdated lies outside the years 1 to 9999"))
+    for table, row_ids in owners.items():
+        columns = COLUMNS[table]
+        chunk.tables[table][columns.index("row_id") :: len(columns)] = row_ids
     return chunk
 
 

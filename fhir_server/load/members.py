@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from fhir_server import definitions
@@ -21,9 +22,16 @@ from fhir_server.resources.primitives import VALID_ID
 from fhir_server.search import pairs
 from fhir_server.search.dates import span
 from fhir_server.search.index_rows import IndexRows
-from fhir_server.search.indexer import TableRows, add_existence, add_member, existence_parameters, index, table_rows
+from fhir_server.search.indexer import (
+    TableRows,
+    add_existence,
+    add_member,
+    existence_parameters,
+    index,
+    is_indexed,
+    table_rows,
+)
 from fhir_server.search.registry import ParameterRegistry
-from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
@@ -38,7 +46,6 @@ LONGEST: Final = 1000
 _START: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
 _NEXT: Final = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([A-Za-z]\w*)"[ \t\r\n]*:[ \t\r\n]*')
 _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
-_ROW_ID: Final = {table: columns.index("row_id") for table, columns in COLUMNS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +57,11 @@ class ImportStamp:
 
 
 class Rows(NamedTuple):
-    """Rows of one index table, each as the columns before and the columns after the resource's number."""
+    """So many rows of one index table, value after value, with any number in place of the resource's."""
 
     table: str
-    parts: list[tuple[tuple[Any, ...], tuple[Any, ...]]]
+    values: tuple[Any, ...]
+    number: int
 
 
 class CachedMember(NamedTuple):
@@ -68,16 +76,17 @@ class CachedMember(NamedTuple):
 
 
 class TypeMembers:
-    """What is known of one resource type, and its members that came before: by their JSON text from the key on, and by
-    key that text, the place and the member which such a resource had last.
+    """What is known of one resource type, and its members that came before: by their JSON text from the key on; and by
+    the key before it, the member that came behind it last.
     """
 
-    __slots__ = ("fields", "latest", "seen")
+    __slots__ = ("behind", "fields", "seen")
 
     def __init__(self, kind: str) -> None:
         self.fields = fields(kind)
         self.seen: dict[str, CachedMember] = {}
-        self.latest: dict[str, tuple[str, int, CachedMember]] = {}
+        self.behind: dict[str, tuple[str, int, tuple[str, CachedMember]]] = {}
+        """Text from the comma on, place, key and member."""
 
 
 NOTHING: Final = CachedMember(None, "", [])
@@ -131,7 +140,7 @@ class MemberCache:
     def _quick(self, text: str) -> PreparedResource | None:
         """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
         start = _START.match(text)
-        if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
+        if start is None or "\\u" in text or (len(text) > DEPTH_LIMIT < text.count("{") + text.count("[")):
             return None
         kind, end = start[1], start.end()
         if kind not in self._types:
@@ -139,18 +148,20 @@ class MemberCache:
         known = self._types[kind]
         if known is None:
             return None
-        seen, latest = known.seen, known.latest
+        seen, behind, key = known.seen, known.behind, ""
         found: dict[int, tuple[str, CachedMember]] = {}
         resource_id, meta_text, meta = None, "", None
         try:
-            while entry := _NEXT.match(text, end):
-                key, begin = entry[1], entry.start(1)
-                before = latest.get(key)
+            while True:
+                before = behind.get(key)
                 # Status and patient are mostly those of the resource before: such a member need not be read again.
-                if before is not None and text.startswith(before[0], begin) and before[1] not in found:
-                    found[before[1]] = key, before[2]
-                    end = begin + len(before[0])
+                if before is not None and text.startswith(before[0], end) and before[1] not in found:
+                    end += len(before[0])
+                    key, _ = found[before[1]] = before[2]
                     continue
+                if (entry := _NEXT.match(text, end)) is None:
+                    break
+                last, comma, key, begin = key, end, entry[1], entry.start(1)
                 value, end = scan(text, entry.end())
                 field = known.fields.get(key)
                 if field is None:
@@ -169,7 +180,7 @@ class MemberCache:
                     if member is None:
                         member = self._member(seen, kind, key, field.clean(value), raw)
                     elif raw[-1] in '"]}':  # where a number ends does not show in its own text
-                        latest[key] = raw, field.place, member
+                        behind[last] = text[comma:end], field.place, (key, member)
                     found[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
@@ -188,18 +199,16 @@ class MemberCache:
     ) -> PreparedResource:
         lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
         rows = meta.rows.copy()
-        targets: Sequence[str] = ()
-        values: Sequence[str] = ()
-        for _, one in members:
-            if one.line:
-                lines.append(one.line)
-                rows += one.rows
-                if one.targets:
-                    targets = one.targets
-                elif one.values:
-                    values = one.values
-        if targets and values and (both := pairs.numbers(self.registry, kind)):
-            rows.append(Rows(pairs.TABLE, [(key, ()) for key in pairs.keys(both, targets, values)]))
+        patients: Sequence[str] = ()
+        codes: Sequence[str] = ()
+        for _, (_, line, parts, targets, values) in members:
+            if line:
+                lines.append(line)
+                rows += parts
+                patients, codes = targets or patients, values or codes
+        if patients and codes and (both := pairs.numbers(self.registry, kind)):
+            keys = pairs.keys(both, patients, codes)
+            rows.append(Rows(pairs.TABLE, tuple([value for key in keys for value in (*key, 0)]), len(keys)))
         if existence_parameters(kind):
             found = IndexRows()
             add_existence(found, kind, {key: one.value for key, one in members})
@@ -241,6 +250,8 @@ class MemberCache:
                     known.seen.clear()
 
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
+        if not is_indexed(kind, key):
+            return CachedMember(cleaned, member(key, cleaned), [])
         found = IndexRows()
         add_member(found, kind, key, cleaned)
         tables = table_rows(kind, found, self.registry, row_id=0) if found else {}
@@ -263,8 +274,4 @@ class MemberCache:
 
 
 def _parts(tables: TableRows) -> list[Rows]:
-    return [
-        Rows(table, [(row[: _ROW_ID[table]], row[_ROW_ID[table] + 1 :]) for row in rows])
-        for table, rows in tables.items()
-        if rows
-    ]
+    return [Rows(table, tuple(chain.from_iterable(rows)), len(rows)) for table, rows in tables.items() if rows]

@@ -62,6 +62,11 @@ def add_member(rows: IndexRows, resource_type: str, key: str, value: Json) -> No
                 extract(rows, values)
 
 
+def is_indexed(resource_type: str, key: str) -> bool:
+    """Whether a member with this key can give rows."""
+    return key in _entries(resource_type)
+
+
 def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Json]) -> None:
     """Add the rows that tell whether members are there: they are true or false for every resource."""
     for name, keys in existence_parameters(resource_type):

@@ -21,7 +21,7 @@ MAPPED = 24 << 20
 than a server of some tens of megabytes may."""
 
 
-CACHE = "PRAGMA cache_size = -2000"
+CACHE = "PRAGMA cache_size = -4000"
 """Four megabytes of pages: more are no quicker for searches, as the system keeps the file too."""
 
 

@@ -1,6 +1,6 @@
 """Index rows that wait until enough of them can be written together.
 
-Fifty rows a statement take half the time of fifty statements. A store writes what waits before it looks into its index
+Many rows a statement take half the time of as many statements. A store writes what waits before it looks into its index
 tables, and before a transaction or a level of one ends.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Final
 from fhir_server.search.indexer import TableRows
 from fhir_server.store import schema
 
-ROWS_AT_ONCE: Final = 50
+ROWS_AT_ONCE: Final = (200, 50)
 RESOURCES_AT_ONCE: Final = 100
 """So many resources have more rows in most tables than one statement writes, and take little memory."""
 
@@ -56,14 +56,15 @@ class PendingRows:
 
 
 def write(connection: sqlite3.Connection, prefix: str, table: str, values: list[Any]) -> None:
-    """Writes rows of a table, which are given value after value, fifty a statement.
+    """Writes rows of a table, which are given value after value, many a statement.
 
     What is left over goes one by one: each number of rows would be another statement to compile and to keep.
     """
-    width = len(schema.COLUMNS[table])
-    full, done = ROWS_AT_ONCE * width, 0
-    for done in range(full, len(values) + 1, full):
-        connection.execute(_insert(prefix, table, ROWS_AT_ONCE), values[done - full : done])
+    width, done = len(schema.COLUMNS[table]), 0
+    for rows in ROWS_AT_ONCE:
+        for end in range(done + rows * width, len(values) + 1, rows * width):
+            connection.execute(_insert(prefix, table, rows), values[done:end])
+            done = end
     if done < len(values):
         connection.executemany(_insert(prefix, table), zip(*[iter(values[done:])] * width, strict=True))
 

@@ -14,6 +14,7 @@ from fhir_server.load.members import ImportStamp, MemberCache
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import BaseStore
+from fhir_server.store.schema import COLUMNS
 from fhir_server.synthetic import generate
 from tests.fhir_server.chance import Chance
 from tests.shared_data import DATA, read_xz
@@ -33,7 +34,11 @@ def outcome(cache: MemberCache, text: str) -> object:
         made = cache.prepare(text)
     except (FhirError, OverflowError) as error:
         return type(error)
-    rows = {(table, left, right) for table, parts in made.rows for left, right in parts}
+    rows = set()
+    for table, values, number in made.rows:
+        width = len(COLUMNS[table])
+        assert len(values) == number * width
+        rows |= {(table, values[start : start + width]) for start in range(0, len(values), width)}
     return made.kind, made.id, made.updated, made.text, rows
 
 
