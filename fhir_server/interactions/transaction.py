@@ -15,6 +15,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from fhir_server.clock import instant
+from fhir_server.cycles import no_search_for_cycles
 from fhir_server.errors import FhirError
 from fhir_server.interactions import delete, patch, write
 from fhir_server.interactions.context import RequestContext
@@ -85,7 +86,7 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
     meter = context.store.meter
     if meter is not None:
         meter.begin_bundle(len(entries))
-    with context.store.transaction():
+    with no_search_for_cycles(), context.store.transaction():
         if kind == "batch":
             # What reads comes after what writes, and sees it.
             done = {

@@ -13,12 +13,13 @@ import subprocess
 import sys
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, BinaryIO, Self
 
 from fhir_server.clock import Clock
+from fhir_server.cycles import no_search_for_cycles
 from fhir_server.errors import FhirError, ServerError
 from fhir_server.ids import IdSource
 from fhir_server.load.members import ImportStamp, MemberCache
@@ -76,7 +77,7 @@ def load(
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
     count, defines, empty = 0, False, not store.count()
-    with store.importing(), _without_gc(), ExitStack() as stack:
+    with store.importing(), no_search_for_cycles(), ExitStack() as stack:
         chunks = _chunks(iter(lines), store.next_number, cache)
         for first in chunks:
             with store.transaction():
@@ -92,18 +93,6 @@ def load(
             with store.transaction():
                 put_in_force(store)
     return count
-
-
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Does not look for cycles, which rows have none of: that would take one part in thirty."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _tell(chunk: Chunk, refused: Refused | None) -> None:

@@ -140,7 +140,7 @@ class MemberCache:
     def _quick(self, text: str) -> PreparedResource | None:
         """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
         start = _START.match(text)
-        if start is None or "\\u" in text or (len(text) > DEPTH_LIMIT < text.count("{") + text.count("[")):
+        if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
             return None
         kind, end = start[1], start.end()
         if kind not in self._types:

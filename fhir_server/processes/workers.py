@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.access import Access
+from fhir_server.cycles import look_seldom_for_cycles
 from fhir_server.episodes import ROOT
 from fhir_server.errors import FhirError, ServerError, WritesElsewhere
 from fhir_server.ids import IdSource
@@ -162,7 +163,7 @@ def run(server: Server, listener: socket.socket, count: int, access: Access) -> 
     Raises:
         ServerError: a worker cannot do its work, or the folder for temporary files has too long a path.
     """
-    http.look_seldom_for_cycles()
+    look_seldom_for_cycles()
     server.context.ids = IdSource(number=WRITER)
     with tempfile.TemporaryDirectory(prefix="fhir-server-") as name:
         folder = Path(name)

@@ -11,7 +11,7 @@ from tests.shared_data import ROOT
 
 PACKAGE = ROOT / "fhir_server"
 FLOORS = [
-    ["errors", "clock", "ids", "bounds", "definitions", "late"],
+    ["errors", "clock", "cycles", "ids", "bounds", "definitions", "late"],
     ["wire"],
     ["resources", "terminology"],
     ["fhirpath"],
