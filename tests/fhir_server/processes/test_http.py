@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+import select
 import socket
+import time
 from collections.abc import Awaitable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -27,6 +29,15 @@ CHANGES = re.compile(
 def server() -> Iterator[Server]:
     with ward() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def urls(server: Server) -> Iterator[list[str]]:
+    """The server over usual connections, and over those that answer at once."""
+    access = Access(origins=["http://page.example"])
+    app = access.application(server)
+    with serving(app, Connection) as usual, serving(app, connection_class(access, server)) as quick:
+        yield [usual, quick]
 
 
 def exchange(url: str, request: str) -> bytes:
@@ -61,14 +72,10 @@ def exchange(url: str, request: str) -> bytes:
         "DELETE /fhir/Patient/nobody HTTP/1.1\r\n",
     ],
 )
-def test_the_answer_is_the_applications(server: Server, head: str) -> None:
-    access = Access(origins=["http://page.example"])
+def test_the_answer_is_the_applications(urls: list[str], head: str) -> None:
     last = f"GET /fhir/Patient/p7 HTTP/1.1\r\n{LAST}\r\n"
     request = f"{head}{last}" if head.endswith("{}") else f"{head}Host: localhost\r\n\r\n{last}"
-    answers = []
-    for connection in (Connection, connection_class(access, server)):
-        with serving(access.application(server), connection) as url:
-            answers.append(exchange(url, request))
+    answers = [exchange(url, request) for url in urls]
     assert answers[0] == answers[1]
     assert answers[0].count(b"HTTP/1.1 ") == (1 if "evil" in head else 2)  # a refusal ends the connection
 
@@ -104,6 +111,67 @@ def test_requests_that_come_together_are_answered_in_their_turn(server: Server) 
     with serving(Access().application(server), connection_class(Access(), server)) as url:
         answer = exchange(url, f"{get}\r\n{get}\r\n{put}{get}\r\n{get}Connection: close\r\n\r\n")
     assert re.findall(rb"HTTP/1.1 (\d+)", answer) == [b"404", b"404", b"201", b"200", b"200"]
+
+
+def in_parts(url: str, *sent: str) -> bytes:
+    """What is answered to texts that are sent one after the other, each when the answer to the one before has begun to
+    come or after a moment without one, until the server closes the connection; times and ids left out.
+    """
+    address = urlsplit(url)
+    answer = b""
+    with closing(socket.create_connection((address.hostname, address.port), timeout=10)) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(ConnectionError):  # a refusal ends the connection
+            for text in (*sent, f"GET /fhir/Patient/p7 HTTP/1.1\r\n{LAST}\r\n"):
+                connection.sendall(text.encode())
+                if select.select([connection], [], [], 0.03)[0]:
+                    answer += connection.recv(65536)
+            while got := connection.recv(65536):
+                answer += got
+    return CHANGES.sub(b"<>", answer.replace(str(address.port).encode(), b"<port>"))
+
+
+SAME = "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+POST = "POST /fhir/Patient HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/fhir+json\r\nContent-Length: "
+
+
+@pytest.mark.parametrize(
+    ("sent", "statuses"),
+    [
+        ((SAME, SAME, SAME.replace("p7", "p8"), SAME.replace("p7", "nobody")), [200, 200, 200, 404, 200]),
+        ((SAME, SAME.replace("GET", "HEAD"), SAME), [200, 200, 200, 200]),
+        ((SAME, SAME.replace("/fhir/Patient/p7", "//fhir"), SAME), [200, 404, 200, 200]),
+        ((SAME, SAME.replace("/fhir", "http://localhost/fhir"), SAME), [200, 200, 200, 200]),
+        ((SAME, SAME.replace("Patient/p7", "Patient/p 7")), [200, 400]),
+        ((SAME, SAME.replace("HTTP/1.1", "HTTP/1.0")), [200, 200]),
+        ((SAME, SAME[:20], SAME[20:], SAME), [200, 200, 200, 200]),
+        ((SAME, SAME + SAME, SAME), [200, 200, 200, 200, 200]),
+        ((SAME, f"{POST}{len(SAME)}\r\n\r\n", SAME, SAME), [200, 400, 200, 200]),  # the second is a body
+        ((SAME, f"{POST}{len(SAME)}\r\n\r\n{SAME}", SAME), [200, 400, 200, 200]),
+        ((SAME, SAME.replace("Host", "Accept: application/fhir+xml\r\nHost"), SAME), [200, 200, 200, 200]),
+        ((SAME, SAME.replace("Host: localhost", "Host: evil.example")), [200, 403]),
+    ],
+)
+def test_headers_that_come_again(urls: list[str], sent: tuple[str, ...], statuses: list[int]) -> None:
+    answers = [in_parts(url, *sent) for url in urls]
+    assert answers[0] == answers[1]
+    assert re.findall(rb"HTTP/1.1 (\d+)", answers[1]) == [str(status).encode() for status in statuses]
+
+
+def test_a_connection_is_closed_when_nothing_comes(server: Server) -> None:
+    class Brief(connection_class(Access(), server)):  # type: ignore[misc]  # made by a function
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.timeout_keep_alive = 0.2
+
+    with serving(Access().application(server), Brief) as url:
+        address = urlsplit(url)
+        with closing(socket.create_connection((address.hostname, address.port), timeout=10)) as connection:
+            for _ in range(8):  # longer than it may be idle
+                connection.sendall(SAME.encode())
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+                time.sleep(0.06)
+            assert connection.recv(65536) == b""
 
 
 class Slow:
