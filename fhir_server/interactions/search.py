@@ -159,7 +159,7 @@ def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query
 
 def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
     """The numbers of the matches, in order."""
-    return matches(context.store.query, planned, limit, offset)
+    return matches(context.store, planned, limit, offset)
 
 
 def _total(context: RequestContext, known: Known) -> int:

@@ -124,7 +124,7 @@ def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Ver
         ids = [row.id for row in rows if row.type == kind]
         for start in range(0, len(ids), MAX_IDS):
             planned = _planned(server, kind, pairs, ids[start : start + MAX_IDS])
-            found += server.store.rows(matches(server.store.query, planned))
+            found += server.store.rows(matches(server.store, planned))
     return found
 
 

@@ -70,6 +70,11 @@ class OverlayStore(Store):
             self._pool.base.refresh()
             self.registry, self.generation = self._pool.base.registry, self._pool.base.generation
 
+    @property
+    def is_file(self) -> bool:
+        """See `search.walks.Searched`."""
+        return not self._own
+
     def define(self, own: Own, changed: Collection[Key]) -> None:
         """See `Store.define`. What changes here has numbers of its own, below zero: rows of the base have none."""
         numbers = dict(self.registry.numbers)
@@ -79,7 +84,7 @@ class OverlayStore(Store):
 
     def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
         """See `Store.texts_found`. Over its own tables SQLite would read all resources for such a statement."""
-        if not self._own:
+        if self.is_file:
             return super().texts_found(sql, values)
         return self.texts_of([row_id for (row_id,) in self.query(sql, values)])
 

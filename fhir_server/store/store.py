@@ -70,6 +70,11 @@ class Store(ABC):
     def refresh(self) -> None:
         """Called before each request: drops cached answers that another connection to the file has made stale."""
 
+    @property
+    def is_file(self) -> bool:
+        """See `search.walks.Searched`."""
+        return True
+
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
         """Runs a query; its table names are unqualified."""
         if self._pending.index:
