@@ -72,7 +72,7 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
         texts, row_ids = store.texts_found(*known.planned.first(count)), array("q")
         number = len(texts)
         if number == count:
-            row_ids = run(context, known.planned, limit)
+            row_ids = array("q", [row[0] for row in store.query(*known.planned.first(limit))])
             number = len(row_ids)
         entries = _metered(context, search_entries(context.base, "match", texts))
     page = Page(number, row_ids, len(entries), entries)
