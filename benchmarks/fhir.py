@@ -4,11 +4,12 @@
     python -m benchmarks.fhir --against http://localhost:8081/fhir     the same there, and the ratios
 
 Without --resources the made-up hospital is measured; with it, that many resources made from the hospital's (2,000,000
-take half an hour and 4 GB of disk). --floor measures a C program over the same file beside it (`fhir_floor.c`; needs cc
-and SQLite's headers). --against first loads the hospital into the other server (by transactions of 500), so give it an
-empty one. Requests over HTTP come from wrk where it is installed, else from the client in `fhir_client.py` (one
-process, connections kept alive). CPU a request is that of the server's processes, from /proc: unlike a rate it says
-something on a machine that does more. Lines with bars are for `benchmarks/table.py`.
+take ten minutes and 4 GB of disk). --floor measures a C program over the same file beside it (`fhir_floor.c`; needs cc
+and SQLite's headers), and a server that has its answer ready (`fhir_ready.py`). --against first loads the hospital into
+the other server (by transactions of 500), so give it an empty one. Requests over HTTP come from wrk where it is
+installed, else from the client in `fhir_client.py` (one process, connections kept alive). CPU a request is that of the
+server's processes, from /proc: unlike a rate it says something on a machine that does more. Lines with bars are for
+`benchmarks/table.py`.
 
 Targets on two cores with the client beside the server: import 20,000 resources/s from NDJSON and 5,000/s by
 transactions; first answer within 300 ms of the start; 3,000 searches/s on 1 connection (median under 0.5 ms) and
@@ -26,6 +27,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import sys
 import tempfile
 import threading
@@ -39,7 +41,7 @@ from urllib.parse import urlsplit
 import fhir_server
 from benchmarks import fhir_searches
 from benchmarks.fhir_client import get, in_turn, lasting, load, once, own_client
-from benchmarks.fhir_running import Running
+from benchmarks.fhir_running import Running, Serving
 from benchmarks.table import machine, row
 from fhir_server import Request, Server
 from fhir_server.synthetic import generate
@@ -110,6 +112,22 @@ def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], floa
             row(f"a repeated search over HTTP, connections: {connections}", "≤ 75", spent, "µs of CPU")
         found.append((f"searches a second, connections: {connections}", done.rate))
     return found
+
+
+def ready(paths: list[str], length: int, seconds: float) -> None:
+    """A server that has an answer of the searches' mean length ready."""
+    with Serving("benchmarks.fhir_ready", "PORT", str(length)) as running:
+        running.first_answer(paths[0])
+        for connections in (1, 16):
+            before = running.cpu()
+            done = load(running.base, paths, connections, seconds)
+            spent = (running.cpu() - before) / done.requests * 1e6
+            row(
+                f"a ready answer of {length / 1000:.0f} kB, by uvloop alone, connections: {connections}",
+                "",
+                spent,
+                "µs of CPU",
+            )
 
 
 def during_a_transaction(running: Running, paths: list[str]) -> None:
@@ -212,8 +230,10 @@ def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> 
         fhir_searches.growing(server)
         overlay(server)
         report("overlay: open, three writes, drop", f"{each(lambda: overlay(server), 200) * 1000:.2f} ms")
+        length = statistics.mean(len(server.handle(Request("GET", f"/fhir{path}")).body) for path in paths)
     if floor:
         fhir_searches.floor(data, pairs)
+        ready(paths, round(length), seconds)
     with Running(data) as running:
         report("start to first answer", f"{running.first_answer(paths[0]):,.0f} ms")
         row("start to first answer", "≤ 0.2", running.cpu(), "s of CPU")

@@ -1,4 +1,4 @@
-"""A server of this project as a process of its own, and what it takes of the machine."""
+"""A server as a process of its own, and what it takes of the machine."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 
-class Running:
-    """`python -m fhir_server` over a file with further options, until the end of the block."""
+class Serving:
+    """A Python module that serves on a port, `PORT` among its arguments, until the end of the block."""
 
-    def __init__(self, data: Path, *options: str) -> None:
-        self.options = options
+    def __init__(self, module: str, *arguments: str) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.base = f"http://127.0.0.1:{self.port}/fhir"
-        command = [sys.executable, "-m", "fhir_server", "--data", str(data), "--port", str(self.port)]
+        given = [str(self.port) if argument == "PORT" else argument for argument in arguments]
         self._start = time.perf_counter()
-        self._process = subprocess.Popen([*command, "--no-reference-check", *options], stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen([sys.executable, "-m", module, *given], stderr=subprocess.DEVNULL)
 
     def first_answer(self, path: str) -> float:
         """Milliseconds from the start of the process to its first answer."""
@@ -57,9 +57,17 @@ class Running:
                     ticks += int(rest[11]) + int(rest[12])
         return ticks / os.sysconf("SC_CLK_TCK")
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
         self._process.wait()
+
+
+class Running(Serving):
+    """`python -m fhir_server` over a file with further options."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        super().__init__("fhir_server", "--data", str(data), "--port", "PORT", "--no-reference-check", *options)
+        self.options = options

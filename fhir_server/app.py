@@ -31,8 +31,10 @@ Bytes = TypeVar("Bytes", bytes, bytes | None)
 
 GZIP_FROM = 500
 """Shorter bodies are sent as they are."""
+GZIP_LEVEL = 3
+"""A page of 14 kB takes 33 µs and becomes 1.0 kB; level 5 takes 60 µs and makes 50 bytes less of it."""
 LONG = 256 * 1024
-"""Packing so many bytes takes some milliseconds."""
+"""Unpacking so many bytes, and packing what does not repeat itself, takes some milliseconds."""
 
 
 SPOOLED = 1 << 20
@@ -98,11 +100,9 @@ async def _answer(server: Handler, token: str | None, scope: Message, receive: R
             response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
         else:
             response = await _answered(server.handle(Request(scope["method"], _target(scope), headers, body)))
-    content = response.body
-    if "gzip" in given.get("accept-encoding", "") and len(content) >= GZIP_FROM:
-        content = await _beside(_gzip, content)
-        response.headers.append(("Content-Encoding", "gzip"))
-    await _send(send, response, content, head=scope["method"] == "HEAD")
+    if is_packed(response, given.get("accept-encoding")):
+        response = with_packed(response, await _beside(packed, response.body))
+    await _send(send, response, head=scope["method"] == "HEAD")
 
 
 def _target(scope: Message) -> str:
@@ -137,7 +137,7 @@ async def refuse(error: FhirError, scope: Message, send: Send) -> None:
     """Answers with an error, and ends the connection."""
     response = _refusal(error.status, error.diagnostics, error.code)
     response.headers.append(("Connection", "close"))
-    await _send(send, response, response.body, head=scope["method"] == "HEAD")
+    await _send(send, response, head=scope["method"] == "HEAD")
 
 
 def _length(given: dict[str, str]) -> int:
@@ -184,10 +184,10 @@ def _unpacked(body: bytes) -> bytes | None:
     return found if len(found) <= MAX_BODY else None
 
 
-async def _send(send: Send, response: Response, content: bytes, *, head: bool) -> None:
-    headers = encode_headers(response, None if head else len(content))
+async def _send(send: Send, response: Response, *, head: bool) -> None:
+    headers = encode_headers(response, None if head else len(response.body))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 def encode_headers(response: Response, length: int | None) -> list[tuple[bytes, bytes]]:
@@ -223,6 +223,16 @@ def _refusal(status: int, diagnostics: str, code: str) -> Response:
     return Response(status, [("Content-Type", CONTENT_TYPE)], encode(text))
 
 
-def _gzip(content: bytes) -> bytes:
-    packer = zlib.compressobj(level=5, wbits=31)
-    return packer.compress(content) + packer.flush()
+def is_packed(response: Response, accepted: str | None) -> bool:
+    """Whether a response goes out as gzip to who accepts this encoding."""
+    return accepted is not None and "gzip" in accepted and len(response.body) >= GZIP_FROM
+
+
+def packed(content: bytes) -> bytes:
+    """The content as gzip."""
+    return zlib.compress(content, GZIP_LEVEL, wbits=31)
+
+
+def with_packed(response: Response, content: bytes) -> Response:
+    """The response with its body as gzip."""
+    return Response(response.status, [*response.headers, ("Content-Encoding", "gzip")], content)

@@ -45,6 +45,7 @@ class SteppingClock(Clock):
         return self._next - 1
 
 
+@lru_cache(maxsize=512)  # a request has one, which each of its resources bears
 def instant(ms: int) -> str:
     """A time as HAPI prints it in `meta.lastUpdated`."""
     seconds, millis = divmod(ms, 1000)

@@ -11,10 +11,12 @@ from collections.abc import Awaitable, Iterator
 from contextlib import closing, suppress
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from fhir_server import Request, Response, Server
-from fhir_server.access import Access
+from fhir_server.access import VERY_LONG, Access
+from fhir_server.app import GZIP_FROM
 from fhir_server.processes.connection import Connection, connection_class
 from tests.fhir_server.ward import ward
 from tests.serving import serving
@@ -85,7 +87,7 @@ def test_the_answer_is_the_applications(urls: list[str], head: str) -> None:
     [
         ((b"accept", b"*/*"), True),
         ((b"accept-encoding", b"identity"), True),
-        ((b"accept-encoding", b"deflate, gzip"), False),
+        ((b"accept-encoding", b"deflate, gzip"), True),
         ((b"content-length", b"0"), False),
         ((b"expect", b"100-continue"), False),
         ((b"origin", b"http://page.example"), False),
@@ -101,6 +103,21 @@ def test_what_is_answered_at_once(server: Server, header: tuple[bytes, bytes], a
     if given is not None:
         assert found.answer("/fhir/Patient/p7", given) is not None
     assert Access(token="t").at_once(server) is None
+
+
+@pytest.mark.parametrize("length", [10, GZIP_FROM, VERY_LONG])
+def test_a_body_is_packed_for_who_accepts_that(length: int) -> None:
+    class Long:
+        def handle(self, request: Request) -> Response:
+            return Response(200, [], b"x" * length)
+
+    asked = [{"Accept-Encoding": "identity"}, {"Accept-Encoding": "deflate, gzip"}]
+    with serving(Access().application(Long()), connection_class(Access(), Long())) as url:
+        plain, packed = (httpx.get(f"{url}/fhir/x", headers=headers) for headers in asked)
+    assert plain.content == packed.content == b"x" * length
+    assert int(plain.headers["content-length"]) == length
+    assert packed.headers.get("content-encoding") == (None if length < GZIP_FROM else "gzip")
+    assert int(packed.headers["content-length"]) <= max(length // 100, 30)
 
 
 def test_requests_that_come_together_are_answered_in_their_turn(server: Server) -> None:
