@@ -52,9 +52,11 @@ class Load(NamedTuple):
     worst: float
 
 
-def get(base: str, path: str) -> bytes:
+def get(base: str, path: str, headers: str = "") -> bytes:
+    """A request for a path with further header lines."""
     parts = urlsplit(base)
-    return f"GET {parts.path}{path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/fhir+json\r\n\r\n".encode()
+    lines = f"Host: {parts.netloc}\r\nAccept: application/fhir+json\r\n{headers}"
+    return f"GET {parts.path}{path} HTTP/1.1\r\n{lines}\r\n".encode()
 
 
 def own_client(base: str, requests: Iterable[bytes], connections: int) -> Load:
@@ -111,9 +113,9 @@ def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
     return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
 
 
-def once(base: str, paths: Iterable[str], connections: int = 1) -> Load:
+def once(base: str, paths: Iterable[str], connections: int = 1, headers: str = "") -> Load:
     """Asks each once."""
-    return own_client(base, [get(base, path) for path in paths], connections)
+    return own_client(base, [get(base, path, headers) for path in paths], connections)
 
 
 def load(base: str, paths: list[str], connections: int, seconds: float) -> Load:

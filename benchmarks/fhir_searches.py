@@ -20,7 +20,7 @@ from fhir_server import Request, Server
 Pairs = list[tuple[str, str]]
 MOST = 4_000
 """So many pairs are asked, where there are more of them."""
-COUNTS = (7, 20, 33)
+COUNTS, PACKED_COUNT = (7, 20, 33), 21
 
 
 def pairs(data: Path) -> Pairs:
@@ -44,20 +44,26 @@ def paths(found: Pairs, count: int | None = None) -> list[str]:
     return [f"/Observation?patient={patient}&code={code}{more}" for patient, code in found]
 
 
+GZIP = "Accept-Encoding: gzip, deflate\r\n"
+"""What most HTTP clients send unless they are told not to."""
+
+
 def first_asked(running: Running, found: Pairs, connections: int) -> None:
-    """All pairs over HTTP, each once after a start, then each with other pages.
+    """All pairs over HTTP, each once after a start, then each with other pages, as they are and packed.
 
     On one connection the server waits for each request, and where it alone is at work, the CPU that waking up takes
     comes on top of each answer.
     """
     of = f"over HTTP, connections: {connections}"
-    for name, asked in (
-        (f"all patients and codes once, {of}", paths(found)),
-        (f"the same again with other _count, {of}", [path for count in COUNTS for path in paths(found, count)]),
+    others = [path for count in COUNTS for path in paths(found, count)]
+    for name, asked, headers, target in (
+        (f"all patients and codes once, {of}", paths(found), "", "≤ 170"),
+        (f"the same again with other _count, {of}", others, "", "≤ 170"),
+        (f"the same again with yet another, packed by gzip, {of}", paths(found, PACKED_COUNT), GZIP, ""),
     ):
         before = running.cpu()
-        done = once(running.base, asked, connections)
-        row(name, "≤ 170", (running.cpu() - before) / done.requests * 1e6, "µs of CPU")
+        done = once(running.base, asked, connections, headers)
+        row(name, target, (running.cpu() - before) / done.requests * 1e6, "µs of CPU")
 
 
 def in_process(server: Server, found: Pairs) -> None:
