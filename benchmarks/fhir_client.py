@@ -20,19 +20,28 @@ from urllib.parse import urlsplit
 class Connection:
     """A kept-alive connection that has one request under way."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self.socket = socket.create_connection((host, port))
+    def __init__(self, base: str) -> None:
+        parts = urlsplit(base)
+        self.socket = socket.create_connection((parts.hostname or "", parts.port or 80))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.request, self.answers = b"", 0
         self._buffer = bytearray()
         self._started = 0.0
 
     def send(self, request: bytes) -> None:
-        self._started = time.perf_counter()
+        self.request, self._started = request, time.perf_counter()
         self.socket.sendall(request)
 
     def receive(self) -> float | None:
-        """Takes what has come; the seconds the request took, once its answer is complete."""
-        self._buffer += self.socket.recv(1 << 20)
+        """Takes what has come; the seconds the request took, once its answer is complete.
+
+        Raises:
+            ConnectionError: the server has closed the connection.
+        """
+        part = self.socket.recv(1 << 20)
+        if not part:
+            raise ConnectionResetError
+        self._buffer += part
         head = self._buffer.find(b"\r\n\r\n")
         if head < 0:
             return None
@@ -40,6 +49,7 @@ class Connection:
         if not (len(self._buffer) >= head + 4 + int(length[1]) if length else self._buffer.endswith(b"0\r\n\r\n")):
             return None
         self._buffer.clear()
+        self.answers += 1
         return time.perf_counter() - self._started
 
 
@@ -60,27 +70,42 @@ def get(base: str, path: str, headers: str = "") -> bytes:
 
 
 def own_client(base: str, requests: Iterable[bytes], connections: int) -> Load:
-    """Sends the requests over so many connections, one at a time on each."""
-    parts, left = urlsplit(base), iter(requests)
-    poll, times, busy = select.epoll(), [], {}
-    begin = time.perf_counter()
-    for request in islice(left, connections):
-        one = Connection(parts.hostname or "", parts.port or 80)
+    """Sends the requests over so many connections, one at a time on each.
+
+    A server may close a connection between two answers, as Tomcat does after a hundred: then there is a new one.
+    """
+    left, poll, times = iter(requests), select.epoll(), []
+    busy: dict[int, Connection] = {}
+
+    def begin(request: bytes) -> None:
+        one = Connection(base)
         busy[one.socket.fileno()] = one
         poll.register(one.socket, select.EPOLLIN)
         one.send(request)
+
+    start = time.perf_counter()
+    for request in islice(left, connections):
+        begin(request)
     while busy:
         for number, _ in poll.poll():
-            taken = busy[number].receive()
-            if taken is None:
-                continue
-            times.append(taken)
-            request = next(left, b"")
+            one = busy[number]
+            try:
+                taken = one.receive()
+                if taken is None:
+                    continue
+                times.append(taken)
+                request = next(left, b"")
+                if request:
+                    one.send(request)
+                    continue
+            except ConnectionError:
+                if not one.answers:
+                    sys.exit(f"{base} closes connections without an answer")
+                request = one.request
+            busy.pop(number).socket.close()
             if request:
-                busy[number].send(request)
-            else:
-                busy.pop(number).socket.close()
-    rate = len(times) / (time.perf_counter() - begin)
+                begin(request)
+    rate = len(times) / (time.perf_counter() - start)
     return Load(len(times), rate, statistics.median(times) * 1000, max(times) * 1000)
 
 
