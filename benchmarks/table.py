@@ -1,14 +1,16 @@
 """The tables of docs/performance.md, from what the benchmarks print.
 
-A benchmark says what it runs on and prints one figure a line, by `machine` and `row`; other lines may stand between:
+A benchmark says how it was called and what it runs on, and prints one figure a line, by `machine` and `row`; other
+lines may stand between:
 
+    $ python -m benchmarks.engine --trials 67
     # 2 cores (Intel Xeon), Linux 6.1, Python 3.11.7, commit 0123456789ab
     67 trials of 300 tasks, the run | ≤ 35 | 31.2 | s of CPU
 
 What it printed is kept as `benchmarks/measured/NAME.now.txt`, and as `NAME.before.txt` what the same benchmark printed
-over the code before a change:
+over the code before a change. NAME is the benchmark's, or where it is called in several ways that of one of them:
 
-    python -m benchmarks.engine > benchmarks/measured/engine.now.txt
+    python -m benchmarks.engine --trials 67 > benchmarks/measured/engine.now.txt
     python -m benchmarks.table
 
 Of several rows of one name in a file the last one counts, so a part can be measured again by `>>`.
@@ -18,6 +20,8 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +34,8 @@ BEGIN, END = "<!-- measured: python -m benchmarks.table -->", "<!-- measured end
 
 
 def machine() -> None:
-    """Print what the figures that follow are measured on."""
+    """Print the command, and what the figures that follow are measured on."""
+    print(f"$ {shlex.join(['python', '-m', f'benchmarks.{Path(sys.argv[0]).stem}', *sys.argv[1:]])}")
     system = f"{platform.system()} {platform.release().partition('-')[0]}, Python {platform.python_version()}"
     commit = versions().get("commit", "unknown")
     print(f"# {os.cpu_count()} cores ({_processor()}), {system}, commit {commit}", flush=True)
@@ -43,8 +48,9 @@ def row(name: str, asked: str, figure: float, unit: str) -> None:
 
 @dataclass(slots=True)
 class Printed:
-    """What a benchmark printed: its machines, and by name what was asked, the figure and the unit."""
+    """What a benchmark printed: its command, its machines, and by name what was asked, the figure and the unit."""
 
+    command: str = ""
     machines: list[str] = field(default_factory=list)
     rows: dict[str, tuple[str, str, str]] = field(default_factory=dict)
 
@@ -61,7 +67,7 @@ def tables() -> Iterator[str]:
     for file in sorted(MEASURED.glob("*.now.txt")):
         name = file.name.removesuffix(".now.txt")
         now, before = printed(file), printed(file.with_name(f"{name}.before.txt"))
-        yield f"### benchmarks/{name}.py\n"
+        yield f"### {now.command or f'benchmarks/{name}.py'}\n"
         for when, found in (("Before", before), ("Now", now)):
             if found.machines:
                 yield f"{when}: {'; '.join(found.machines)}.  "
@@ -79,6 +85,8 @@ def printed(file: Path) -> Printed:
         parts = [part.strip() for part in line.split("|")]
         if len(parts) == 4:
             found.rows[parts[0]] = (parts[1], parts[2], parts[3])
+        elif line.startswith("$ "):
+            found.command = found.command or line[2:]
         elif line.startswith("# ") and line[2:] not in found.machines:
             found.machines.append(line[2:])
     return found
