@@ -85,6 +85,9 @@ def growing(server: Server) -> None:
         ("Observation?_summary=count", "≤ 1"),
         ("Observation?code=K&_sort=-date", "≤ 5"),
         ("Observation?code=K&_summary=count", "≤ 5"),
+        ("Observation?code=K&_sort=date", ""),
+        ("Observation?code=MG&date=ge2023-06-01&_count=50", ""),
+        ("Observation?code=K&date=lt2022", ""),
         ("Observation?date=ge2023-06-01T00:00:00Z", ""),
         ("Observation?_sort=-date", ""),
     ):
