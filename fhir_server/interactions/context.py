@@ -56,8 +56,8 @@ class RequestContext:
     path: str = ""
     """The path below the base, as it came."""
     in_transaction: bool = False
-    announced: frozenset[str] = frozenset()
-    """The references by which the resources of the Bundle at hand will be found."""
+    announced: set[str] = field(default_factory=set)
+    """The references by which the resources of the Bundle at hand will be found, and those that were found before."""
     deleted: list[Version] = field(default_factory=list)
     """What the transaction at hand deleted; whether something still refers to it is seen at its end."""
 

@@ -20,9 +20,13 @@ def leads_somewhere(context: RequestContext, reference: str) -> bool:
     kind, resource_id = target(reference)
     if "://" in reference:
         return kind in resource_types()
-    if f"{kind}/{resource_id}" in context.announced:
+    name = f"{kind}/{resource_id}"
+    if name in context.announced:
         return True
-    return context.store.is_there(kind, resource_id)
+    there = context.store.is_there(kind, resource_id)
+    if there and context.in_transaction:  # deletes come before all that refers: it stays there
+        context.announced.add(name)
+    return there
 
 
 def check_references(context: RequestContext, references: Sequence[ReferenceRow]) -> None:

@@ -155,9 +155,7 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
     _check_twice(entries)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(context, order)
-    context.announced = frozenset(
-        f"{one.kind}/{one.id or one.row_id}" for one in order if one.method in ("POST", "PUT")
-    )
+    context.announced = {f"{one.kind}/{one.id or one.row_id}" for one in order if one.method in ("POST", "PUT")}
     for one in order:
         if one.resource is not None:
             one.resource = resolved(context, one.resource, known)

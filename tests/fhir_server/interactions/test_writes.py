@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Response, Server
-from tests.fhir_server.ward import JSON, PEOPLE, resources, said, seen, send, ward
+from tests.fhir_server.ward import JSON, PEOPLE, found, resources, said, seen, send, ward
 
 
 @pytest.fixture
@@ -271,6 +271,21 @@ def test_what_refers_may_be_deleted_with_what_it_refers_to(server: Server) -> No
     assert transact(server, entry("DELETE", "Patient/p8"), moved).status == 200
     assert transact(server, entry("DELETE", "Patient/p9"), entry("PUT", "Patient/p9", PEOPLE[2])).status == 200
     assert send(server, "GET", "Patient/p9").status == 200
+
+
+def test_unchecked_references_are_found_by_while_they_lead_somewhere() -> None:
+    def put(*names: str) -> list[dict[str, Any]]:
+        return [entry("PUT", f"Observation/{name}", {**seen("Patient/p"), "id": name}) for name in names]
+
+    person = {"resourceType": "Patient", "id": "p", "active": True}
+    with Server.open(None, reference_check=False) as server:
+        assert transact(server, *put("before")).status == 200
+        assert transact(server, entry("PUT", "Patient/p", person), *put("with")).status == 200
+        assert transact(server, *put("a", "b")).status == 200
+        assert found(server, "Observation?subject=Patient/p") == ["with", "a", "b"]
+        assert transact(server, *put("c", "d"), entry("DELETE", "Patient/p")).status == 200
+        assert transact(server, *put("e")).status == 200
+        assert found(server, "Observation?subject=Patient/p") == ["with", "a", "b"]
 
 
 def test_a_batch_reads_what_it_writes(server: Server) -> None:
