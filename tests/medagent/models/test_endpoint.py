@@ -60,7 +60,7 @@ def test_a_fault_that_passes_costs_one_retry(fault: Fault) -> None:
 @ASKED
 def test_a_fault_that_stays_ends_the_episode_after_the_retries(fault: Fault) -> None:
     with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError, match="2 attempts"):
-        ask(settings(server.url, timeout_s=0.5, max_retries=1))
+        ask(settings(server.url, timeout_s=1, max_retries=1))
     assert len(server.calls) == 2
 
 
