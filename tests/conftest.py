@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import ipaddress
 import os
 import socket
@@ -16,12 +15,6 @@ import pytest
 # the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-
-
-def pytest_collection_finish() -> None:
-    """What was imported stays: looking through it for cycles stops a test for half a second, whose time-outs go on."""
-    gc.collect()
-    gc.freeze()
 
 
 class NetworkRefusedError(RuntimeError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,14 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in (*variables, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_search_for_cycles() -> Iterator[None]:
+    """Among all that a run of the whole suite holds, one takes a second: longer than the time-outs of these tests."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 @pytest.fixture
