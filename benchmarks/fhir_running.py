@@ -36,11 +36,6 @@ class Serving:
             except ConnectionRefusedError:
                 time.sleep(0.002)
 
-    def memory(self) -> float:
-        """Resident megabytes."""
-        found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{self._process.pid}/status").read_text("ascii"))
-        return int(found[1]) / 1024 if found else float("nan")
-
     def pss(self) -> float:
         """Megabytes, those that processes share counted by halves."""
         rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text("ascii")
