@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.engine_peers import PEERS
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.plan import make_plan
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.engine.journal import Journal

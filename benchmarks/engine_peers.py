@@ -21,8 +21,8 @@ from typing import Any
 
 import aiohttp
 
-from medagent.benchmarks.medagentbench.episode import EpisodeJob, EpisodeUnit
-from medagent.benchmarks.medagentbench.session import Session
+from medagent.fhir_episodes.episode import EpisodeJob, EpisodeUnit
+from medagent.fhir_episodes.session import Session
 
 os.environ["INSPECT_DISPLAY"] = "none"
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the network for prices

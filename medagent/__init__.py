@@ -16,16 +16,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from medagent.agents.base import Agent, AgentContext, Move, Policy
-    from medagent.agents.calls import Call, CallJob, CallRow, ReplyRow
+    from medagent.agents.calls import Call, CallJob, CallRow, ReplyRow, single_turn
     from medagent.agents.choice import AgentChoice, ModelChoice
-    from medagent.api import LoadedRun, compare, grade, load_run, run, run_sync
-    from medagent.benchmarks.base import Benchmark
-    from medagent.benchmarks.medagentbench.episodes import Episode, SyncEpisode, episode, tasks
-    from medagent.benchmarks.medagentbench.http_episodes import HttpEpisode, HttpEpisodes, serve_episodes
-    from medagent.benchmarks.medagentbench.session import Outcome, Session, Turn
+    from medagent.api import LoadedRun, compare, episode, grade, load_run, run, run_sync, serve_episodes, tasks
     from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
     from medagent.core.errors import EpisodeError, MedagentError, ModelError, SessionEndedError, StopRunError, UserError
     from medagent.core.options import Option
+    from medagent.engine.benchmark import Benchmark, Say
     from medagent.engine.boundary import blame
     from medagent.engine.job import Job, Unit, Worker
     from medagent.engine.journals import JournalKind, Run
@@ -40,25 +37,79 @@ if TYPE_CHECKING:
         TableSection,
     )
     from medagent.engine.rows import Row, Spent
-    from medagent.engine.run import Findings, Standing
+    from medagent.engine.scores import Check, Figures, Grader, Item, Score, Scored
     from medagent.engine.settings import RunSettings
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+    from medagent.fhir_episodes.episode import EpisodeRow
+    from medagent.fhir_episodes.episodes import Episode, EpisodeContext, SyncEpisode
+    from medagent.fhir_episodes.http_episodes import HttpEpisode, HttpEpisodes
+    from medagent.fhir_episodes.session import Outcome, Session, Turn
+    from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
+    from medagent.fhir_episodes.task import FhirItem, FhirTask
     from medagent.models.base import ChatModel, Completion, Message, Model, Tool, ToolCall, Usage
     from medagent.models.settings import ModelSettings
 
 
 _HOMES = {
-    "medagent.agents.base": ("Agent", "AgentContext", "Move", "Policy"),
-    "medagent.agents.calls": ("Call", "CallJob", "CallRow", "ReplyRow"),
-    "medagent.agents.choice": ("AgentChoice", "ModelChoice"),
-    "medagent.api": ("LoadedRun", "compare", "grade", "load_run", "run", "run_sync"),
-    "medagent.benchmarks.base": ("Benchmark",),
-    "medagent.benchmarks.medagentbench.episodes": ("Episode", "SyncEpisode", "episode", "tasks"),
-    "medagent.benchmarks.medagentbench.http_episodes": ("HttpEpisode", "HttpEpisodes", "serve_episodes"),
-    "medagent.benchmarks.medagentbench.session": ("Outcome", "Session", "Turn"),
-    "medagent.benchmarks.medagentbench.tasks.dataset": ("Dataset", "Task"),
+    "medagent.agents.base": (
+        "Agent",
+        "AgentContext",
+        "Move",
+        "Policy",
+    ),
+    "medagent.agents.calls": (
+        "Call",
+        "CallJob",
+        "CallRow",
+        "ReplyRow",
+        "single_turn",
+    ),
+    "medagent.agents.choice": (
+        "AgentChoice",
+        "ModelChoice",
+    ),
+    "medagent.api": (
+        "LoadedRun",
+        "compare",
+        "episode",
+        "grade",
+        "load_run",
+        "run",
+        "run_sync",
+        "serve_episodes",
+        "tasks",
+    ),
+    "medagent.benchmarks.medagentbench.tasks.dataset": (
+        "Dataset",
+        "Task",
+    ),
+    "medagent.core.errors": (
+        "EpisodeError",
+        "MedagentError",
+        "ModelError",
+        "SessionEndedError",
+        "StopRunError",
+        "UserError",
+    ),
+    "medagent.core.options": ("Option",),
+    "medagent.engine.benchmark": (
+        "Benchmark",
+        "Say",
+    ),
     "medagent.engine.boundary": ("blame",),
-    "medagent.engine.job": ("Job", "Unit", "Worker"),
-    "medagent.engine.plan": ("Plan", "Stage"),
+    "medagent.engine.job": (
+        "Job",
+        "Unit",
+        "Worker",
+    ),
+    "medagent.engine.journals": (
+        "JournalKind",
+        "Run",
+    ),
+    "medagent.engine.plan": (
+        "Plan",
+        "Stage",
+    ),
     "medagent.engine.report": (
         "DataRef",
         "ItemOutcome",
@@ -68,20 +119,53 @@ _HOMES = {
         "TableLine",
         "TableSection",
     ),
-    "medagent.engine.rows": ("Row", "Spent"),
-    "medagent.engine.run": ("Findings", "JournalKind", "Run", "Standing"),
-    "medagent.engine.settings": ("RunSettings",),
-    "medagent.core.errors": (
-        "EpisodeError",
-        "MedagentError",
-        "ModelError",
-        "SessionEndedError",
-        "StopRunError",
-        "UserError",
+    "medagent.engine.rows": (
+        "Row",
+        "Spent",
     ),
-    "medagent.models.base": ("ChatModel", "Completion", "Message", "Model", "Tool", "ToolCall", "Usage"),
+    "medagent.engine.scores": (
+        "Check",
+        "Figures",
+        "Grader",
+        "Item",
+        "Score",
+        "Scored",
+    ),
+    "medagent.engine.settings": ("RunSettings",),
+    "medagent.fhir_episodes.benchmark": ("FhirBenchmark",),
+    "medagent.fhir_episodes.episode": ("EpisodeRow",),
+    "medagent.fhir_episodes.episodes": (
+        "Episode",
+        "EpisodeContext",
+        "SyncEpisode",
+    ),
+    "medagent.fhir_episodes.http_episodes": (
+        "HttpEpisode",
+        "HttpEpisodes",
+    ),
+    "medagent.fhir_episodes.session": (
+        "Outcome",
+        "Session",
+        "Turn",
+    ),
+    "medagent.fhir_episodes.settings": (
+        "EpisodeSettings",
+        "FhirSettings",
+    ),
+    "medagent.fhir_episodes.task": (
+        "FhirItem",
+        "FhirTask",
+    ),
+    "medagent.models.base": (
+        "ChatModel",
+        "Completion",
+        "Message",
+        "Model",
+        "Tool",
+        "ToolCall",
+        "Usage",
+    ),
     "medagent.models.settings": ("ModelSettings",),
-    "medagent.core.options": ("Option",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -94,14 +178,24 @@ __all__ = [
     "CallJob",
     "CallRow",
     "ChatModel",
+    "Check",
     "Completion",
     "DataRef",
     "Dataset",
     "Episode",
+    "EpisodeContext",
     "EpisodeError",
-    "Findings",
+    "EpisodeRow",
+    "EpisodeSettings",
+    "FhirBenchmark",
+    "FhirItem",
+    "FhirSettings",
+    "FhirTask",
+    "Figures",
+    "Grader",
     "HttpEpisode",
     "HttpEpisodes",
+    "Item",
     "ItemOutcome",
     "ItemView",
     "Job",
@@ -123,12 +217,14 @@ __all__ = [
     "Row",
     "Run",
     "RunSettings",
+    "Say",
+    "Score",
+    "Scored",
     "Session",
     "SessionEndedError",
     "ShownMessage",
     "Spent",
     "Stage",
-    "Standing",
     "StopRunError",
     "SyncEpisode",
     "TableLine",
@@ -149,6 +245,7 @@ __all__ = [
     "run",
     "run_sync",
     "serve_episodes",
+    "single_turn",
     "tasks",
 ]
 

@@ -18,9 +18,9 @@ import typer.main
 import medagent
 import medagent.rl
 import medagent.testing
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.results.write import result_item
-from medagent.benchmarks.medagentbench.session import Turn, Write
+from medagent.fhir_episodes.session import Turn, Write
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
 from medagent.engine.report import Report

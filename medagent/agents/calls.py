@@ -12,9 +12,15 @@ from medagent.agents.chat import ChatAgent
 from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
 from medagent.core.errors import ContextLimitError, ModelError
+from medagent.core.options import Setting
 from medagent.core.wire import Text
+from medagent.engine.benchmark import Benchmark
 from medagent.engine.boundary import blame
+from medagent.engine.plan import Plan, Stage
+from medagent.engine.report import DataRef
 from medagent.engine.rows import Row
+from medagent.engine.selection import selected
+from medagent.engine.settings import RunSettings
 from medagent.models.base import Message
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
@@ -120,3 +126,36 @@ class CallWorker(Generic[R]):
 def trial_keys(keys: Sequence[str], trials: int) -> list[tuple[str, int]]:
     """A key for each item in each trial: the item's own in the first, `key#2` in the second."""
     return [(key if trial == 1 else f"{key}#{trial}", trial) for trial in range(1, trials + 1) for key in keys]
+
+
+def single_turn(
+    benchmark: Benchmark[Any, Any],
+    settings: RunSettings,
+    *,
+    data: DataRef | None = None,
+    decides: Mapping[str, Setting] | None = None,
+) -> Plan:
+    """The plan of a benchmark of single questions: a message an item, which is its `question`.
+
+    An agent gets the item as its task. `decides` are further settings that decide the rows. Raises UserError if nobody
+    answers, or nothing is selected.
+    """
+    who = AgentChoice.of(settings)
+    items = {item.id: item for item in benchmark.items(settings)}
+    groups = {item.id: item.group for item in items.values()}
+    chosen = selected(list(items), settings, groups.__getitem__)
+    calls = [
+        Call(key, items[item].question, trial=trial, item=items[item])
+        for item, (key, trial) in zip(chosen * settings.trials, trial_keys(chosen, settings.trials), strict=True)
+    ]
+    data = data or benchmark.data(settings)
+    job = CallJob({"": who}, settings.concurrency, benchmark.row, settings.strip_thinking)
+    return Plan(
+        settings=settings,
+        folder=settings.run_folder(benchmark.name, who.label),
+        data=data,
+        stages=(Stage(job, lambda: calls),),
+        items=list(items.values()),
+        decides={**settings.decides(), **who.digests(), "data-digest": data.digest, **(decides or {})},
+        command=f"medagent run {benchmark.reference or benchmark.name}",
+    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from medagent.agents.base import Move
 from medagent.agents.choice import AgentChoice
@@ -23,7 +23,6 @@ from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
 from medagent.core.options import Option, Setting
 from medagent.engine.files import file_digest
-from medagent.engine.folder import read_run
 from medagent.engine.settings import LIMITS, WHO, RunSettings
 from medagent.models.settings import ModelSettings
 from refsol.answer_files import read_answers
@@ -37,7 +36,25 @@ BATCHED = 10_000
 _ASKED, _ANSWERED = ("question", "input", "problem"), ("answer", "target")
 
 
-class AnswerSettings(RunSettings):
+class AnswerSource(BaseModel):
+    """What of a run's settings decides how its answers are scored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    agent: Annotated[str | None, Option(WHO)] = None
+    """Who answers."""
+    strip_thinking: Annotated[bool, Option(WHO)] = False
+    """Cut a leading <think> block before a message is read."""
+    allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE"), Field(ge=0, le=1)] = MOST
+    """The share of answers that may be empty, cut off or nothing but thinking; above it the exit code is 2."""
+
+    @property
+    def allowed(self) -> float:
+        """The share of unusable answers that is allowed: of the baseline that says nothing, all."""
+        return 1.0 if self.agent == "empty" else self.allow_empty
+
+
+class AnswerSettings(AnswerSource, RunSettings):
     """The options of benchmarks that grade answers."""
 
     answers: Annotated[Path | None, Option(WHO, "place")] = None
@@ -46,8 +63,6 @@ class AnswerSettings(RunSettings):
     """
     system: Annotated[str | None, Option(WHO, "place", metavar="TEXT|FILE")] = None
     """A system message before every question."""
-    allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE"), Field(ge=0, le=1)] = MOST
-    """The share of answers that may be empty, cut off or nothing but thinking; above it the exit code is 2."""
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`; texts and files by their digests."""
@@ -105,13 +120,6 @@ class SingleTurnSettings(AnswerSettings):
         """See `RunSettings.decides`."""
         examples = _examples_digest(self.few_shot) if self.few_shot is not None else None
         return {**super().decides(), "few-shot-digest": examples}
-
-
-def allowed_of(folder: Path) -> float:
-    """The share of unusable answers that a run's folder allows. Raises UserError."""
-    run = read_run(folder)
-    given = run.get("places", {}).get("allow-empty")
-    return 1.0 if run["settings"].get("agent") == "empty" else MOST if given is None else float(given)
 
 
 def text_or_file(value: str, option: str) -> str:

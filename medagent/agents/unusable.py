@@ -35,14 +35,17 @@ class Unusable:
     fault: str = ""
 
 
-def count_unusable(answers: Iterable[tuple[str, Move]], allowed: float = MOST) -> Unusable:
-    """Count the unusable ones among the answers of units; more than the share `allowed` are a fault."""
+def count_unusable(statuses: Iterable[tuple[str, str]], allowed: float = MOST) -> Unusable:
+    """Count the unusable ones among the answers, by the status of each unit; more than the share `allowed` are a fault.
+
+    Units that ended in another way have no answer.
+    """
     total = 0
-    units: dict[Kind, list[str]] = {}
-    for unit, move in answers:
-        total += 1
-        if (kind := kind_of(move)) is not None:
-            units.setdefault(kind, []).append(unit)
+    units: dict[str, list[str]] = {}
+    for unit, status in statuses:
+        total += status == "completed" or status in WORDS
+        if status in WORDS:
+            units.setdefault(status, []).append(unit)
     counts = Counter({kind: len(found) for kind, found in units.items()})
     notes = tuple(
         f"{count} of {total} answers are {WORDS[kind]}: {', '.join(units[kind][:_NAMED])}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.wanted import Wanted
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
@@ -27,7 +27,7 @@ FailUnder = Annotated[
 ]
 
 
-@with_options(fields_of(Wanted, "tasks", "ehr", "key", "fhir"))
+@with_options(fields_of(MedAgentBenchGrading, "tasks", "ehr", "key", "fhir"))
 def command(
     facts: dict[str, Any],
     runs: Annotated[

@@ -108,9 +108,11 @@ def harbor(
 
     Example: medagent data export harbor tasks/ --dataset fresh
     """
+    from medagent.benchmarks.base import DEFAULT, find
     from medagent.integrations.harbor.tasks import export_harbor
 
-    done = export_harbor(folder, given)
+    benchmark: Any = find(DEFAULT)
+    done = export_harbor(benchmark, folder, given)
     if done.unsolved:
         print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
     print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")

@@ -28,17 +28,15 @@ def _group() -> None:
 def official(
     run: Run,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into; it is made.")],
-    tasks: Annotated[Path | None, typer.Option(help="The run's task file, where it had one of its own.")] = None,
 ) -> None:
-    """MedAgentBench as the official runner keeps it: runs.jsonl, error.jsonl, overall.json.
-
-    Of several trials, each goes into a folder of its own.
+    """The run in its benchmark's official form; MedAgentBench as the official runner keeps it: runs.jsonl, error.jsonl,
+    overall.json, several trials in a folder each.
 
     Example: medagent export official results/v2_r2_reference official/
     """
     from medagent.export.official import export_official
 
-    for path in export_official(run, out, tasks):
+    for path in export_official(run, out):
         print(path)
 
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.wanted import Wanted
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
-@with_options(fields_of(Wanted))
+@with_options(fields_of(MedAgentBenchGrading))
 def command(
-    wanted: dict[str, Any],
+    given: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
     as_json: options.AsJson = False,
 ) -> None:
@@ -30,26 +30,23 @@ def command(
     import json
 
     import medagent.api as api
-    from medagent.benchmarks.base import DEFAULT
-    from medagent.core.errors import UserError
-    from medagent.engine.folder import benchmark_of
     from medagent.reports.end import print_findings
 
-    if api.is_run(results) and benchmark_of(results) != DEFAULT:
-        if wanted:
-            raise UserError(
-                f"--{next(iter(wanted)).replace('_', '-')} has no use for {results}, a run of {benchmark_of(results)}"
-            )
-        report = api.grade(results)
-        found = report.model_dump(mode="json", exclude={"command"})
-    else:
-        report = api.grade(results, **wanted)
-        measured = report.model_dump(mode="json", include={"data", "settings", "versions", "started", "ended"})
-        further = {name: report.details[name] for name in ("trials", "official_grader") if report.details.get(name)}
-        found = {**measured, **report.details["grades"][0], **further}
+    report = api.grade(results, **given)
     if as_json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(_document(report), indent=1))
     else:
         print_findings(report)
     if report.ungraded or report.unusable:
         raise typer.Exit(2)
+
+
+def _document(report: Any) -> dict[str, Any]:
+    """The report as JSON; of MedAgentBench the form of `grade.json`."""
+    if "grades" not in report.details:
+        document: dict[str, Any] = report.model_dump(mode="json", exclude={"command"})
+        return document
+    measured = report.model_dump(mode="json", include={"data", "settings", "versions", "started", "ended"})
+    further = ("trials", "official_grader", "others", "differing")
+    known = {name: report.details[name] for name in further if report.details.get(name)}
+    return {**measured, **report.details["grades"][0], **known}

@@ -33,4 +33,7 @@ def command(
 
     with needs("a2a"):
         from medagent.integrations.a2a.run import serve_green
-    asyncio.run(serve_green(given, host, port, url, token))
+    from medagent.benchmarks.base import DEFAULT, find
+
+    benchmark: Any = find(DEFAULT)
+    asyncio.run(serve_green(benchmark, given, host, port, url, token))

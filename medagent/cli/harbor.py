@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,11 +59,14 @@ def verify(
     tests: Annotated[Path, typer.Argument(metavar="DIR", help="The task's tests folder.")],
     log: _Log,
     out: Annotated[Path, typer.Argument(help="The folder for reward.json.")],
+    benchmark: Annotated[str, typer.Option(help="The benchmark: a name, or FILE.py:Name.")] = "medagentbench",
 ) -> None:
     """Grade the log of an episode: reward.json with 1.0 or 0.0, and verdict.json with the reasons.
 
     Example: medagent harbor verify /tests /var/lib/medagent/episode.jsonl /logs/verifier
     """
+    from medagent.benchmarks.base import find
     from medagent.integrations.harbor.verify import verify as grade
 
-    print(grade(tests, log, out))
+    found: Any = find(benchmark)
+    print(grade(found, tests, log, out))

@@ -30,16 +30,17 @@ def build(
 
     Example: medagent key build key.json --dataset official --fhir http://localhost:8080/fhir/
     """
-    from medagent.benchmarks.medagentbench.results import grading
-    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset, load_tasks_file
+    from medagent.benchmarks.medagentbench.facts import open_facts
+    from medagent.benchmarks.medagentbench.items import dataset_of, task_dicts
+    from medagent.benchmarks.medagentbench.settings import GradingSource
     from medagent.core.errors import UserError
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:
         raise UserError("say where the facts come from: --fhir URL or --ehr FILE.ndjson")
-    task_set = load_tasks_file(tasks) if tasks else load_dataset(dataset, version)
-    facts = grading.facts(task_set, fhir=fhir, ehr=ehr, key=None)
-    answers = build_key(grading.items(task_set), facts, task_set.constants)
+    source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
+    task_set = dataset_of(source)
+    answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
     write_key(out, answers)
     patients, series = len(answers.patients), len(answers.observations)
     print(f"{out}: {patients} patients and {series} series for {len(task_set.tasks)} tasks")

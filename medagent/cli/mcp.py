@@ -6,9 +6,22 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.played import PLAYED_OPTIONS
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.terminal.settings import fields_of, with_options
+
+PLAYED_OPTIONS = (
+    "version",
+    "dataset",
+    "tasks_file",
+    "ehr",
+    "fhir",
+    "max_rounds",
+    "writes",
+    "round",
+    "results_dir",
+    "overwrite",
+)
+"""The settings of a run that mean something where clients say who acts, and what."""
 
 
 @with_options(fields_of(MedAgentBenchSettings, *PLAYED_OPTIONS, "fhir_header", "ca_file"))
@@ -55,6 +68,15 @@ def command(
         else:
             await mcp_server.serve_http(offer, host, http, token)
 
+    from medagent.benchmarks.base import DEFAULT, find
     from medagent.integrations.mcp.run import serving
 
-    asyncio.run(serving(settings, serve, idle=idle, say=lambda text: print(text, file=sys.stderr)))
+    names_tasks = settings.dataset != "synthetic" or settings.tasks_file is not None
+    benchmark: Any = find(DEFAULT)
+    asyncio.run(serving(benchmark, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
+
+
+def _say(text: str) -> None:
+    import sys
+
+    print(text, file=sys.stderr)

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.wanted import Wanted
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 from medagent.terminal.settings import fields_of, with_options
 
 
-@with_options(fields_of(Wanted, "tasks", "dataset", "fhir", "ehr", "key", "base"))
+@with_options(fields_of(MedAgentBenchGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"))
 def command(
-    wanted: dict[str, Any],
+    given: dict[str, Any],
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Runs' folders, or MedAgentBench results files.")],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
@@ -27,7 +27,7 @@ def command(
     """
     import medagent.api as api
 
-    size = api.write_report(runs, out, **wanted)
+    size = api.write_report(runs, out, **given)
     print(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser

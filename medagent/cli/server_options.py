@@ -21,9 +21,9 @@ def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> Ht
     """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
     from urllib.parse import urlsplit
 
-    from medagent.benchmarks.medagentbench.settings import server_headers
     from medagent.core.errors import UserError
     from medagent.fhir_data.http import HttpEhr, check_base
+    from medagent.fhir_episodes.settings import server_headers
 
     check_base(url)
     parts = urlsplit(url)

@@ -38,6 +38,8 @@ FORMAT = 3
 """Of journals that are written now. 1: rows without a checksum; 2: rows without a number."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _LONGEST_END = 96
+_CHECKSUM = b'00000000"}\n'
+"""How a line ends, from its checksum on."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row whose newline became something else: no crash tears a row off so."""
 _LONGEST_HEAD = 4_096
@@ -152,6 +154,11 @@ class Journal(Generic[R]):
     def units(self) -> Iterable[str]:
         """The units that have a row, in the order of their last rows."""
         return self._places.keys()
+
+    def checksum(self, unit: str) -> str:
+        """The checksum of a unit's last row, which tells it from every other row of the unit."""
+        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
+        return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
         """The last row of every unit, in the order of those rows, or of these units in theirs (those that have one).

@@ -4,7 +4,7 @@ is made, before the first call is paid for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -13,6 +13,7 @@ from medagent.core.options import Setting
 from medagent.engine.job import Job, Unit
 from medagent.engine.report import DataRef
 from medagent.engine.rows import Row
+from medagent.engine.scores import Item
 from medagent.engine.settings import RunSettings
 
 U = TypeVar("U", bound=Unit)
@@ -29,10 +30,6 @@ class Stage(Generic[U, R]):
     job: Job[U, R]
     units: Callable[[], Sequence[U]]
     journal: str = JOURNAL
-    grade: Callable[[R], Awaitable[bool | None]] | None = None
-    """A first look at a finished row, for the progress display: whether it is right."""
-    group: Callable[[Row], str] = lambda _: ""
-    """The group that the display counts a row in."""
     title: str = ""
     """What is said when it begins."""
 
@@ -45,11 +42,11 @@ class Plan:
     folder: Path
     data: DataRef
     stages: Sequence[Stage[Any, Any]]
+    items: Sequence[Item]
+    """The benchmark's items, whichever of them are selected."""
     decides: dict[str, Setting] = field(default_factory=dict)
     command: str = "medagent run"
     repeat: str = ""
     """What continues the run, where that is not its command with its settings."""
     prepare: Callable[[], None] = lambda: None
     warnings: Sequence[str] = ()
-    context: Any = None
-    """What the benchmark wants to have at hand when it grades."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import TracebackType
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from medagent.core.scrub import printable
 from medagent.engine.figures import dollars, duration, natural
 from medagent.engine.rows import Row, Spent
+from medagent.engine.scores import Scored
 from medagent.models.limiter import EndpointStats
 
 if TYPE_CHECKING:
@@ -101,15 +102,9 @@ class Display(Protocol):
 
 
 class Progress:
-    """Counts rows and draws them. `group` names a row's group (its task type)."""
+    """Counts rows and draws them."""
 
-    def __init__(
-        self,
-        *,
-        quiet: bool = False,
-        group: Callable[[Row], str] = lambda _: "",
-    ) -> None:
-        self._group = group
+    def __init__(self, *, quiet: bool = False) -> None:
         self._state = State()
         self._display: Display = _Nothing() if quiet else _Panel() if sys.stderr.isatty() else _Lines()
 
@@ -127,15 +122,13 @@ class Progress:
         """Show what goes on at these endpoints."""
         self._state.endpoints = endpoints
 
-    def add(self, row: Row, spent: Spent, right: bool | None = None) -> None:
-        """A unit is done; `spent` is the whole run's sum. `right` is a first look, None where nothing was graded; the
-        verdicts are made afterwards.
-        """
+    def add(self, row: Row, spent: Spent, scored: Scored | None = None) -> None:
+        """A unit is done; `spent` is the whole run's sum, `scored` its score if it has one."""
         state = self._state
-        tally = state.groups.setdefault(self._group(row), GroupCount())
+        tally = state.groups.setdefault(scored.item.group if scored else "", GroupCount())
         tally.done += 1
-        tally.graded += right is not None
-        tally.right += right is True
+        tally.graded += scored is not None and scored.correct is not None
+        tally.right += scored is not None and scored.correct is True
         state.done += 1
         state.failed += row.owed
         state.spent = spent

@@ -102,6 +102,8 @@ class Report(BaseModel):
     """Of what ran it: medagent, its commit, Python, packages."""
     rule_set: str = ""
     """The rule set of the score, where the benchmark has several."""
+    digests: dict[str, str] = {}
+    """Of what the scores depend on, beside the journals: facts, gold."""
     started: str = ""
     ended: str = ""
     """When the first unit began and the last one ended."""

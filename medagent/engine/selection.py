@@ -8,6 +8,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 
+from medagent.core.errors import UserError
+from medagent.engine.settings import RunSettings
+
 
 def mixed(
     keys: Sequence[str], group: Callable[[str], str] = lambda _: "", *, per_group: int | None = None
@@ -26,3 +29,17 @@ def mixed(
 
 def _lot(key: str) -> bytes:
     return hashlib.sha256(f"medagent/{key}".encode("utf-8", "surrogatepass")).digest()
+
+
+def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], str] = lambda _: "") -> list[str]:
+    """The ids that `--ids`, `--per-type` and `--limit` leave, in an order that mixes the groups (types).
+
+    Raises UserError for an unknown id.
+    """
+    known = set(ids)
+    if unknown := [one for one in settings.ids if one not in known]:
+        some = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
+        raise UserError(f"--ids {unknown[0]}: there is no such item; there are {len(ids)}: {some}")
+    wanted = set(settings.ids)
+    chosen = [one for one in ids if not wanted or one in wanted]
+    return mixed(chosen, group, per_group=settings.per_type)[: settings.limit]

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
-from medagent.engine.boundary import PluginError, blame, fail
 from medagent.engine.feed import Feed
 from medagent.engine.job import Executor, Job, LazyUnits, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.limits import UNLIMITED, Limits
 from medagent.engine.progress import Progress
-from medagent.engine.rows import Row, Spent
+from medagent.engine.rows import Row
+from medagent.engine.scores import Scored
 
 U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
@@ -38,12 +38,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[R]):
-    """What happens to a finished row besides the journal: `grade` says at once whether it is right (None: not graded);
-    what it raises is the grader's failure.
-    """
+    """What happens to a row once it is durable, besides the journal: it is scored and displayed."""
 
     progress: Progress
-    grade: Callable[[R], Awaitable[bool | None]] | None = None
+    score: Callable[[R], Awaitable[Scored | None]] | None = None
 
 
 async def run_units(
@@ -60,7 +58,7 @@ async def run_units(
     Raises StopRunError when the run as a whole is refused or hopeless, UserError when the journal cannot be written.
     What is finished stays finished in every case.
     """
-    keys = units.keys if isinstance(units, LazyUnits) else [unit.key for unit in units]
+    keys = unit_keys(units)
     owed = [place for place, key in enumerate(keys) if journal.is_owed(key) or journal.status(key) in retry]
     if owed and not journal.writable:
         raise UserError(f"{journal.path}: cannot be written, and {len(owed)} of {len(units)} units are owed")
@@ -69,16 +67,8 @@ async def run_units(
 
     async def durable(appended: Awaitable[None], row: R) -> None:
         await appended
-        right: bool | None = None
-        if watch.grade is not None and not row.owed:
-            try:
-                with blame("grader"):
-                    right = await watch.grade(row)
-            except PluginError as failure:
-                row = row.model_copy(update={"spent": Spent()})  # the first row has what was paid
-                fail(row, failure)
-                await journal.append(row)
-        progress.add(row, journal.spent, right)
+        scored = await watch.score(row) if watch.score is not None else None
+        progress.add(row, journal.spent, scored)
         beginning.look(row)
 
     def done(row: R) -> Awaitable[None]:
@@ -96,6 +86,11 @@ async def run_units(
                 lost = str(error)
     left = [key for key in keys if journal.is_owed(key)]
     return Summary(len(units), len(units) - len(left), left, lost or feed.stopped)
+
+
+def unit_keys(units: Sequence[Unit]) -> Sequence[str]:
+    """The keys of units, without making those that are made when their turn comes."""
+    return units.keys if isinstance(units, LazyUnits) else [unit.key for unit in units]
 
 
 @dataclass(slots=True)

@@ -213,9 +213,9 @@ def _tool_events(record: Record, name: str, started: str) -> Iterator[ToolEvent]
     """
     from inspect_ai.event import ToolEvent
 
-    from medagent.benchmarks.medagentbench.agents.tools import Toolbox
-    from medagent.benchmarks.medagentbench.episode import EpisodeRow
-    from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+    from medagent.fhir_episodes.episode import EpisodeRow
+    from medagent.fhir_episodes.protocol import load_protocol
+    from medagent.fhir_episodes.tools import Toolbox
     from refsol.medagentbench.constants import PUBLISHED
 
     row = record.row

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from medagent.api import LoadedRun, load_run
-from medagent.benchmarks.base import Benchmark
 from medagent.core.scrub import hide, remember_environment
-from medagent.engine.journals import Run
+from medagent.engine.benchmark import Benchmark
 from medagent.engine.report import ItemOutcome, Report
 from medagent.engine.rows import Row, Spent
-from medagent.reports.page.blocks import ChecksBlock, ItemDetail
+from medagent.engine.scores import Check, Scored
 
 ASSISTANT = ("agent", "answer", "assistant")
 """The roles of messages that the agent wrote."""
@@ -38,10 +37,12 @@ class Record:
 
     outcome: ItemOutcome
     messages: Sequence[Said]
-    checks: Sequence[tuple[str, bool, str, str]]
+    checks: Sequence[Check]
     row: Row | None
     question: str = ""
-    """What was asked, without the words around it; empty where the benchmark does not tell it apart."""
+    """What was asked, without the words around it."""
+    scored: Scored | None = None
+    """The unit with its score; None for a run whose data is missing."""
 
     @property
     def key(self) -> str:
@@ -75,10 +76,7 @@ class Record:
             "kind": one.kind,
             "reason": one.reason,
             "because": one.because,
-            "checks": [
-                {"name": name, "passed": passed, "expected": expected, "actual": actual}
-                for name, passed, expected, actual in self.checks
-            ],
+            "checks": [asdict(check) for check in self.checks],
             "prompt_tokens": spent.prompt if called else None,
             "completion_tokens": spent.completion if called else None,
             "cost": spent.cost if called else None,
@@ -95,27 +93,22 @@ def read_records(folder: Path) -> tuple[Report, Iterator[Record]]:
 
 
 def _records(loaded: LoadedRun, report: Report) -> Iterator[Record]:
-    shown = loaded.benchmark.details(Run(loaded.path), report)
-    details = {(one.item, one.trial): one for one in shown.items()}
+    scores = {(one.item.id, one.trial): one for one in loaded.scores}
+    rows = {row.unit: row for row in loaded.rows()}
     for outcome in report.items:
-        detail = details.get((outcome.item, outcome.trial))
-        row = detail.row if detail else None
-        checks = (
-            [check for block in detail.blocks if isinstance(block, ChecksBlock) for check in block.checks]
-            if detail
-            else []
-        )
-        question = hide(detail.question) if detail else ""
-        yield Record(outcome, _said(loaded.benchmark, row, detail), checks, row, question)
+        scored = scores.get((outcome.item, outcome.trial))
+        row = rows.get(scored.unit) if scored else None
+        question = hide(scored.item.question) if scored else ""
+        checks = scored.score.checks if scored and scored.score else ()
+        yield Record(outcome, _messages(loaded.benchmark, row, question), checks, row, question, scored)
 
 
-def _said(benchmark: Benchmark, row: Row | None, detail: ItemDetail | None) -> list[Said]:
-    """The messages; where the journal holds the reply alone, the question stands before it."""
-    said = [] if row is None else benchmark.messages(row)
-    found = [
+def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[Said]:
+    """The messages; if the journal holds the reply alone, the question stands before it."""
+    messages = [
         Said("assistant" if one.role in ASSISTANT else "user", hide(one.text), hide(one.reasoning or ""))
-        for one in said
+        for one in (() if row is None else benchmark.messages(row))
     ]
-    if detail is not None and detail.question and (not found or found[0].role == "assistant"):
-        found.insert(0, Said("user", hide(detail.question)))
-    return found
+    if question and (not messages or messages[0].role == "assistant"):
+        messages.insert(0, Said("user", question))
+    return messages

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Any, ClassVar
 
 from medagent.agents.base import Agent
-from medagent.benchmarks.medagentbench.http_episodes import HttpEpisodes
-from medagent.benchmarks.medagentbench.session import clean
+from medagent.fhir_episodes.http_episodes import HttpEpisodes
+from medagent.fhir_episodes.session import clean
 from medagent.models.base import Message
 
 RUN_OPTIONS: dict[str, Any] = {"writes": "execute", "loop": "lenient", "max_rounds": 1_000_000}

@@ -22,14 +22,15 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any, ClassVar, Literal
 
-from medagent.benchmarks.medagentbench.agents.tools import Toolbox
-from medagent.benchmarks.medagentbench.episodes import SyncEpisode, episode
-from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
-from medagent.benchmarks.medagentbench.session import MAX_ROUNDS, Turn
+from medagent.api import episode
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like
 from medagent.core.errors import MedagentError, UserError
 from medagent.core.paths import cache_dir
+from medagent.fhir_episodes.episodes import SyncEpisode
+from medagent.fhir_episodes.protocol import load_protocol
+from medagent.fhir_episodes.session import MAX_ROUNDS, Turn
+from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import Tool
 from refsol.medagentbench.constants import PUBLISHED
 
@@ -107,7 +108,8 @@ class Environment:
     @property
     def task(self) -> Task:
         """The task of the episode."""
-        return self.episode.task
+        task: Task = self.episode.task
+        return task
 
     @property
     def episode(self) -> SyncEpisode:

@@ -23,7 +23,8 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
     """
     import asyncio
 
-    from medagent.engine.run import document, execute
+    from medagent.engine.results import document
+    from medagent.engine.run import execute
     from medagent.reports.end import print_end
     from medagent.reports.tables import say
     from medagent.terminal.signals import ended_by_signals

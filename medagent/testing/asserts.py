@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from medagent.api import compare, grade
-from medagent.benchmarks.medagentbench.episodes import Episode
 from medagent.core.errors import UserError
 from medagent.engine.figures import natural
 from medagent.engine.report import ItemOutcome
+from medagent.fhir_episodes.episodes import Episode
 from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
 from medagent.reports.siblings import SetComparison
 from refsol.stats import holm
@@ -21,7 +21,7 @@ SHOWN = 20
 
 
 def assert_grade(episode: Episode) -> None:
-    """The episode is right by the official rules. Raises AssertionError with the checks that failed and the facts."""
+    """The episode is right. Raises AssertionError with the checks that failed and the facts."""
     __tracebackhide__ = True
     verdict = episode.verdict()
     if verdict.correct:
@@ -30,8 +30,8 @@ def assert_grade(episode: Episode) -> None:
     lines += [
         f"  {check.name}: expected {check.expected}, got {check.actual}" for check in verdict.checks if not check.passed
     ]
-    if verdict.because is not None:
-        lines.append(f"  because: {verdict.because.sentence}")
+    if verdict.because:
+        lines.append(f"  because: {verdict.because}")
     lines.append(f"  the episode is {episode.outcome.status}, its answer {episode.outcome.answer!r}")
     raise AssertionError("\n".join(lines))
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from medagent.benchmarks.medagentbench.episodes import SyncEpisode
     from medagent.benchmarks.medagentbench.tasks.dataset import Task
+    from medagent.fhir_episodes.episodes import SyncEpisode
     from medagent.testing.data import FhirData
     from medagent.testing.fhir import FhirDouble
     from medagent.testing.httpx_adapter import DoubleTransport
@@ -93,7 +93,7 @@ def scripted_model() -> Iterator[Callable[[list[Step]], ModelDouble]]:
 @pytest.fixture
 def medagent_task() -> Callable[..., Task]:
     """A task of MedAgentBench by its id: `medagent_task("task5_7")`; options as `medagent.tasks` has them."""
-    from medagent.benchmarks.medagentbench.episodes import tasks
+    from medagent.api import tasks
     from medagent.core.errors import UserError
 
     def find(task_id: str, **options: Any) -> Task:
@@ -110,7 +110,7 @@ def medagent_episode(request: pytest.FixtureRequest) -> Iterator[Callable[..., S
     """An open episode of a task, which has been reset: `medagent_episode("task5_7")`; options as `medagent.episode`
     has them. `@pytest.mark.fhir(writes="execute")` executes its writes.
     """
-    from medagent.benchmarks.medagentbench.episodes import episode
+    from medagent.api import episode
 
     marked = {name: value for name, value in _mark(request).items() if name == "writes"}
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from refsol.errors import InputError
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
@@ -33,6 +33,15 @@ ACTION_TYPES = ("task3", "task5", "task8", "task9", "task10")
 _TRIAL = re.compile(r"results\.(\d+)\.json")
 
 
+class Judged(Protocol):
+    """Whatever is right, wrong or neither."""
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether it is right; None if it was not graded."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Rate:
     """How many of some items were right, wrong, or not graded."""
@@ -42,7 +51,7 @@ class Rate:
     ungraded: int
 
     @classmethod
-    def of(cls, verdicts: Iterable[Verdict]) -> Rate:
+    def of(cls, verdicts: Iterable[Judged]) -> Rate:
         """Count verdicts."""
         outcomes = [verdict.correct for verdict in verdicts]
         return cls(outcomes.count(True), outcomes.count(False), outcomes.count(None))

@@ -69,12 +69,16 @@ def extraction(gold: Items, predicted: Items, *, lists_as_sets: bool = False) ->
     An item is the tuple of its values in the order of its sorted keys; key names are not compared. Lists are compared
     in their order, unless `lists_as_sets`. Raises InputError.
     """
-    parts = []
+    return Measured(
+        [extracted_part(want, have, lists_as_sets=lists_as_sets) for want, have in _pairs(gold, predicted)], micro
+    )
+
+
+def extracted_part(want: object, have: object, *, lists_as_sets: bool = False) -> tuple[int, int, int]:
+    """Hits, wanted and predicted items of one sample. Raises InputError."""
     freeze = _frozen_unordered if lists_as_sets else _frozen
-    for want, have in _pairs(gold, predicted):
-        want_items, have_items = _extracted(want, freeze), _extracted(have, freeze)
-        parts.append((len(want_items & have_items), len(want_items), len(have_items)))
-    return Measured(parts, _micro)
+    want_items, have_items = _extracted(want, freeze), _extracted(have, freeze)
+    return len(want_items & have_items), len(want_items), len(have_items)
 
 
 def classes(gold: Items, predicted: Items, *, empty_label: str, average: Average) -> Measured[tuple[str, str]]:
@@ -82,18 +86,33 @@ def classes(gold: Items, predicted: Items, *, empty_label: str, average: Average
 
     Raises InputError.
     """
-    parts = [(_label(want), _label(have) or empty_label) for want, have in _pairs(gold, predicted)]
-    if not all(want for want, _ in parts):
-        raise InputError("an empty gold label")
+    return averaged([class_part(want, have, empty_label) for want, have in _pairs(gold, predicted)], average)
+
+
+def averaged(parts: Sequence[tuple[str, str]], average: Average) -> Measured[tuple[str, str]]:
+    """The figures of pairs of labels."""
     return Measured(parts, partial(_averaged, average=average))
+
+
+def class_part(want: object, have: object, empty_label: str) -> tuple[str, str]:
+    """The two labels of one sample. Raises InputError."""
+    part = (_label(want), _label(have) or empty_label)
+    if not part[0]:
+        raise InputError("an empty gold label")
+    return part
 
 
 def texts(gold: Items, predicted: Items) -> Measured[Rouge]:
     """The mean ROUGE of all samples. Raises InputError, also where there is no sample."""
-    parts = [rouge(_text(want), _text(have)) for want, have in _pairs(gold, predicted)]
+    parts = [text_part(want, have) for want, have in _pairs(gold, predicted)]
     if not parts:
         raise InputError("no sample to score")
     return Measured(parts, mean)
+
+
+def text_part(want: object, have: object) -> Rouge:
+    """The ROUGE of one sample. Raises InputError."""
+    return rouge(_text(want), _text(have))
 
 
 def reports(gold: Items, predicted: Items) -> Measured[list[Rouge]]:
@@ -101,29 +120,32 @@ def reports(gold: Items, predicted: Items) -> Measured[list[Rouge]]:
 
     Raises InputError, also where the gold has no section at all.
     """
-    parts = []
-    for want, have in _pairs(gold, predicted):
-        if not isinstance(want, dict) or not isinstance(have, dict):
-            raise InputError("a report is no object of sections")
-        parts.append([rouge(_text(text), _text(have.get(name, ""))) for name, text in want.items()])
+    parts = [report_part(want, have) for want, have in _pairs(gold, predicted)]
     if not any(parts):
         raise InputError("no section in the gold to score")
-    return Measured(parts, _mean_of_sections)
+    return Measured(parts, mean_of_sections)
+
+
+def report_part(want: object, have: object) -> list[Rouge]:
+    """The ROUGE of each section of one sample. Raises InputError."""
+    if not isinstance(want, dict) or not isinstance(have, dict):
+        raise InputError("a report is no object of sections")
+    return [rouge(_text(text), _text(have.get(name, ""))) for name, text in want.items()]
 
 
 def trees(gold: Items, predicted: Items) -> Measured[TreePart]:
     """Decision trees, compared node by node. Raises InputError, also where no tree has a triple."""
-    return Measured([compare_trees(want, have) for want, have in _pairs(gold, predicted)], _trees)
+    return Measured([compare_trees(want, have) for want, have in _pairs(gold, predicted)], combined_trees)
 
 
-def _trees(parts: Sequence[TreePart]) -> TreeFigures:
+def combined_trees(parts: Sequence[TreePart]) -> TreeFigures:
     """The figures; NaN where the drawn trees have no triple."""
     if not any(part.most_edits for part in parts):
         return TreeFigures(math.nan, math.nan, math.nan)
     return tree_figures(parts)
 
 
-def _micro(parts: Sequence[tuple[int, int, int]]) -> PRF:
+def micro(parts: Sequence[tuple[int, int, int]]) -> PRF:
     hits, wanted, given = map(sum, zip(*parts, strict=True)) if parts else (0, 0, 0)
     return _prf(hits, wanted, given)
 
@@ -156,7 +178,7 @@ def _averaged(parts: Sequence[tuple[str, str]], *, average: Average) -> PRF:
     )
 
 
-def _mean_of_sections(parts: Sequence[Sequence[Rouge]]) -> Rouge:
+def mean_of_sections(parts: Sequence[Sequence[Rouge]]) -> Rouge:
     """The mean over all sections; NaN where the drawn reports have none."""
     sections = [section for part in parts for section in part]
     return mean(sections) if sections else Rouge(math.nan, math.nan, math.nan)

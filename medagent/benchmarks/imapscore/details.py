@@ -2,85 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
 
-from medagent.benchmarks.base import ending_blocks
+from medagent.benchmarks.imapscore.items import ImapItem, linker_of
 from medagent.benchmarks.imapscore.job import ItemRow
-from medagent.engine.folder import read_run
-from medagent.engine.journals import Run
-from medagent.engine.report import Report
-from medagent.reports.page.blocks import (
-    Block,
-    Details,
-    FactsBlock,
-    ItemDetail,
-    PairBlock,
-    ScatterBlock,
-    SetRow,
-    SetsBlock,
-    TextBlock,
-)
+from medagent.engine.blocks import Block, FactsBlock, PairBlock, ScatterBlock, SetRow, SetsBlock, TextBlock
+from medagent.engine.scores import Scored
 from refsol.errors import InputError
 from refsol.imapscore.correlate import MIN_ITEMS, Table, coefficients, correlate
 from refsol.imapscore.imap import normal
-from refsol.imapscore.records import DIMENSIONS, RatedAnswer, Recording, read_items
+from refsol.imapscore.records import DIMENSIONS, Recording, recording_of
 from refsol.imapscore.relations import Relation
-from refsol.imapscore.score import ImapScore, TermScore
+from refsol.imapscore.score import ImapScore, TermScore, score_recordings
 
-Pairs = Mapping[str, tuple[Recording, ImapScore]]
-"""Each unit's recording with its score."""
 _RELATIONS = {
     Relation.EXACT: "same meaning",
     Relation.BELONGING: "response more general",
     Relation.CONTAINMENT: "response more specific",
 }
-_KINDS = {
-    "no shared term": "the imaps inform of no common term",
-    "empty label": "the doctor's answer informs of nothing that was asked",
-    "empty response": "the response informs of nothing that was asked",
-    "both empty": "neither answer informs of anything that was asked",
-    "no agreement": "the samples could be read, but too few agreed",
-    "extraction failed": "no sample could be read, or the model failed",
-}
 
 
-def item_details(run: Run, report: Report, pairs: Pairs) -> Details:
-    """See `Benchmark.details`. `pairs` are the scored recordings by unit."""
-    items = _texts(run)
-    return Details(
-        lambda: (_item(row, items, pairs) for row in run.rows(ItemRow)), list(_scatters(report, items)), _KINDS
-    )
-
-
-def _texts(run: Run) -> dict[str, RatedAnswer]:
-    """The items of the data file by id, where it is still there."""
-    places = read_run(run.path).get("places", {})
-    data = places.get("data")
-    if not isinstance(data, str) or not Path(data).is_file():
-        return {}
-    return {item.id: item for item in read_items(Path(data), encoding=places.get("encoding") or "utf-8")}
-
-
-def _item(row: ItemRow, items: Mapping[str, RatedAnswer], pairs: Pairs) -> ItemDetail:
-    recording, result = pairs.get(row.unit, (None, None))
-    id_ = recording.id if recording is not None else row.unit
-    trial = row.unit.removeprefix(f"{id_}#") if row.unit != id_ else "1"
-    item = items.get(id_)
-    blocks: list[Block] = []
-    if item is not None:
-        blocks += [
-            TextBlock("Question", item.question),
-            PairBlock(("doctor's answer (label)", item.label), ("response", item.response)),
-        ]
-    if recording is not None and result is not None:
-        blocks += _scored(recording, result)
-    if item is not None and item.human:
-        blocks.append(FactsBlock("Human scores, 0 to 5", [(name, f"{score:g}") for name, score in item.human.items()]))
-    status = "" if result is None or result.status == "ok" else result.status.replace("_", " ")
-    question = item.question if item is not None else ""
-    return ItemDetail(id_, int(trial), [*blocks, *ending_blocks(row)], row, question, kind=status)
+def item_blocks(item: ImapItem, row: ItemRow) -> Iterator[Block]:
+    """An item's texts, and the links between the imaps that were extracted."""
+    rated = item.rated
+    yield TextBlock("Question", rated.question)
+    yield PairBlock(("doctor's answer (label)", rated.label), ("response", rated.response))
+    if row.recording is not None:
+        recording = recording_of(row.recording)
+        yield from _scored(recording, score_recordings([recording], linker_of(item.source.graph))[0])
+    if rated.human:
+        yield FactsBlock("Human scores, 0 to 5", [(name, f"{score:g}") for name, score in rated.human.items()])
 
 
 def _scored(recording: Recording, result: ImapScore) -> Iterator[Block]:
@@ -121,14 +73,12 @@ def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
 
 
-def _scatters(report: Report, items: Mapping[str, RatedAnswer]) -> Iterator[Block]:
+def scatters(scores: Sequence[Scored]) -> Iterator[Block]:
     """Human scores against the metric, a panel a dimension that people scored."""
-    scores = {one.item: one.score for one in report.items if one.trial == 1 and one.score is not None}
+    valued = [(one.item.id, one.item.rated.human, one.value) for one in scores if one.trial == 1]
     for dimension in DIMENSIONS:
         points = [
-            (id_, items[id_].human[dimension], score)
-            for id_, score in scores.items()
-            if id_ in items and dimension in items[id_].human
+            (item, human[dimension], value) for item, human, value in valued if value is not None and dimension in human
         ]
         if len(points) > 1:
             title = f"Human {dimension} against imapScore"

@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 import refsol.imapscore
-from medagent.agents.single_turn import AnswerSettings
+from medagent.agents.single_turn import AnswerSettings, AnswerSource
 from medagent.core.errors import UserError
 from medagent.core.options import Option
-from medagent.engine.settings import Encoding, Temperature
+from medagent.engine.settings import WHO, Encoding, Temperature
 from medagent.models.settings import ModelSettings
 
 DATA = "The data"
@@ -20,8 +20,8 @@ BUNDLED = Path(refsol.imapscore.__file__).parent / "data"
 """A dozen items and their recorded imaps."""
 
 
-class ImapscoreSettings(AnswerSettings):
-    """The options of `medagent run imapscore`."""
+class ImapSource(AnswerSource):
+    """Which items are meant, and how they are scored."""
 
     data: Annotated[Path, Option(DATA, "place")] = BUNDLED / "items.jsonl"
     """The items: JSON lines in the released form; by default the dozen that come along."""
@@ -29,6 +29,13 @@ class ImapscoreSettings(AnswerSettings):
     """How --data is encoded."""
     graph: Annotated[Path | None, Option(DATA, "place")] = None
     """Relate values by this graph before the model is asked."""
+    answers: Annotated[Path | None, Option(WHO, "place")] = None
+    """Score these responses in place of the data's: a run's folder, JSON lines (id, answer), or another tool's file."""
+
+
+class ImapscoreSettings(ImapSource, AnswerSettings):
+    """The options of `medagent run imapscore`."""
+
     embed_model: Annotated[str | None, Option(DATA)] = None
     """Have an encoder choose among the graph's names that are alike: a model of embeddings, or a class by its import
     path.

@@ -111,15 +111,6 @@ def _print_explanation(console: Console, recording: Recording, result: ImapScore
     console.print(Group(*parts))
 
 
-def explanation(recording: Recording, result: ImapScore) -> list[str]:
-    """The same as lines of plain text."""
-    import io
-
-    text = io.StringIO()
-    _print_explanation(Console(file=text, highlight=False, width=120, no_color=True), recording, result)
-    return text.getvalue().rstrip().split("\n")
-
-
 def _best_relations(result: ImapScore) -> dict[tuple[int, str, str], Relation]:
     """The best relation of each matched value, by side (1 label, 2 response), normal term and normal value."""
     best: dict[tuple[int, str, str], Relation] = {}

@@ -1,145 +1,222 @@
-"""MedAgentBench as a benchmark: its plan, the results file and the grades made from the journal, one episode shown."""
+"""MedAgentBench as a benchmark with FHIR sessions: its tasks, agents, rules, results files and views."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar
 
-from medagent.benchmarks.base import Benchmark, failure_lines
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.findings import EpisodeCounts, GradedTrials, findings, write_grade
-from medagent.benchmarks.medagentbench.plan import GradingContext, make_plan
-from medagent.benchmarks.medagentbench.regrade import regrade
-from medagent.benchmarks.medagentbench.results import grading
-from medagent.benchmarks.medagentbench.results.folder import results_of
-from medagent.benchmarks.medagentbench.results.paths import grade_path, results_path
-from medagent.benchmarks.medagentbench.results.verdicts import ItemEntry, verdicts_of
-from medagent.benchmarks.medagentbench.results.write import recorded, write_trials
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.benchmarks.medagentbench.wanted import Wanted
-from medagent.core.errors import MedagentError, UserError
-from medagent.engine.figures import dollars
-from medagent.engine.journals import JournalKind, Run
-from medagent.engine.plan import JOURNAL, Plan
-from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
-from medagent.engine.rows import FAILED
-from medagent.engine.run import Findings, Say, Standing, read_report
-from medagent.reports.page.blocks import Details
-from refsol.errors import RefsolError
-from refsol.medagentbench import Grader
-from refsol.medagentbench.grade import evaluate_unanswered
+from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
+from medagent.benchmarks.medagentbench.facts import open_facts
+from medagent.benchmarks.medagentbench.figures import grade_document, item_documents
+from medagent.benchmarks.medagentbench.grader import TaskGrader
+from medagent.benchmarks.medagentbench.inventory import patients_file
+from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of, item_of, task_dicts
+from medagent.benchmarks.medagentbench.packed import packed_task, resource_lines, unpacked_task
+from medagent.benchmarks.medagentbench.results.write import write_grade, write_trials
+from medagent.benchmarks.medagentbench.settings import (
+    AGENTS,
+    GradingSource,
+    MedAgentBenchGrading,
+    MedAgentBenchSettings,
+    TaskEpisodes,
+    TaskSource,
+)
+from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Task, select
+from medagent.core.errors import UserError
+from medagent.core.options import Setting, checked
+from medagent.engine.benchmark import Say
+from medagent.engine.blocks import Block
+from medagent.engine.files import file_digest
+from medagent.engine.journals import Run
+from medagent.engine.report import DataRef, Report
+from medagent.engine.scores import Grader, Score, Scored
+from medagent.fhir_data.embedded import EhrFile
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import EpisodeRow, Scripted
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.task import FhirItem
+from medagent.models.limiter import EndpointStats
+from refsol.medagentbench import KIND_WORDS, RULE_SETS, constant_answers
 
 
-class MedAgentBench(Benchmark):
+class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     """An LLM agent acts on a hospital's FHIR server in ten types of tasks."""
 
     name = "medagentbench"
     example = "medagent run --version v2 --round r2 --model gpt-4o-mini"
     Settings = MedAgentBenchSettings
-    journals: ClassVar = {JOURNAL: JournalKind(EpisodeRow)}
-    unit_noun = "episodes"
+    Episodes = TaskEpisodes
+    GradeOptions = MedAgentBenchGrading
+    rule_sets = ("official", *(name for name in RULE_SETS if name != "official"))
+    agents = AGENTS
+    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
-    async def plan(self, settings: Any, say: Say) -> Plan:
-        """See `Benchmark.plan`."""
-        return await make_plan(settings, say)
+    def items(self, source: TaskSource) -> Sequence[TaskItem]:
+        """See `Benchmark.items`."""
+        dataset = dataset_of(source)
+        own = TaskSource.model_validate({name: getattr(source, name) for name in TaskSource.model_fields})
+        return [item_of(task, dataset, own) for task in dataset.tasks]
 
-    def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
+    def data(self, source: TaskSource) -> DataRef:
+        """See `Benchmark.data`."""
+        return dataset_of(source).ref
+
+    def item(self, source: TaskSource, task: Any) -> FhirItem:
+        """See `FhirBenchmark.item`; a `Task` need not be one of the data set."""
+        return item_of(task, dataset_of(source), source) if isinstance(task, Task) else super().item(source, task)
+
+    def now(self, source: TaskSource) -> datetime:
+        """See `FhirBenchmark.now`."""
+        return dataset_of(source).constants.now
+
+    def patients(self, source: TaskSource, say: Say) -> EhrFile:
+        """See `FhirBenchmark.patients`."""
+        return patients_file(dataset_of(source), source.ehr, say)
+
+    def protocol(self, source: TaskSource, kind: str) -> Protocol:
+        """The data set's own protocol file and function list if it has them."""
+        dataset = dataset_of(source)
+        file = dataset.beside("protocol.toml") if kind == "text" else None
+        return load_protocol(kind, file=file, functions=dataset.beside("functions.json"))
+
+    def grader(self, source: TaskSource, rules: str) -> Grader[EpisodeRow]:
+        """See `Benchmark.grader`."""
+        return TaskGrader.of(source, rules)
+
+    def source(self, run: Mapping[str, Any], given: Mapping[str, Any]) -> GradingSource:
+        """See `Benchmark.source`. No address is taken from a folder: a FHIR server is named by the options."""
+        options = checked(MedAgentBenchGrading, given)
+        settings, places = run.get("settings", {}), run.get("places", {})
+        named = options.tasks or (options.dataset is None and places.get("tasks-file")) or None
+        source = GradingSource(
+            version=settings.get("version") or "v2",
+            dataset=options.dataset or settings.get("dataset") or EARLIEST,
+            tasks_file=Path(named) if named else None,
+            fhir=options.fhir,
+            ehr=options.ehr,
+            key=options.key,
+            api_base=options.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
+            official=options.official,
+        )
+        if (options.fhir, options.ehr, options.key) != (None, None, None):
+            return source
+        return source.model_copy(update={"ehr": self._own_patients(source, settings, places)})
+
+    def resources(self, source: TaskSource) -> Iterable[bytes]:
+        """See `FhirBenchmark.resources`: the lines from which the data set was made."""
+        return resource_lines(dataset_of(source))
+
+    def pack(self, source: TaskSource, item: Any) -> Mapping[str, bytes]:
+        """See `FhirBenchmark.pack`: the task with what its data set fixes, and its facts as an answer key."""
+        return packed_task(item, open_facts(source, dataset_of(source)).facts)
+
+    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
+        """See `FhirBenchmark.unpack`."""
+        return unpacked_task(folder)
+
+    def canary(self, source: TaskSource) -> str:
+        """See `FhirBenchmark.canary`."""
+        manifest = dataset_of(source).manifest
+        return manifest.canary if manifest else ""
+
+    def scripted(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
+        """See `FhirBenchmark.scripted`."""
+        if settings.agent not in AGENTS or settings.agent == "text":
+            return None
+        answers: Mapping[str, str] = {}
+        if settings.agent == "constant":
+            dataset = dataset_of(settings)
+            answers = constant_answers(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
+        return OwnAgent(settings.agent, answers, recorded_messages(settings.replay) if settings.replay else {})
+
+    def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
+        """See `FhirBenchmark.selected`."""
+        by_id = {item.id: item for item in items}
+        tasks = select(dataset_of(settings), settings.types, settings.ids, settings.limit, settings.per_type)
+        return [by_id[task.id] for task in tasks]
+
+    def folder_name(self, settings: MedAgentBenchSettings) -> str:
+        """See `FhirBenchmark.folder_name`: the version of the tasks."""
+        return dataset_of(settings).version
+
+    def decides(self, settings: MedAgentBenchSettings) -> dict[str, Setting]:
+        """See `FhirBenchmark.decides`."""
+        dataset = dataset_of(settings)
+        return {
+            "tasks-digest": dataset.digest,
+            **({"seed-digest": dataset.manifest.seed_sha256} if dataset.manifest else {}),
+            "replay-digest": file_digest(settings.replay) if settings.replay else None,
+        }
+
+    def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write a results file and a grade file for each trial."""
-        basis: GradingContext = plan.context
-        conduct = EpisodeCounts(strip_thinking=plan.settings.strip_thinking, max_tokens=plan.settings.max_tokens)
-        found = _results(run, basis, conduct, plan.settings.trials, plan.settings.round)
-        asked = {unit.key for stage in plan.stages for unit in stage.units()}
-        ungraded = sum(one.correct is None and f"{one.item}#{one.trial}" in asked for one in found.items)
-        return replace(found, ungraded=ungraded)
+        files = []
+        for trial, results in write_trials(run, run.path, scores[0].item.dataset, scores) if scores else ():
+            done = [one for one in scores if one.trial == trial and one.status != "owed"]
+            document = {**grade_document(done, "official"), "items": list(item_documents(done))}
+            files += [results.name, write_grade(results, document).name]
+        return files
 
-    def grade(self, run: Run) -> Findings:
-        """Grade a folder by what `run.json` says of its data; of a run that is going on, what is there."""
-        with results_of(run) as (folder, _):
-            return regrade(folder, Wanted())[0]
+    def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
+        """Write the run as the official runner keeps one: runs.jsonl, error.jsonl, overall.json."""
+        from medagent.benchmarks.medagentbench.results.official_runner import write_official
 
-    def details(self, run: Run, report: Report, **wanted: Any) -> Details:
-        """See `Benchmark.details`; `wanted` says where tasks and facts are, as `medagent grade` has it."""
-        from medagent.benchmarks.medagentbench.views.sources import run_details
+        return write_official(run, scores, out)
 
-        return run_details(run, Wanted(**wanted))
+    def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
+        """See `Benchmark.blocks`."""
+        from medagent.benchmarks.medagentbench.views.episode import episode_blocks
 
-    def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
-        """The transcript."""
-        return [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+        return list(episode_blocks(item, row, score)) if isinstance(item, TaskItem) else []
 
-    def ungraded(self, run: Run) -> Sequence[ItemOutcome]:
-        """See `Benchmark.ungraded`."""
-        rows = run.rows(EpisodeRow)
-        types = ((row, row.task_id.partition("_")[0]) for row in rows)
-        return [ItemOutcome(item=row.task_id, trial=row.trial, group=kind, status=row.status) for row, kind in types]
+    def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
+        """See `Benchmark.panels`."""
+        from medagent.benchmarks.medagentbench.views.episode import run_panels
 
-    def show(self, run: Run, item: str) -> ItemView:
-        """One episode; `item` is a task's id, or `task5_7#2` for another trial."""
-        task_id, _, trial = item.partition("#")
-        unit = f"{task_id}#{trial or 1}"
-        row = next(run.rows(EpisodeRow, units=[unit]), None)
-        if row is None:
-            raise UserError(f"{run.path}: holds no episode {item}")
-        verdict = verdicts_of(run.path, row.trial).get(task_id)
-        report = read_report(run.path)
-        items = report.items if report is not None else ()
-        found = next((one for one in items if (one.item, one.trial) == (task_id, row.trial)), None)
-        said = self.messages(row)
-        why = [f"why: {found.kind}: {found.reason}"] if found and found.kind else []
-        why += [f"because: {found.because}"] if found and found.because else []
-        return ItemView(said, [*_outcome(row, verdict), *why, *failure_lines(row)], _deciding_times(run, task_id))
+        items = [one.item for one in scores if isinstance(one.item, TaskItem)]
+        return list(run_panels(report, items[0].dataset)) if items else []
+
+    def _own_patients(
+        self, source: GradingSource, settings: Mapping[str, Any], places: Mapping[str, Any]
+    ) -> Path | None:
+        """The patients of a run, if its data set has no key for them. Raises UserError if they are not there."""
+        if ehr := places.get("ehr"):
+            if not Path(ehr).is_file():
+                raise UserError(f"{ehr}: the patients of the run are not there any more; name them with --ehr")
+            return Path(ehr)
+        dataset = dataset_of(source)
+        if dataset.key is None and settings.get("ehr-digest") and not settings.get("fhir"):
+            return patients_file(dataset).path
+        return None
 
 
-def _deciding_times(run: Run, task_id: str) -> list[str]:
-    """When the readings were taken that decide a task; none where the run's facts are not the data set's own."""
-    results = results_path(run.path, 1)
-    try:
-        dataset = grading.task_set(results, None, None)
-        grading.check_patients(results, dataset)
-        facts = grading.facts(dataset, fhir=None, ehr=None, key=None)
-    except (MedagentError, RefsolError):
-        return []
-    task = next((one for one in grading.items(dataset) if one["id"] == task_id), None)
-    found = evaluate_unanswered(task, facts, dataset.constants) if task is not None else None
-    return [fact.time for fact in found.because.facts if fact.time] if found is not None else []
+@dataclass(frozen=True, slots=True)
+class OwnAgent:
+    """One of the agents that come with the benchmark, and what it needs."""
 
+    kind: str
+    answers: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, list[str]] = field(default_factory=dict)
 
-def _results(run: Run, basis: GradingContext, conduct: EpisodeCounts, trials: int, round_label: str) -> Findings:
-    """Write each trial's results file and `grade.json` beside it, one trial after the other."""
-    dataset = basis.dataset
-    grader = Grader(grading.items(dataset), basis.facts, base=basis.api_base, constants=dataset.constants)
-    graded, files = GradedTrials(conduct), []
-    for trial, results, rows in write_trials(run, run.path, dataset, round_label):
-        if trial > trials:
-            continue  # of an earlier command
-        for row in rows:
-            conduct.add(row)
-        document = graded.add(grader.file(results, {row.task_id: recorded(row) for row in rows}))
-        write_grade(grade_path(results), document)
-        files += [results.name, grade_path(results).name]
-    if not files:
-        return Findings(notes=["No episode has ended, so nothing is graded."], ungraded=0)
-    return findings(graded, dataset, files=(*files, "episodes.jsonl", "run.json", "report.json"))
+    @property
+    def label(self) -> str:
+        """What tables and folders call it."""
+        return self.kind
 
+    @asynccontextmanager
+    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
+        """See `AgentChoice.open`."""
+        from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
+        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 
-def _outcome(row: EpisodeRow, verdict: ItemEntry | None) -> Iterator[str]:
-    yield f"status: {row.status}" + (f" ({row.error})" if row.error else "")
-    yield f"answer: {row.answer if row.answer is not None else '–'}"
-    for write in row.created:
-        stored = "stored" if write.resource is not None else f"not stored: {write.refused}"
-        yield f"POST {write.url}: {stored}"
-    if row.spent.calls:
-        yield f"spent: {row.spent.calls} calls, {row.spent.usage.total:,} tokens, {dollars(row.spent.cost)}"
-    if verdict is None:
-        yield "verdict: none yet"
-        return
-    failed = "the agent raised an error; " if row.status == FAILED else ""
-    yield (
-        "verdict: "
-        + {True: "right", False: "wrong", None: "not graded"}[verdict.correct]
-        + (f" – {failed}{verdict.reason}")
-    )
-    for check in verdict.checks:
-        mark = "✓" if check.passed else "✗"
-        yield f"  {mark} {check.name}" + ("" if check.passed else f": expected {check.expected}, got {check.actual}")
+        if self.kind == "replay":
+            yield ReplayAgent(self.messages), ()
+        elif self.kind == "reference":
+            yield ReferenceAgent(AgentContext(base=base)), ()
+        else:
+            yield ConstantAgent(self.answers), ()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from medagent.core.errors import FhirUnavailableError
-from medagent.core.wire import split_credentials
+from medagent.core.errors import FhirUnavailableError, UserError
+from medagent.core.wire import split_credentials, without_password
+from medagent.engine.files import file_digest
+from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings, server_headers
 from refsol.errors import FactsError
-from refsol.medagentbench import Facts, SearchEhr
+from refsol.medagentbench import Facts, KeyEhr, NdjsonEhr, SearchEhr
 
 if TYPE_CHECKING:
     from fhir_server import Server
+    from medagent.benchmarks.medagentbench.settings import TaskSource
+    from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 
 _BASE = "http://localhost/fhir"
 _TIMEOUT = 60.0
@@ -26,6 +32,53 @@ _TARGET = "/?&=%:;,+@!$'()*~"
 
 Ask = Callable[[str], tuple[int, bytes]]
 """A GET of a URL: status and body."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFacts:
+    """Facts, the digest of what they were read from, and whether they are in memory, so that nothing is waited for."""
+
+    facts: Facts
+    digest: str
+    at_once: bool = False
+
+
+def open_facts(source: TaskSource, dataset: Dataset) -> OpenFacts:
+    """The facts of a source: the one place that it names, or the data set's key. Raises UserError, InputError."""
+    key: Path | None = getattr(source, "key", None)
+    if sum(place is not None for place in (source.fhir, source.ehr, key)) > 1:
+        raise UserError("only one of --fhir, --ehr, --key can say where the facts come from")
+    if source.ehr is not None:
+        return _of_file(source.ehr, keep=isinstance(source, EpisodeSettings))
+    own = dataset.key if isinstance(source, EpisodeSettings) or source.fhir is None else None
+    if (path := key or own) is not None:
+        answers = KeyEhr(path)
+        answers.check([task.model_dump() for task in dataset.tasks])
+        return OpenFacts(answers, file_digest(path), at_once=True)
+    if source.fhir is not None:
+        headers = source.fhir_headers if isinstance(source, FhirSettings) else server_headers([])
+        ca_file = source.ca_file if isinstance(source, FhirSettings) else None
+        address = hashlib.sha256(without_password(source.fhir).encode()).hexdigest()
+        return OpenFacts(http_facts(source.fhir, headers, ca_file), address)
+    if isinstance(source, EpisodeSettings):
+        from medagent.benchmarks.medagentbench.inventory import patients_file
+
+        file = patients_file(dataset)
+        return OpenFacts(embedded_facts(file.path), file.digest or "")
+    raise UserError(f"{dataset.path}: no answer key comes with this task set; name --key, --ehr or --fhir")
+
+
+def _of_file(path: Path, *, keep: bool) -> OpenFacts:
+    """The facts of a file of patients: imported, if it is or is to be kept as a server's file, else read as NDJSON."""
+    from medagent.fhir_data.embedded import imported_file
+    from medagent.fhir_data.files import is_sqlite
+
+    if not path.is_file():
+        raise UserError(f"{path}: is no file")
+    if keep or is_sqlite(path):
+        file = imported_file(path)
+        return OpenFacts(embedded_facts(file.path), file.digest or "")
+    return OpenFacts(NdjsonEhr(path), file_digest(path), at_once=True)
 
 
 def embedded_facts(path: Path) -> Facts:

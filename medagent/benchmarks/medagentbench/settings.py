@@ -1,37 +1,26 @@
-"""What a run of MedAgentBench is asked to do, beside what every run is asked."""
+"""What a run of MedAgentBench is asked to do, beside what every run with a FHIR session is asked."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from medagent.benchmarks.medagentbench.session import MAX_ROUNDS, Loop, Writes
 from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, named
 from medagent.core.errors import UserError
 from medagent.core.options import Names, Option, Setting
 from medagent.core.plugins import is_import_path
-from medagent.core.wire import without_password
-from medagent.engine.settings import WHICH, WHO, RunSettings
-from medagent.models.settings import ModelSettings
-from refsol.medagentbench.constants import PUBLISHED
+from medagent.engine.benchmark import GradeOptions
+from medagent.engine.settings import WHICH, WHO
+from medagent.fhir_episodes.settings import DataSource, EpisodeSettings, FhirSettings
 
 AGENTS = ("text", "reference", "nop", "constant", "replay")
-RECORD = "The record"
+GRADING = "MedAgentBench"
 
 
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        # The text is not repeated: it may be a token without its name.
-        raise UserError("--fhir-header: write it as 'Name: value'")
-    return name.strip(), value.strip()
-
-
-class MedAgentBenchSettings(RunSettings):
-    """The options of `medagent run`."""
+class TaskSource(DataSource):
+    """Which tasks are meant, and which patients."""
 
     version: Annotated[str, Option(WHICH)] = "v2"
     """v1 (100 tasks) or v2 (300 tasks)."""
@@ -39,6 +28,23 @@ class MedAgentBenchSettings(RunSettings):
     """synthetic (that is synthetic@2); synthetic@1; official once it is imported; or a folder of medagent data new."""
     tasks_file: Annotated[Path | None, Option(WHICH, "place")] = None
     """Your own task file instead of a data set."""
+
+
+class TaskEpisodes(TaskSource, EpisodeSettings):
+    """The options of single episodes."""
+
+
+class GradingSource(TaskSource):
+    """Which tasks and facts a finished run, or a results file, is graded by."""
+
+    key: Path | None = None
+    official: Path | None = None
+    """A user's copy of the official grader."""
+
+
+class MedAgentBenchSettings(TaskEpisodes, FhirSettings):
+    """The options of `medagent run`."""
+
     types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE")] = ()
     """Only these types, e.g. task1,task5."""
     agent: Annotated[str | None, Option(WHO)] = None
@@ -47,36 +53,6 @@ class MedAgentBenchSettings(RunSettings):
     """
     replay: Annotated[Path | None, Option(WHO, "place", hidden=True)] = None
     """What the replay agent repeats."""
-    protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
-    """With --model: text (as published) or tools (tool calling)."""
-    loop: Annotated[Loop | None, Option(WHO)] = None
-    """With --protocol text, how what cannot be done is answered: published (default), in the published runner's words,
-    or lenient, saying how to do better (for training).
-    """
-    max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
-    """Messages an agent has."""
-    prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
-    """Your own first message: a text with {question}, and {context}, {api_base} and {functions} where you want them."""
-    system: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
-    """With --model: a system prompt of your own, sent before the first message."""
-    trial_seed: Annotated[int | None, Option(WHO, metavar="N")] = None
-    """The sampling seed of the first trial, N + 1 of the second, and so on (default: none, then 2, 3 …)."""
-    cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
-    """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
-    it.
-    """
-    ehr: Annotated[Path | None, Option(RECORD, "place")] = None
-    """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file of medagent ehr import."""
-    fhir: Annotated[str | None, Option(RECORD)] = None
-    """A FHIR server's base URL instead of the embedded one."""
-    fhir_header: Annotated[list[str], Option(RECORD, "effort"), Field(default_factory=list)]
-    """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
-    ca_file: Annotated[Path | None, Option(RECORD, "place")] = None
-    """Certificates to trust for that server."""
-    writes: Annotated[Writes, Option(RECORD)] = "ack"
-    """What happens to a POST: ack (as published) or execute."""
-    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = PUBLISHED.base
-    """The FHIR base that the agent is shown."""
 
     @model_validator(mode="after")
     def _idle_options(self) -> MedAgentBenchSettings:
@@ -102,43 +78,37 @@ class MedAgentBenchSettings(RunSettings):
                 raise UserError(problem)
         return self
 
-    @property
-    def chat(self) -> ModelSettings | None:
-        """See `RunSettings.chat`."""
-        chat = super().chat
-        return chat and chat.model_copy(update={"cache": self.cache})
-
-    def seed(self, trial: int) -> int | None:
-        """The sampling seed of a trial."""
-        if self.trial_seed is not None:
-            return self.trial_seed + trial - 1
-        return None if trial == 1 else trial
-
-    @property
-    def loop_in_effect(self) -> Loop | None:
-        """The loop of the text protocol; None for tools."""
-        return None if self.protocol == "tools" else self.loop or "published"
-
-    @property
-    def fhir_headers(self) -> dict[str, str]:
-        """The headers for the external server, the token of the environment among them. Raises UserError."""
-        return server_headers(self.fhir_header)
-
     def decides(self) -> dict[str, Setting]:
-        """See `RunSettings.decides`; of a FHIR server's patients nothing is known but its address."""
-        found = super().decides()
+        """See `RunSettings.decides`."""
         own = self.tasks_file is not None
-        if self.model is not None and self.agent in (None, "text"):
-            found["agent"] = None
-        else:
-            found["protocol"] = None
-        found["loop"] = self.loop_in_effect
         first = {"version": None if own else self.version, "round": self.round}
-        found.update(
-            dataset=None if own else _place_or_name(self.dataset),
-            fhir=without_password(self.fhir) if self.fhir else None,
-        )
-        return {**first, **{name: value for name, value in found.items() if name not in first}}
+        decides = {**super().decides(), "dataset": None if own else _place_or_name(self.dataset)}
+        return {**first, **{name: value for name, value in decides.items() if name not in first}}
+
+
+class MedAgentBenchGrading(GradeOptions):
+    """The options of `grade`, `report` and `compare`: the task set, where the facts come from (one place, else the data
+    set's key), the rules, and a copy of the official grader to ask as well.
+    """
+
+    tasks: Annotated[Path | None, Option(GRADING)] = None
+    """The task file, where it is not the bundled data set's."""
+    dataset: Annotated[str | None, Option(GRADING)] = None
+    """The data set: synthetic, synthetic@1, official, or a folder of medagent data new."""
+    fhir: Annotated[str | None, Option(GRADING)] = None
+    """Facts from a FHIR server's base URL."""
+    ehr: Annotated[Path | None, Option(GRADING)] = None
+    """Facts from an NDJSON file of FHIR resources."""
+    key: Annotated[Path | None, Option(GRADING)] = None
+    """Facts from an answer key (medagent key build)."""
+    base: Annotated[str | None, Option(GRADING)] = None
+    """The FHIR base in the file's POSTs; by default the run's, or the benchmark's."""
+    rules: Annotated[str, Option(GRADING)] = "official"
+    """official (the score), fair or state."""
+    side_by_side: Annotated[bool, Option(GRADING)] = False
+    """Show the totals under the other rules as well."""
+    official: Annotated[Path | None, Option(GRADING, metavar="FILE.py")] = None
+    """Your copy of the official refsol.py: its verdicts stand beside those of medagent."""
 
 
 def _place_or_name(dataset: str) -> str | None:
@@ -147,15 +117,3 @@ def _place_or_name(dataset: str) -> str | None:
     """
     name = named(dataset)
     return None if name == EARLIEST else name or str(Path(dataset).resolve())
-
-
-def fhir_token() -> str | None:
-    """The bearer token for an external FHIR server, from `MEDAGENT_FHIR_TOKEN`."""
-    return os.environ.get("MEDAGENT_FHIR_TOKEN") or None
-
-
-def server_headers(texts: list[str]) -> dict[str, str]:
-    """The headers for a FHIR server as given, and the token of the environment. Raises UserError."""
-    token = fhir_token()
-    given = dict(_header(text) for text in texts)
-    return {**given, **({"Authorization": f"Bearer {token}"} if token else {})}

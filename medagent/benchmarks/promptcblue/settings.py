@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.single_turn import SingleTurnSettings, digest, text_or_file
+from medagent.agents.single_turn import AnswerSource, SingleTurnSettings, digest, text_or_file
 from medagent.core.errors import UserError
 from medagent.core.options import Option, Setting
 from medagent.engine.settings import Encoding
@@ -16,8 +16,8 @@ DATA = "The data"
 MINI = Path(__file__).parent / "mini"
 
 
-class PromptcblueSettings(SingleTurnSettings):
-    """The options of `medagent run promptcblue`."""
+class LineSource(AnswerSource):
+    """Which lines are meant, and how answers to them are scored."""
 
     data: Annotated[Path, Option(DATA, "place")] = MINI / "test.jsonl"
     """The test file: JSON lines with the prompts in `input`; by default two lines a task that come along."""
@@ -25,6 +25,16 @@ class PromptcblueSettings(SingleTurnSettings):
     """Structured right answers: parse and score at the end."""
     encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
     """How --data is encoded."""
+
+    @property
+    def right_answers(self) -> Path | None:
+        """The gold: the one named, or that of the bundled lines."""
+        return MINI / "gold.json" if self.gold is None and self.data == MINI / "test.jsonl" else self.gold
+
+
+class PromptcblueSettings(LineSource, SingleTurnSettings):
+    """The options of `medagent run promptcblue`."""
+
     prompt: Annotated[str | None, Option(DATA, "place", metavar="TEXT|FILE"), Field(min_length=1)] = None
     """What is sent of a line, with {input} where the line's prompt belongs."""
     card: Annotated[Path | None, Option(DATA, "place")] = None
@@ -40,11 +50,6 @@ class PromptcblueSettings(SingleTurnSettings):
     def template(self) -> str:
         """What is sent, with `{input}` in it."""
         return "{input}" if self.prompt is None else text_or_file(self.prompt, "--prompt")
-
-    @property
-    def right_answers(self) -> Path | None:
-        """The gold: the one named, or that of the bundled lines."""
-        return MINI / "gold.json" if self.gold is None and self.data == MINI / "test.jsonl" else self.gold
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`."""

@@ -22,13 +22,13 @@ from medagent.benchmarks.simpleqa.judging import Judging, Question, owed_calls
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
 from medagent.benchmarks.simpleqa.settings import SimpleqaSettings, named_prompt
 from medagent.core.errors import UserError
+from medagent.engine.blocks import Details
 from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan, Stage
 from medagent.engine.report import DataRef, ItemView, Report, ShownMessage
 from medagent.engine.run import Findings, Say, Standing
 from medagent.engine.settings import RunSettings
 from medagent.models.base import Message
-from medagent.reports.page.blocks import Details
 from refsol.answers import AskedItem
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 from refsol.simpleqa.prompts import ModelPrompt, model_prompt

@@ -8,8 +8,7 @@ from medagent.benchmarks.base import ending_blocks
 from medagent.benchmarks.simpleqa.folder import RunFiles
 from medagent.benchmarks.simpleqa.judging import Question
 from medagent.benchmarks.simpleqa.rows import ExchangeRow
-from medagent.engine.journals import Run
-from medagent.reports.page.blocks import (
+from medagent.engine.blocks import (
     AnswerBlock,
     Block,
     ConversationBlock,
@@ -21,6 +20,7 @@ from medagent.reports.page.blocks import (
     TextBlock,
     VotesBlock,
 )
+from medagent.engine.journals import Run
 from refsol.simpleqa.export import NAMELESS
 from refsol.simpleqa.metrics import Tally
 from refsol.simpleqa.replies import last_object

@@ -14,9 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from medagent import api
-from medagent.benchmarks.medagentbench.http_episodes import HttpEpisodes
 from medagent.core.errors import UserError
 from medagent.engine.report import Report
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.http_episodes import HttpEpisodes
 from medagent.integrations.fhir_agent import RUN_OPTIONS, FhirAgent
 
 MODEL = "medagent.integrations.a2a.model:A2AModel"
@@ -75,6 +76,7 @@ class Assessment(BaseModel):
 class Assessor:
     """Carries assessments out. `options` are those of every run, `episodes` open the private FHIR bases."""
 
+    benchmark: FhirBenchmark[Any]
     options: Mapping[str, Any]
     episodes: HttpEpisodes
 
@@ -85,7 +87,7 @@ class Assessor:
         if wanted.config.mode == "fhir":
             mode = {**RUN_OPTIONS, "agent": type("FhirAgent", (FhirAgent,), {"episodes": self.episodes})}
         settings = {**self.options, **chosen, **mode, "round": label, "base_url": [wanted.address]}
-        return await api.run("medagentbench", model=model, **settings)
+        return await api.run(self.benchmark.reference or self.benchmark.name, model=model, **settings)
 
 
 def outcome(report: Report) -> dict[str, Any]:

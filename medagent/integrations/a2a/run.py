@@ -5,28 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from medagent.agents.choice import NO_MODEL, ModelChoice, keyed
-from medagent.benchmarks.medagentbench.http_episodes import HTTP_OPTIONS, HttpEpisodes
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.engine.settings import RunSettings
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.http_episodes import HttpEpisodes, http_options
 from medagent.integrations.a2a.app import create_app
 from medagent.integrations.a2a.assess import Assessor
 from medagent.integrations.a2a.green import Green
 from medagent.integrations.a2a.purple import Purple
 from medagent.integrations.web import address_of, listen, serve, with_token
 
-GREEN = "Assesses an agent on MedAgentBench: send its address, or a request as JSON (participants, config)."
 
-
-async def serve_green(given: dict[str, Any], host: str, port: int, url: str | None, token: str | None) -> None:
+async def serve_green(
+    benchmark: FhirBenchmark[Any], given: dict[str, Any], host: str, port: int, url: str | None, token: str | None
+) -> None:
     """Assess until a signal comes; `given` are options of `medagent run`. Raises UserError."""
-    checked(MedAgentBenchSettings, given)
+    checked(benchmark.Settings, given)
     with listen(host, port, token) as listener:
         address = (url or address_of(host, listener)).rstrip("/")
-        data = {name: value for name, value in given.items() if name in HTTP_OPTIONS}
-        with HttpEpisodes(address, **data) as episodes:
-            app = create_app(Green(Assessor(given, episodes)), address, "medagent-green", GREEN)
+        data = {name: value for name, value in given.items() if name in http_options(benchmark)}
+        with HttpEpisodes(benchmark, address, data) as episodes:
+            words = (
+                f"Assesses an agent on {benchmark.name}: send its address, or a request as JSON (participants, config)."
+            )
+            app = create_app(Green(Assessor(benchmark, given, episodes)), address, "medagent-green", words)
             await serve(with_records(with_token(app, token), episodes), listener, address)
 
 

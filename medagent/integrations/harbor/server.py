@@ -24,9 +24,9 @@ from fhir_server.episodes import Record, refused
 from fhir_server.errors import FhirError
 from fhir_server.processes.http import serving
 from fhir_server.wire.http import Request, Response, split_target
-from medagent.benchmarks.medagentbench.http_episodes import refusal
 from medagent.core.errors import UserError
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
+from medagent.fhir_episodes.http_episodes import refusal
 from medagent.integrations.harbor.log import LogWriter
 from refsol.medagentbench.constants import PUBLISHED
 

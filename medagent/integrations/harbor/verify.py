@@ -1,59 +1,49 @@
-"""The verifier's side: grades the log of an episode by the facts of its one task, as `medagent run` grades."""
+"""The verifier's side: scores the log of an episode by what its one item needs, as `medagent run` scores."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
-
-from medagent.benchmarks.medagentbench.episodes import verdict_of
-from medagent.benchmarks.medagentbench.http_episodes import outcome_of
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.core.errors import UserError
+from medagent.core.waiting import blocking
 from medagent.engine.files import write_whole
+from medagent.engine.scoring import graded
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.fhir_base import API_BASE
+from medagent.fhir_episodes.http_episodes import outcome_of
 from medagent.integrations.harbor.log import read_log
-from refsol.files import read_json
-from refsol.medagentbench import KeyEhr
-from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.schema import validator
-
-TASK, KEY = "task.json", "key.json"
-"""What lies beside test.sh: the task with what its data set fixes, and its facts as an answer key."""
 
 
-class GradedTask(BaseModel):
-    """The content of `TASK`."""
+def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> str:
+    """Score a log; writes `reward.json`, the score's value, and `verdict.json` into a folder; returns the verdict's
+    line.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    task: Task
-    constants: Constants
-
-
-def verify(tests: Path, log: Path, out: Path) -> str:
-    """Grade a log; writes `reward.json`, 1.0 or 0.0, and `verdict.json` into a folder, and returns the verdict's line.
-
-    Without answers nothing is right. Raises UserError, and writes no reward, where the log or the facts cannot be read:
+    Without answers nothing is right. Raises UserError, and writes no reward, if the log or the facts cannot be read:
     that is no wrong answer.
     """
-    graded = read_json(
-        tests / TASK, validator(GradedTask), expected="a task of the export is expected", error=UserError
-    )
+    item, grader = benchmark.unpack(tests)
     exchanges, answers = read_log(log)
-    outcome = outcome_of(exchanges, answers, PUBLISHED.base.rstrip("/"))
-    verdict = verdict_of(graded.task, outcome, KeyEhr(tests / KEY), PUBLISHED.base, graded.constants)
-    if verdict.correct is None:
-        raise UserError(f"{tests}: cannot be graded: {verdict.reason}")
+    outcome = outcome_of(exchanges, answers, API_BASE.rstrip("/"))
+    row = EpisodeRow(unit=f"{item.id}#1", status=outcome.status or "unfinished", task_id=item.id)
+    row.take(outcome)
+    score = blocking(graded(grader, item, row))
+    if score.value is None:
+        raise UserError(f"{tests}: cannot be graded: {score.reason}")
+    reason = score.details.get("verdict", score.reason)
     kept = {
-        "task": graded.task.id,
-        "correct": verdict.correct,
-        "reason": verdict.reason,
+        "task": item.id,
+        "correct": score.correct,
+        "value": score.value,
+        "reason": reason,
         "answers": answers,
-        "checks": [dataclasses.asdict(check) for check in verdict.checks],
+        "checks": [dataclasses.asdict(check) for check in score.checks],
         "requests": len(exchanges),
     }
     write_whole(out / "verdict.json", json.dumps(kept, indent=1) + "\n")
-    write_whole(out / "reward.json", json.dumps({"reward": 1.0 if verdict.correct else 0.0}) + "\n")
-    return f"{graded.task.id}: {'right' if verdict.correct else 'wrong'}: {verdict.reason}"
+    write_whole(out / "reward.json", json.dumps({"reward": score.value}) + "\n")
+    verdict = f"{score.value:.4f}" if score.correct is None else "right" if score.correct else "wrong"
+    return f"{item.id}: {verdict}: {reason}"

@@ -21,7 +21,6 @@ from medagent.agents.choice import AgentChoice, ModelChoice
 from medagent.api import blocking
 from medagent.benchmarks.base import Benchmark, find
 from medagent.benchmarks.imapscore.job import ExtractionJob, ItemRow, ItemUnit
-from medagent.benchmarks.medagentbench.episode import EpisodeRow, EpisodeUnit
 from medagent.benchmarks.medagentbench.plan import GradingContext
 from medagent.benchmarks.medagentbench.results.write import recorded, result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST
@@ -36,6 +35,7 @@ from medagent.core.options import checked
 from medagent.engine.journals import Run
 from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
+from medagent.fhir_episodes.episode import EpisodeRow, EpisodeUnit
 from medagent.models.wording import strip_thinking
 from refsol.imapscore.graph import Linker
 from refsol.imapscore.records import recording_of

@@ -16,11 +16,11 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
 from inspect_ai.util import store as sample_store
 
-from medagent.benchmarks.medagentbench.agents.tools import Toolbox, ToolError
-from medagent.benchmarks.medagentbench.episode import EpisodeJob, EpisodeRow, EpisodeUnit
-from medagent.benchmarks.medagentbench.session import Session
 from medagent.core.errors import UserError
 from medagent.engine.rows import Row
+from medagent.fhir_episodes.episode import EpisodeJob, EpisodeRow, EpisodeUnit
+from medagent.fhir_episodes.session import Session
+from medagent.fhir_episodes.tools import Toolbox, ToolError
 from medagent.integrations.inspect.adapters import STORED, Adapter
 from medagent.models.base import ToolCall
 

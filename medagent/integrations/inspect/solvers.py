@@ -21,11 +21,11 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import ToolCall, ToolInfo
 
 from medagent.agents.chat import ChatAgent
-from medagent.benchmarks.medagentbench.episode import EpisodeJob, name_unusable, play
-from medagent.benchmarks.medagentbench.session import Turn
 from medagent.core.errors import EpisodeError
 from medagent.engine.boundary import PluginError
 from medagent.engine.rows import OWED, Row
+from medagent.fhir_episodes.episode import EpisodeJob, name_unusable, play
+from medagent.fhir_episodes.session import Turn
 from medagent.integrations.inspect.adapters import MODEL, adapter
 from medagent.integrations.inspect.model import InspectModel, completion
 from medagent.integrations.inspect.records import OpenRecord, open_record, record_of, store_row

@@ -10,8 +10,8 @@ from typing import Any
 from inspect_ai.tool import Tool as InspectTool
 from inspect_ai.tool import ToolDef, ToolParams
 
-from medagent.benchmarks.medagentbench.agents.tools import FINISH, Toolbox
-from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.fhir_episodes.protocol import load_protocol
+from medagent.fhir_episodes.tools import FINISH, Toolbox
 from medagent.integrations.inspect.records import current_record
 from medagent.models.base import Tool
 from refsol.medagentbench.constants import PUBLISHED

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from medagent.benchmarks.medagentbench.fhir_base import FhirBase
-from medagent.benchmarks.medagentbench.requests_words import ActionError
 from medagent.core.errors import FhirUnavailableError
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
+from medagent.fhir_episodes.fhir_base import FhirBase
+from medagent.fhir_episodes.requests_words import ActionError
 from medagent.integrations.mcp.offer import Answer
 from medagent.models.base import Tool
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from medagent.benchmarks.medagentbench.played import PlayedRun
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.engine.run import Say
+from medagent.engine.benchmark import Say
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
 from medagent.fhir_data.http import HttpEhr
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.played import PlayedRun
+from medagent.fhir_episodes.settings import FhirSettings
 from medagent.integrations.mcp.fhir import FhirOffer
 from medagent.integrations.mcp.offer import Offer
 from medagent.integrations.mcp.tasks import TaskOffer
@@ -16,13 +18,18 @@ from medagent.integrations.mcp.tasks import TaskOffer
 Serve = Callable[[Offer], Awaitable[None]]
 
 
-async def serving(settings: MedAgentBenchSettings, serve: Serve, *, idle: float, say: Say) -> None:
-    """Open what is offered and serve it. Raises UserError."""
+async def serving(
+    benchmark: FhirBenchmark[Any], settings: FhirSettings, serve: Serve, *, idle: float, say: Say, names_tasks: bool
+) -> None:
+    """Open what is offered and serve it: the benchmark's tasks, or without `names_tasks` a record that settings name.
+
+    Raises UserError.
+    """
     writes = settings.writes == "execute"
-    if settings.dataset != "synthetic" or settings.tasks_file or not (settings.fhir or settings.ehr):
-        run = await PlayedRun.open(settings, "mcp", "medagent mcp", say)
+    if names_tasks or not (settings.fhir or settings.ehr):
+        run = await PlayedRun.open(benchmark, settings, "mcp", "medagent mcp", say)
         with run:
-            async with TaskOffer(run, run.episode_options, idle) as offer:
+            async with TaskOffer(run, idle) as offer:
                 say(f"medagent: finished episodes go into {run.path}; medagent grade {run.path}")
                 await serve(offer)
     elif settings.fhir is not None:

@@ -16,12 +16,12 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from medagent.benchmarks.medagentbench.agents.tools import FINISH
-from medagent.benchmarks.medagentbench.episode import EpisodeRow, EpisodeUnit
-from medagent.benchmarks.medagentbench.episodes import Episode, EpisodeContext, EpisodeOptions
-from medagent.benchmarks.medagentbench.played import PlayedRun
 from medagent.core.clock import wall_clock
 from medagent.core.errors import EpisodeError
+from medagent.fhir_episodes.episode import EpisodeRow, EpisodeUnit
+from medagent.fhir_episodes.episodes import Episode, open_episode
+from medagent.fhir_episodes.played import PlayedRun
+from medagent.fhir_episodes.tools import FINISH
 from medagent.integrations.mcp.offer import Answer
 from medagent.models.base import Tool
 
@@ -60,13 +60,13 @@ class _Open:
 class TaskOffer:
     """Episodes over a played run's tasks; `idle` is the seconds after which a forgotten one is ended."""
 
-    def __init__(self, run: PlayedRun, options: EpisodeOptions, idle: float) -> None:
-        self._run, self._options, self._idle = run, options, idle
-        self._tasks = {task.id: task for task in run.dataset.tasks}
+    def __init__(self, run: PlayedRun, idle: float) -> None:
+        self._run, self._idle = run, idle
+        self._tasks = {item.id: item for item in run.items}
         self._open: dict[str, _Open] = {}
         self._ended: dict[str, str] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self.tools: Sequence[Tool] = (LIST, START, *map(_with_handle, run.protocol_tools(options)))
+        self.tools: Sequence[Tool] = (LIST, START, *map(_with_handle, run.source.toolbox.tools()))
 
     instructions = (
         "Tasks on a hospital's electronic health record (FHIR R4). Ask for list_tasks, begin one by start_task, act "
@@ -90,9 +90,9 @@ class TaskOffer:
             return await self._acted(handle, found, name, rest)
 
     def _listed(self, kind: str | None) -> Answer:
-        tasks = [{"id": task.id, "type": task.type} for task in self._tasks.values() if kind in (None, task.type)]
+        tasks = [{"id": task.id, "type": task.group} for task in self._tasks.values() if kind in (None, task.group)]
         if not tasks:
-            kinds = sorted({task.type for task in self._tasks.values()})
+            kinds = sorted({task.group for task in self._tasks.values()})
             return Answer(f"There is no type {kind!r}; there are {', '.join(kinds)}", failed=True)
         return Answer(json.dumps(tasks), data={"tasks": tasks})
 
@@ -100,9 +100,9 @@ class TaskOffer:
         task = self._tasks.get(task_id)
         if task is None:
             return Answer(f"There is no task {task_id!r}; list_tasks names them", failed=True)
-        unit = EpisodeUnit(task, self._run.take_trial(task_id))
+        unit = EpisodeUnit(task.task, self._run.take_trial(task_id))
         stack = AsyncExitStack()
-        episode = await stack.enter_async_context(EpisodeContext(task, unit.key, self._options))
+        episode = await stack.enter_async_context(open_episode(self._run.source, task, unit.key))
         row = EpisodeRow.begin(unit)
         row.started = wall_clock()
         handle = secrets.token_urlsafe(12)

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from medagent.core.scrub import hide
-from medagent.reports.page.blocks import Block
+from medagent.engine.blocks import Block
 
 PART_BYTES = 400_000
 """A part is closed when its JSON is longer than this."""

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import medagent
-from medagent.benchmarks.medagentbench.agents.tools import Toolbox
-from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.fhir_episodes.tools import Toolbox
+from medagent.fhir_episodes.protocol import load_protocol
 from medagent.core.errors import UserError
 from medagent.integrations.inspect.adapters import ADAPTERS, adapter, adapter_class, stored
 from medagent.models.base import ToolCall

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 import medagent
-from medagent.benchmarks.medagentbench.agents.tools import Toolbox
-from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.fhir_episodes.tools import Toolbox
+from medagent.fhir_episodes.protocol import load_protocol
 from medagent.core.errors import UserError
 from medagent.integrations import rl
 from medagent.rl import Environment, UngradedError

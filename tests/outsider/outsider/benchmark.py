@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Annotated, Any
+from typing import Annotated
 
-from medagent import (
-    Benchmark,
-    DataRef,
-    Findings,
-    ItemOutcome,
-    Option,
-    Plan,
-    ReplyRow,
-    Run,
-    RunSettings,
-    TableLine,
-    TableSection,
-)
+from medagent import Benchmark, Grader, Item, Option, Plan, ReplyRow, RunSettings, Score, single_turn
+from medagent import Say
 
 
 class SumsSettings(RunSettings):
@@ -27,25 +15,30 @@ class SumsSettings(RunSettings):
     """The largest number."""
 
 
-class Sums(Benchmark):
+class Sums(Benchmark[SumsSettings, ReplyRow]):
     """Sums of two small numbers."""
 
     name = "sums"
     Settings = SumsSettings
+    row = ReplyRow
 
-    async def plan(self, settings: Any, say: Any) -> Plan:
-        numbers = range(settings.largest + 1)
-        prompts = {f"{a}+{b}": f"What is {a}+{b}? Answer with the number alone." for a in numbers for b in numbers}
-        digest = hashlib.sha256("".join(prompts.values()).encode()).hexdigest()
-        return self.single_turn(settings, prompts, DataRef(name="sums", digest=digest))
+    def items(self, source: SumsSettings) -> list[Item]:
+        numbers = range(source.largest + 1)
+        return [
+            Item(id=f"{a}+{b}", question=f"What is {a}+{b}? Answer with the number alone.", target=str(a + b))
+            for a in numbers
+            for b in numbers
+        ]
 
-    def grade(self, run: Run) -> Findings:
-        items = []
-        for row in run.rows(ReplyRow):
-            item, _, trial = row.unit.partition("#")
-            right = None if row.owed else row.reply == str(sum(map(int, item.split("+"))))
-            items.append(ItemOutcome(item=item, trial=int(trial or 1), correct=right, status=row.status))
-        graded = [item.correct for item in items if item.correct is not None]
-        share = sum(graded) / len(graded) if graded else None
-        line = TableLine(name="all", n=len(graded), value=share)
-        return Findings(table=[TableSection(lines=(line,))], overall=line, items=items, files=("report.json",))
+    async def plan(self, settings: SumsSettings, say: Say) -> Plan:
+        return single_turn(self, settings)
+
+    def grader(self, source: SumsSettings, rules: str) -> Grader[ReplyRow]:
+        return SumsGrader()
+
+
+class SumsGrader(Grader[ReplyRow]):
+    """Right is the number alone."""
+
+    def score(self, item: Item, row: ReplyRow, judged: object = None) -> Score:
+        return Score(correct=row.reply == item.target)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from medagent.agents.base import Agent, AgentContext, Move
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.rows import Spent
+from medagent.fhir_episodes.task import FhirTask
 
 
 class ConstantAgent(Agent):
@@ -19,7 +19,7 @@ class ConstantAgent(Agent):
         super().__init__(AgentContext())
         self._answers = answers
 
-    def start(self, task: Task, *, key: str, seed: int | None) -> _FixedPolicy:
+    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
         """See `Agent.start`."""
         return _FixedPolicy([f"FINISH({self._answers.get(task.type, '[]')})"])
 
@@ -42,6 +42,6 @@ class ReplayAgent(Agent):
         super().__init__(AgentContext())
         self._messages = messages
 
-    def start(self, task: Task, *, key: str, seed: int | None) -> _FixedPolicy:
+    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
         """See `Agent.start`."""
         return _FixedPolicy(self._messages.get(task.id, []))

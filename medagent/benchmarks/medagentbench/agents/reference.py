@@ -15,8 +15,8 @@ from typing import Any
 
 from medagent.agents.base import Agent, Move
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.rows import Spent
+from medagent.fhir_episodes.task import FhirTask
 
 Answers = list[Any]
 Solver = Generator[str, str, Answers]
@@ -43,7 +43,7 @@ class Lab:
 class ReferenceAgent(Agent):
     """Needs to know the FHIR base; all else the task's words say."""
 
-    def start(self, task: Task, *, key: str, seed: int | None) -> _ReferencePolicy:
+    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _ReferencePolicy:
         """See `Agent.start`."""
         return _ReferencePolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task)))
 
@@ -81,11 +81,11 @@ def _bundle(reply: str) -> dict[str, Any]:
 class RecordReader:
     """The task's words, and the record read through GETs."""
 
-    def __init__(self, base: str, task: Task) -> None:
+    def __init__(self, base: str, task: FhirTask) -> None:
         self._base = base
         self.constants = stated(task)
         self.instruction = task.instruction
-        self.mrn = stated_mrn(task)
+        self.mrn = stated_mrn(task.instruction)
 
     def search(self, resource_type: str, query: str) -> Generator[str, str, list[dict[str, Any]]]:
         """The resources a search finds, on one page."""

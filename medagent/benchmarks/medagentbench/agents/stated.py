@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.fhir_episodes.task import TaskWords
 from refsol.medagentbench.constants import PUBLISHED, Constants, Lab
 
 _MRN = re.compile(r"(?<![\w-])(?:[A-Z]{1,2}-?\d{6,8}|\d{4}-[A-Z]\d{2})(?![\w-])")
@@ -44,7 +44,7 @@ _IN_INSTRUCTION: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 
 
-def stated(task: Task) -> Constants:
+def stated(task: TaskWords) -> Constants:
     """The constants of a task, as far as its words state them; else the published ones."""
     found = {}
     for words, patterns in ((task.context, _IN_CONTEXT), (task.instruction, _IN_INSTRUCTION)):
@@ -59,7 +59,7 @@ def stated(task: Task) -> Constants:
     return replace(PUBLISHED, **found)
 
 
-def stated_mrn(task: Task) -> str:
+def stated_mrn(instruction: str) -> str:
     """The first text in the instruction that looks like an MRN; "" where there is none."""
-    found = _MRN.search(task.instruction)
+    found = _MRN.search(instruction)
     return found[0] if found else ""

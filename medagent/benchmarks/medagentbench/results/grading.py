@@ -1,4 +1,4 @@
-"""What `medagent grade` works out before it grades: the task set a results file belongs to, and the facts for it."""
+"""Which data set a results file belongs to, by what stands in it and in the `run.json` beside it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server import synthetic
+from medagent.benchmarks.medagentbench.items import task_dicts
 from medagent.benchmarks.medagentbench.tasks.dataset import (
     EARLIEST,
     EDITIONS,
@@ -18,7 +19,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import (
 from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL
 from medagent.core.errors import UserError
 from medagent.reports.tables import say
-from refsol.medagentbench import PUBLISHED, Facts, KeyEhr, NdjsonEhr, names_tasks, stated_version
+from refsol.medagentbench import PUBLISHED, names_tasks, stated_version
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
@@ -51,11 +52,11 @@ def _bundled(results: Path, version: str, settings: dict[str, Any]) -> Dataset:
     if "tasks-digest" in settings:
         return load_dataset(EARLIEST, version)
     present = load_dataset(EDITIONS[0], version)
-    if names_tasks(results, items(present)):
+    if names_tasks(results, task_dicts(present)):
         return present
     for edition in EDITIONS[1:]:
         other = load_dataset(edition, version)
-        if names_tasks(results, items(other)):
+        if names_tasks(results, task_dicts(other)):
             say(f"{results}: is of the data set {edition}, and graded as such")
             return other
     return present
@@ -77,34 +78,6 @@ def shown_base(results: Path) -> str:
     """The FHIR base that agents were shown: `run.json` has it, else it is the benchmark's. Raises UserError."""
     base = run_settings(results).get("api-base")
     return base if isinstance(base, str) else PUBLISHED.base
-
-
-def facts(dataset: Dataset, *, fhir: str | None, ehr: Path | None, key: Path | None) -> Facts:
-    """The facts from the one place that is named, or from the data set's key. Raises UserError, InputError."""
-    named = {"--fhir": fhir, "--ehr": ehr, "--key": key}
-    if sum(value is not None for value in named.values()) > 1:
-        raise UserError(f"only one of {', '.join(named)} can say where the facts come from")
-    if fhir is not None:
-        from medagent.benchmarks.medagentbench.facts import http_facts
-        from medagent.benchmarks.medagentbench.settings import fhir_token
-
-        token = fhir_token()
-        return http_facts(fhir, {"Authorization": f"Bearer {token}"} if token else {}, None)
-    if ehr is not None:
-        if not ehr.is_file():
-            raise UserError(f"{ehr}: is no file")
-        return NdjsonEhr(ehr)
-    path = key or dataset.key
-    if path is None:
-        raise UserError(f"{dataset.path}: no answer key comes with this task set; name --key, --ehr or --fhir")
-    found = KeyEhr(path)
-    found.check(items(dataset))
-    return found
-
-
-def items(dataset: Dataset) -> list[dict[str, Any]]:
-    """The tasks as a grader reads them."""
-    return [task.model_dump() for task in dataset.tasks]
 
 
 def run_settings(results: Path) -> dict[str, Any]:

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.results.official_grader import OfficialVerdict
+from medagent.benchmarks.medagentbench.results.official_grader import OfficialData, OfficialVerdict, official_verdicts
+from medagent.benchmarks.medagentbench.settings import GradingSource
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.core.errors import UserError
+from medagent.engine.files import file_digest
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
+from medagent.fhir_episodes.settings import server_headers
 from medagent.reports.tables import named
+from refsol.medagentbench import ResultItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,3 +74,33 @@ class OfficialGrades:
 
 def _differing(pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> list[str]:
     return [item.item for item, said in pairs if {item.correct, said.right} == {True, False}]
+
+
+def official_grades(
+    source: GradingSource, dataset: Dataset, results: Sequence[tuple[int, ResultItem]]
+) -> OfficialGrades:
+    """What the user's copy of the official grader says of these items, each with its trial. Raises UserError."""
+    assert source.official is not None
+    data = _data(source, dataset)
+    tasks = {task.id: task.model_dump() for task in dataset.tasks}
+    verdicts = []
+    for trial in range(1, max((trial for trial, _ in results), default=0) + 1):
+        items = {item.task_id: item for one, item in reversed(results) if one == trial and item.task_id in tasks}
+        replies = official_verdicts(
+            source.official, [(tasks[task_id], item) for task_id, item in items.items()], data, source.api_base
+        )
+        verdicts.append(dict(zip(items, replies, strict=True)))
+    return OfficialGrades(source.official, file_digest(source.official), verdicts)
+
+
+def _data(source: GradingSource, dataset: Dataset) -> OfficialData:
+    from medagent.benchmarks.medagentbench.inventory import patients_file
+    from medagent.fhir_data.embedded import imported_file
+
+    if source.fhir is not None:
+        return OfficialData(url=source.fhir, headers=server_headers([]))
+    if source.ehr is not None:
+        return OfficialData(imported_file(source.ehr).path)
+    if (dataset.hospital or dataset.edition) and source.key is None:
+        return OfficialData(patients_file(dataset).path)
+    raise UserError("--official asks a FHIR server, not a key: name the patients by --ehr FILE or --fhir URL")

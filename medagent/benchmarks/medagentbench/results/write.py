@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.results.paths import results_path
-from medagent.benchmarks.medagentbench.session import Turn
+from medagent.benchmarks.medagentbench.results.paths import grade_path, results_path
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.core.clock import wall_clock
-from medagent.engine.files import write_whole
+from medagent.engine.files import write_changed, write_whole
+from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
+from medagent.engine.scores import Scored
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.history import post_history
+from refsol.medagentbench import ResultItem
 from refsol.medagentbench.constants import PUBLISHED
-from refsol.medagentbench.episodes import Created, RecordedEpisode
-from refsol.medagentbench.history import HistoryMessage
 
 
-def write_trials(
-    run: Run, folder: Path, dataset: Dataset, round_label: str
-) -> Iterator[tuple[int, Path, list[EpisodeRow]]]:
-    """Write one results file a trial of a run into a folder; gives each trial, its file, and its rows.
+def write_trials(run: Run, folder: Path, dataset: Dataset, scores: Sequence[Scored]) -> list[tuple[int, Path]]:
+    """Write one results file a trial into a folder; returns each trial with its file.
 
-    One trial's rows are in memory at a time, and each is read once. Raises UserError where a file cannot be written.
+    One trial's rows are in memory at a time. Raises UserError if a file cannot be written.
     """
     units: dict[int, list[str]] = {}
-    for unit in run.units():
-        units.setdefault(int(unit.rpartition("#")[2]), []).append(unit)
+    for one in scores:
+        units.setdefault(one.trial, []).append(one.unit)
+    written = []
     for trial in sorted(units):
         rows = list(run.rows(EpisodeRow, units=units[trial]))
-        path = results_path(folder, trial)
-        write_results(path, dataset, round_label, rows)
-        yield trial, path, rows
+        if rows:
+            path = results_path(folder, trial)
+            write_results(path, dataset, str(run.settings.get("round")), rows)
+            written.append((trial, path))
+    return written
+
+
+def write_grade(results: Path, document: Mapping[str, Any]) -> Path:
+    """Write the verdicts beside a results file, with what `run.json` says of the run. Raises UserError."""
+    run = read_run(results.parent)
+    measured = {name: run.get(name, {}) for name in ("data", "settings", "versions")}
+    path = grade_path(results)
+    write_changed(path, json.dumps({**measured, **document}, indent=1) + "\n")
+    return path
 
 
 def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable[EpisodeRow]) -> None:
@@ -64,7 +75,7 @@ def _holds(path: Path, document: dict[str, Any]) -> bool:
 
 
 def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
-    """One entry of `results`; what failed for a reason that is not the agent's has no answer."""
+    """One entry of `results`; an episode that failed for a reason that is not the agent's has no answer."""
     history = post_history(row.transcript)
     return {
         "task_id": row.task_id,
@@ -77,23 +88,6 @@ def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
     }
 
 
-def recorded(row: EpisodeRow) -> RecordedEpisode:
-    """What grading reads of a row."""
-    said = tuple(HistoryMessage(turn.role, _acted(turn)) for turn in row.transcript)
-    created = tuple(Created(write.url, write.resource) for write in row.created)
-    return RecordedEpisode(row.task_id, row.trial, row.status, created, said)
-
-
-def _acted(turn: Turn) -> str:
-    return turn.content if turn.dispatched is None else turn.dispatched
-
-
-def post_history(transcript: Sequence[Turn]) -> list[dict[str, str]]:
-    """Every agent message that contains `POST` and the message that followed it, as a grader reads them."""
-    history = []
-    for number, turn in enumerate(transcript):
-        acted = _acted(turn)
-        if turn.role == "agent" and "POST" in acted:
-            history.append({"role": "agent", "content": acted})
-            history += [{"role": next_.role, "content": next_.content} for next_ in transcript[number + 1 : number + 2]]
-    return history
+def result_of(row: EpisodeRow, task: Task) -> ResultItem:
+    """A row as an entry of `results`."""
+    return ResultItem.model_validate(result_item(row, task))

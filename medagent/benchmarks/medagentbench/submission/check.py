@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.episode import EhrChoice, EpisodeRow
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.inventory import patients_file
-from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
-from medagent.benchmarks.medagentbench.regrade import regrade
 from medagent.benchmarks.medagentbench.results.paths import results_path
 from medagent.benchmarks.medagentbench.results.write import result_item
-from medagent.benchmarks.medagentbench.session import SessionRules
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.submission.replay import problem_of
 from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Dataset, load_dataset
-from medagent.benchmarks.medagentbench.wanted import Wanted
 from medagent.core.options import Setting
 from medagent.engine.journals import Run
 from medagent.engine.report import TableLine
+from medagent.engine.results import graded_report
 from medagent.fhir_data.embedded import EhrFile
+from medagent.fhir_episodes.episode import EhrChoice, EpisodeRow
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.session import SessionRules
 
 UNVERIFIABLE = "what the model said: made-up replies that fit together cannot be found"
 
@@ -64,7 +64,9 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         found.problems += _other_results(folder, named, rows)
         _replay(found, named, rows, patients_file(named, ehr))
         if not found.problems:
-            found.score = regrade(folder, Wanted(dataset=dataset, ehr=ehr if named.key is None else None))[0].overall
+            options = {"dataset": dataset, "ehr": ehr if named.key is None else None}
+            given = {name: value for name, value in options.items() if value is not None}
+            found.score = graded_report(MedAgentBench(), folder, given).overall
         return found
 
 

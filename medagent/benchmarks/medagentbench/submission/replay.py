@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from medagent.benchmarks.medagentbench.agents.tools import Toolbox, ToolError
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
-from medagent.benchmarks.medagentbench.session import Session, SessionRules, Turn
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.fhir_data.record import Ehr
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.session import Session, SessionRules, Turn
+from medagent.fhir_episodes.tools import Toolbox, ToolError
 from medagent.models.base import ToolCall
 
 _CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)

@@ -98,11 +98,13 @@ class Dataset:
     """Whether it is a task file of a user's own: what lies beside it does not belong to it."""
     manifest: Manifest | None = None
     """What a made data set says of itself."""
+    fixed: Constants | None = None
+    """What it fixes, if no manifest says it."""
 
     @property
     def constants(self) -> Constants:
         """What it fixes beside tasks and patients."""
-        return self.manifest.constants if self.manifest else PUBLISHED
+        return self.manifest.constants if self.manifest else self.fixed or PUBLISHED
 
     @property
     def edition(self) -> str | None:

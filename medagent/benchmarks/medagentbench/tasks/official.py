@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import OFFICIAL_DIGESTS, dataset_folder
 from medagent.core.errors import UserError
 from medagent.engine.files import write_whole
+from medagent.fhir_episodes.protocol import load_protocol
 from refsol.medagentbench.constants import PUBLISHED
 
 FILES = {

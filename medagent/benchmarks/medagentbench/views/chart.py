@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from medagent.reports.page.blocks import ChartBlock, Reading
+from medagent.engine.blocks import ChartBlock, Reading
 from refsol.errors import FactsError
-from refsol.medagentbench import PUBLISHED, Constants, Facts, Verdict, deciding_test
+from refsol.medagentbench import PUBLISHED, Constants, Fact, Facts, deciding_test
 from refsol.medagentbench.clinical import DataError, LabResult, read_measurement
 
 _TIME = re.compile(r'"(\d{4}-\d{2}-\d{2}T[^"]*)"')
@@ -20,7 +20,7 @@ _MOST = 600
 
 def chart(
     task: Any,
-    verdict: Verdict,
+    decisive: Sequence[Fact],
     answer: Any,
     facts: Facts | None,
     replies: Sequence[str] | None,
@@ -28,13 +28,13 @@ def chart(
 ) -> Any:
     """The chart of a task's deciding test, or None: the task has none, or nothing can be drawn.
 
-    `replies` are what the agent was shown; None where that was not kept. `facts` are further readings to draw beside
-    those that the verdict rests on.
+    `replies` are what the agent was shown; None if that was not kept. `decisive` are the facts that the verdict rests
+    on, `facts` further readings to draw beside them.
     """
     test = deciding_test(task.type, constants)
-    if test is None or verdict.because is None or not task.eval_MRN:
+    if test is None or not decisive or not task.eval_MRN:
         return None
-    deciding = {(one.time, one.value) for one in verdict.because.facts if one.name == test.code and one.time}
+    deciding = {(one.time, one.value) for one in decisive if one.name == test.code and one.time}
     seen = None if replies is None else _times(replies, test.code)
     stored, left_out = _drawn(facts, task.eval_MRN, test.code, {time for time, _ in deciding})
     readings = [

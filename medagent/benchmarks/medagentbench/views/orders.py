@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from medagent.reports.page.blocks import Field, Order, OrdersBlock
-from refsol.medagentbench import Check, Verdict
+from medagent.engine.blocks import Field, Order, OrdersBlock
+from medagent.engine.scores import Check
 from refsol.medagentbench.history import Post
 from refsol.medagentbench.matchers import lookup
 from refsol.medagentbench.verdict import MISSING
@@ -18,9 +18,9 @@ _URL = " url"
 _ABSENT = "–"
 
 
-def orders_block(verdict: Verdict, posts: Sequence[Post]) -> OrdersBlock | None:
+def orders_block(checks: Sequence[Check], posts: Sequence[Post]) -> OrdersBlock | None:
     """The orders of an episode; None where none was due and none was placed. `posts` are those that were accepted."""
-    due = list(_due(verdict.checks))
+    due = list(_due(checks))
     orders = [_due_order(checks, posts[place] if place < len(posts) else None) for place, checks in enumerate(due)]
     orders += [
         Order(_resource(post), (), post.payload, is_placed=True, is_due=False, others=list(_leaves(post.payload)))

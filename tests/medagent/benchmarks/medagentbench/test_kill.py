@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.engine.journal import last_rows
 from tests.loopback import ModelServer, stall
 from tests.medagent.benchmarks.medagentbench.oracle import asked, text_reply

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from medagent.benchmarks.medagentbench.episode import EpisodeRow
+from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.engine.journal import last_rows
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.medagent.benchmarks.medagentbench.faults import CONTEXT_FULL, FAULTS

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fhir_server import Server
-from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
-from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.session import Outcome, Session, SessionRules
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_tasks_file
 from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_data.http import HttpEhr

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medagent.benchmarks.medagentbench.agents.tools import FINISH, Toolbox, ToolError
-from medagent.benchmarks.medagentbench.prompts.protocol import FhirFunction, load_protocol
+from medagent.fhir_episodes.tools import FINISH, Toolbox, ToolError
+from medagent.fhir_episodes.protocol import FhirFunction, load_protocol
 from medagent.models.base import ToolCall
 
 BASE = "http://localhost:8080/fhir"

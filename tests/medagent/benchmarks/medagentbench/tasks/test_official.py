@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
+from medagent.fhir_episodes.protocol import load_protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.benchmarks.medagentbench.tasks.official import FILES, SOURCE, import_official, read_texts
 from medagent.core.errors import UserError

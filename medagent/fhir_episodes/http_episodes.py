@@ -15,44 +15,37 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from medagent.benchmarks.medagentbench.episodes import (
-    dataset_of,
-    facts_of,
-    open_record,
-    options_of,
-    task_of,
-    verdict_of,
-)
-from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
-from medagent.benchmarks.medagentbench.session import Outcome, Status, Turn, Write
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.core.errors import SessionEndedError, UserError
+from medagent.engine.scores import Score
 from medagent.fhir_data.record import Reply, diagnostics
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episodes import EpisodeSource
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.session import Outcome, Status, Turn, Write
+from medagent.fhir_episodes.task import FhirItem
 from medagent.models.wording import fill
-from refsol.medagentbench import Verdict
 
 if TYPE_CHECKING:
     from fhir_server.app import App
     from fhir_server.episodes import Exchange, Record
 
-HTTP_OPTIONS = ("dataset", "version", "tasks_file", "ehr", "api_base")
-"""The options of `medagent.episode` that mean something over HTTP."""
+_ACTS = ("fhir", "protocol", "loop", "max_rounds", "writes", "strip_thinking")
+"""The options of an episode that mean nothing over HTTP."""
 _READS = ("GET", "HEAD", "OPTIONS")
 End = tuple[Status, str, str | None]
 """How an episode ended: its status, the agent's last message, the answers."""
 
 
 @contextmanager
-def serve_episodes(*, host: str = "127.0.0.1", port: int = 0, **options: Any) -> Iterator[HttpEpisodes]:
+def serve_on(benchmark: FhirBenchmark[Any], host: str, port: int, options: Mapping[str, Any]) -> Iterator[HttpEpisodes]:
     """Answer for episodes on a port (0: a free one), in a thread, while the block runs.
 
-    Options are `dataset`, `version`, `tasks_file`, `ehr` and `api_base`, as `medagent.episode` has them. Raises
-    UserError.
+    Options are those of `medagent.episode` that name tasks and patients, and `api_base`. Raises UserError.
     """
     from fhir_server.processes.http import serving
 
@@ -61,37 +54,37 @@ def serve_episodes(*, host: str = "127.0.0.1", port: int = 0, **options: Any) ->
     except (OSError, OverflowError) as error:
         raise UserError(f"cannot listen on {host}:{port}: {error}; choose another port") from None
     address = f"http://{host}:{listener.getsockname()[1]}"
-    with listener, HttpEpisodes(address, **options) as episodes, serving(episodes.app, listener):
+    with listener, HttpEpisodes(benchmark, address, options) as episodes, serving(episodes.app, listener):
         yield episodes
 
 
 class HttpEpisodes:
     """Opens episodes below `address`, an http address without a path, where `app` is to be served. A context manager.
 
-    Options as `serve_episodes` has them. Raises UserError.
+    Options as `serve_on` has them. Raises UserError.
     """
 
-    def __init__(self, address: str, **options: Any) -> None:
+    def __init__(self, benchmark: FhirBenchmark[Any], address: str, options: Mapping[str, Any]) -> None:
         from fhir_server.app import create_app
         from fhir_server.episodes import Episodes
 
-        if idle := sorted(set(options) - {*HTTP_OPTIONS}):
-            raise UserError(f"{idle[0]}: episodes over HTTP take {', '.join(HTTP_OPTIONS)}")
-        self.options = options_of(options)
-        self.protocol = load_protocol("http")
-        self._ehr = open_record(self.options, f"{address.rstrip('/')}/fhir")
+        if idle := sorted(set(options) - set(http_options(benchmark))):
+            raise UserError(f"{idle[0]}: episodes over HTTP take {', '.join(http_options(benchmark))}")
+        self.source = EpisodeSource.of(benchmark, options)
+        self.protocol = benchmark.protocol(self.source.settings, "http")
+        self._ehr = self.source.open_record(f"{address.rstrip('/')}/fhir")
         self._episodes = Episodes(self._ehr.server)
         self.app: App = create_app(self._episodes)
 
-    def open(self, task: Task | str, *, key: str | None = None) -> HttpEpisode:
-        """An episode of a task (or of its id in the data set) over a fresh record; `key` seeds the ids of the record.
+    def open(self, task: Any, *, key: str | None = None) -> HttpEpisode:
+        """An episode of a task (or of its id) over a fresh record; `key` seeds the ids of the record.
 
         Raises UserError for an unknown task.
         """
-        found = task if isinstance(task, Task) else task_of(self.options, task)
-        now = dataset_of(self.options).constants.now
-        record = self._episodes.open(seed=key or f"{found.id}#1", now=now, refuse=refusal)
-        return HttpEpisode(found, record, self)
+        item = self.source.item(task)
+        now = self.source.benchmark.now(self.source.settings)
+        record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refusal)
+        return HttpEpisode(item, record, self)
 
     def drop(self, record: Record) -> None:
         """Drop a record; what is asked of it from now on is not found."""
@@ -115,8 +108,8 @@ class HttpEpisode:
     A context manager; the record is gone at its end, or when the episode is finished, and what was done stays known.
     """
 
-    def __init__(self, task: Task, record: Record, episodes: HttpEpisodes) -> None:
-        self.task = task
+    def __init__(self, item: FhirItem, record: Record, episodes: HttpEpisodes) -> None:
+        self.task, self._item = item.record, item
         self._record = record
         self._episodes = episodes
         self._end: End | None = None
@@ -155,16 +148,14 @@ class HttpEpisode:
 
     def outcome(self) -> Outcome:
         """What was done so far, as the text protocol would have it; `status` is None until the episode is finished."""
-        shown = self._episodes.options.api_base.rstrip("/")
+        shown = self._episodes.source.settings.api_base.rstrip("/")
         own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
         said = [_Said(exchange, own, shown) for exchange in list(self._record.exchanges)]
         return _outcome(self._prompt(shown, "…"), said, self._end, self._episodes.protocol)
 
-    def verdict(self) -> Verdict:
-        """The official verdict on the episode as it stands."""
-        options = self._episodes.options
-        constants = dataset_of(options).constants
-        return verdict_of(self.task, self.outcome(), facts_of(options), options.api_base, constants)
+    def verdict(self) -> Score:
+        """The benchmark's verdict on the episode as it stands."""
+        return self._episodes.source.score(self._item, self.outcome())
 
     def close(self) -> None:
         """Drop the record."""
@@ -178,6 +169,11 @@ class HttpEpisode:
 
     def _prompt(self, base: str, token: str) -> str:
         return self._episodes.protocol.first_message(base, self.task.context, self.task.instruction, token)
+
+
+def http_options(benchmark: FhirBenchmark[Any]) -> list[str]:
+    """The options of a benchmark's episodes that mean something over HTTP."""
+    return [name for name in benchmark.Episodes.model_fields if name not in _ACTS]
 
 
 def refusal(method: str, path: str) -> str | None:

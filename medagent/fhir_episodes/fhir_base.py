@@ -5,7 +5,10 @@ from __future__ import annotations
 from socket import inet_aton
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
-from medagent.benchmarks.medagentbench.requests_words import PORTS, ActionError
+from medagent.fhir_episodes.requests_words import PORTS, ActionError
+
+API_BASE = "http://localhost:8080/fhir/"
+"""The FHIR base that agents are shown, as in the published setup of MedAgentBench."""
 
 # What the `requests` library leaves unescaped when it prepares a URL, so that a URL reads as the published runner's.
 _URL_SAFE = "!#$%&'()*+,/:;=?@[]~"

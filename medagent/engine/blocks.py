@@ -270,3 +270,11 @@ class Details:
     items: Callable[[], Iterable[ItemDetail]] = no_details
     panels: Sequence[Block] = ()
     kinds: Mapping[str, str] = field(default_factory=dict)
+
+
+def ending_blocks(row: Row) -> list[Block]:
+    """How a row ended, where that was not with an answer: its error, and its traceback where it has one."""
+    blocks: list[Block] = [TextBlock(f"Ended: {row.status}", row.error)] if row.error else []
+    if row.traceback:
+        blocks.append(TextBlock("Traceback", row.traceback.rstrip(), folded=True, verbatim=True))
+    return blocks

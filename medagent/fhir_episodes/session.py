@@ -10,15 +10,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from medagent.benchmarks.medagentbench.fhir_base import FhirBase, escaped
-from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
-from medagent.benchmarks.medagentbench.requests_words import ActionError, prepare
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.core.errors import SessionEndedError
 from medagent.core.wire import Text
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
+from medagent.fhir_episodes.fhir_base import API_BASE, FhirBase, escaped
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.requests_words import ActionError, prepare
+from medagent.fhir_episodes.task import TaskWords
 from medagent.models.wording import fill, strip_thinking
-from refsol.medagentbench.constants import PUBLISHED
 
 Status = Literal[
     "completed",
@@ -75,7 +74,7 @@ class Outcome:
 class SessionRules:
     """What holds for every episode of a run."""
 
-    api_base: str = PUBLISHED.base
+    api_base: str = API_BASE
     max_rounds: int = MAX_ROUNDS
     writes: Writes = "ack"
     strip_thinking: bool = False
@@ -86,7 +85,7 @@ class SessionRules:
 class Session:
     """One episode of `task` over `ehr`; `reset`, then `act` until `done`, then `outcome`."""
 
-    def __init__(self, task: Task, ehr: EhrSession, protocol: Protocol, rules: SessionRules) -> None:
+    def __init__(self, task: TaskWords, ehr: EhrSession, protocol: Protocol, rules: SessionRules) -> None:
         self.task = task
         self._ehr = ehr
         self._protocol = protocol

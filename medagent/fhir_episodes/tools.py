@@ -13,11 +13,10 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from medagent.agents.base import Agent, AgentContext, Move
-from medagent.benchmarks.medagentbench.prompts.protocol import FhirFunction, Protocol
-from medagent.benchmarks.medagentbench.session import MAX_BODY
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
+from medagent.fhir_episodes.protocol import FhirFunction, Protocol
+from medagent.fhir_episodes.session import MAX_BODY
 from medagent.models.base import ChatModel, Message, Tool, ToolCall
 
 FINISH = Tool(
@@ -132,7 +131,7 @@ class ToolsAgent(Agent):
         self._model, self._system = model, protocol.system
         self._toolbox = Toolbox.of(protocol, api_base)
 
-    def start(self, task: Task, *, key: str, seed: int | None) -> _ToolsPolicy:
+    def start(self, task: Any, *, key: str, seed: int | None) -> _ToolsPolicy:
         """See `Agent.start`."""
         return _ToolsPolicy(self._model, self._toolbox, self._system, key, seed)
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.base import Agent, AgentContext, Policy
+from medagent.agents.base import Agent, Policy
 from medagent.agents.choice import AgentChoice
-from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
-from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules, Turn, Write, clean
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.core.wire import Text
 from medagent.engine.boundary import blame
 from medagent.engine.job import JobFile
 from medagent.engine.rows import Row
 from medagent.fhir_data.record import Ehr
+from medagent.fhir_episodes.protocol import Protocol as Words
+from medagent.fhir_episodes.session import Outcome, Session, SessionRules, Turn, Write, clean
+from medagent.fhir_episodes.task import FhirTask
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
 from refsol.medagentbench.constants import PUBLISHED
@@ -31,7 +31,7 @@ from refsol.medagentbench.constants import PUBLISHED
 class EpisodeUnit:
     """One trial of one task."""
 
-    task: Task
+    task: FhirTask
     trial: int = 1
     seed: int | None = None
     """For the model's sampling."""
@@ -76,31 +76,19 @@ class EpisodeRow(Row):
         self.transcript, self.created = outcome.transcript, outcome.writes
 
 
-@dataclass(frozen=True, slots=True)
-class OwnAgent:
-    """One of the agents that come with the benchmark, and what it needs."""
-
-    kind: str
-    answers: Mapping[str, str] = field(default_factory=dict)
-    messages: Mapping[str, list[str]] = field(default_factory=dict)
+class Scripted(Protocol):
+    """An agent that comes with a benchmark: a description that pickles."""
 
     @property
     def label(self) -> str:
         """What tables and folders call it."""
-        return self.kind
+        ...
 
-    @asynccontextmanager
-    async def open(self, concurrency: int, base: str) -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
+    def open(
+        self, concurrency: int, base: str = ""
+    ) -> AbstractAsyncContextManager[tuple[Agent, Sequence[EndpointStats]]]:
         """See `AgentChoice.open`."""
-        from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
-        from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
-
-        if self.kind == "replay":
-            yield ReplayAgent(self.messages), ()
-        elif self.kind == "reference":
-            yield ReferenceAgent(AgentContext(base=base)), ()
-        else:
-            yield ConstantAgent(self.answers), ()
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +125,9 @@ class EhrChoice:
 class EpisodeJob:
     """Everything a process needs to run episodes."""
 
-    agent: AgentChoice | OwnAgent
+    agent: AgentChoice | Scripted
     ehr: EhrChoice
-    protocol: Protocol
+    protocol: Words
     rules: SessionRules
     concurrency: int
     row: type[EpisodeRow] = EpisodeRow
@@ -169,7 +157,7 @@ class EpisodeJob:
     def _told(self, agent: Agent) -> Agent:
         """A model with the system prompt and the tools that the protocol has; every other agent as it is."""
         from medagent.agents.chat import ChatAgent
-        from medagent.benchmarks.medagentbench.agents.tools import ToolsAgent
+        from medagent.fhir_episodes.tools import ToolsAgent
 
         if not isinstance(agent, ChatAgent) or agent.context.model is None:
             return agent
@@ -184,7 +172,7 @@ class EpisodeWorker:
 
     agent: Agent
     ehr: Ehr
-    protocol: Protocol
+    protocol: Words
     rules: SessionRules
     stats: Sequence[EndpointStats] = ()
 

@@ -18,7 +18,7 @@ from medagent.core.errors import UserError
 from medagent.models.wording import fill
 from refsol.files import read_text
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parent / "prompts"
 
 
 class FhirFunction(BaseModel):

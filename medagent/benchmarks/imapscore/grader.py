@@ -1,0 +1,98 @@
+"""Scores recorded imaps by refsol, and the figures of many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from medagent.benchmarks.imapscore.extract import G_EVAL
+from medagent.benchmarks.imapscore.items import ImapItem, linker_of
+from medagent.benchmarks.imapscore.job import ItemRow
+from medagent.benchmarks.imapscore.settings import ImapSource
+from medagent.core.errors import UserError
+from medagent.engine.files import file_digest
+from medagent.engine.report import TableLine, TableSection
+from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
+from refsol.imapscore.records import recording_of
+from refsol.imapscore.score import score_recordings
+
+
+class ImapGrader(Grader[ItemRow]):
+    """Scores by the graph of its source. Raises UserError if the graph is not there any more."""
+
+    def __init__(self, source: ImapSource) -> None:
+        self._source = source
+        if source.graph is not None and not source.graph.is_file():
+            raise UserError(f"{source.graph}: the graph of the run is not there any more")
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """See `Grader.digests`."""
+        return {"graph": file_digest(self._source.graph)} if self._source.graph else {}
+
+    def score(self, item: ImapItem, row: ItemRow, judged: Any = None) -> Score:
+        """See `Grader.score`."""
+        if row.recording is None:
+            return Score(reason=row.error or row.status, graded=False)
+        recording = recording_of(row.recording)
+        result = score_recordings([recording], linker_of(self._source.graph))[0]
+        rating = [text for text in row.recording.warnings if text.startswith(G_EVAL)][:1]
+        return Score(
+            value=None if result.value is None else float(result.value),
+            kind="" if result.status == "ok" else result.status.replace("_", " "),
+            reason=recording.reason,
+            part={
+                "status": result.status,
+                "failure": recording.failure,
+                "most": 2 * len({pair.term for pair in recording.label.inform}),
+                **({"unrated": rating[0]} if rating else {}),
+            },
+        )
+
+    def figures(self, scores: Sequence[Scored]) -> Figures:
+        """See `Grader.figures`; the ceiling of an item is twice the number of its terms."""
+        parts = [one.score.part for one in scores if one.score is not None and one.score.part]
+        statuses = Counter(part["status"].replace("_", " ") for part in parts)
+        line = mean_line("all", scores).model_copy(update={"more": dict(statuses)})
+        most = [float(one.score.part["most"]) for one in scores if one.score is not None and one.value is not None]
+        bounds = (
+            TableLine(name="ceiling: the label itself", n=len(most), value=fmean(most) if most else None),
+            TableLine(name="floor: nothing said", n=len(most), value=0.0 if most else None),
+        )
+        return Figures(
+            table=[TableSection(lines=(line,), title="imapScore"), TableSection(lines=bounds)],
+            overall=line,
+            notes=list(_notes(scores)),
+            unusable=self._without_extraction(parts),
+            measure="score",
+            figure="mean score",
+        )
+
+    def _without_extraction(self, parts: Sequence[Mapping[str, Any]]) -> str:
+        """Why the scores are no measure: no sample could be read of too many items."""
+        failed = sum(part["failure"] == "extraction_failed" for part in parts)
+        if failed <= self._source.allowed * len(parts):
+            return ""
+        share = failed / len(parts)
+        allowed = self._source.allowed
+        return f"{share:.1%} of the items have no extraction, more than the {allowed:.1%} of --allow-empty"
+
+
+def _notes(scores: Sequence[Scored]) -> Iterator[str]:
+    """How many items the model's replies leave without a score or a rating, and the first of each kind."""
+    unscored: dict[str, list[Scored]] = {}
+    unrated: list[tuple[str, str]] = []
+    for one in scores:
+        part = (one.score.part or {}) if one.score else {}
+        if part.get("failure"):
+            unscored.setdefault(part["failure"], []).append(one)
+        elif "unrated" in part:
+            unrated.append((one.unit, part["unrated"]))
+    for failure, some in unscored.items():
+        first = some[0]
+        reason = first.score.reason if first.score else ""
+        yield f"{len(some)} of {len(scores)} items: {failure} (first: item {first.item.id}: {reason})"
+    if unrated:
+        yield f"{len(unrated)} of {len(scores)} items lack a rating (first: item {': '.join(unrated[0])})"

@@ -1,0 +1,50 @@
+"""MedAgentBench's tasks as items, and the data sets that settings name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from medagent.benchmarks.medagentbench.agents.stated import stated_mrn
+from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_dataset, load_tasks_file
+from medagent.fhir_episodes.task import FhirItem
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskItem(FhirItem):
+    """A task of a data set, with its answer."""
+
+    stored: Task
+    dataset: Dataset = field(repr=False, compare=False)
+    source: TaskSource = field(repr=False, compare=False)
+
+    @property
+    def record(self) -> Task:
+        """See `FhirItem.record`."""
+        return self.stored
+
+
+def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
+    """A task as an item."""
+    return TaskItem(
+        id=task.id,
+        group=task.type,
+        cluster=task.type,
+        question=task.instruction,
+        context=task.context,
+        mrn=stated_mrn(task.instruction),
+        stored=task,
+        dataset=dataset,
+        source=source,
+    )
+
+
+def dataset_of(source: TaskSource) -> Dataset:
+    """The data set that a source names. Raises UserError."""
+    return load_tasks_file(source.tasks_file) if source.tasks_file else load_dataset(source.dataset, source.version)
+
+
+def task_dicts(dataset: Dataset) -> list[dict[str, Any]]:
+    """The tasks as a grader reads them."""
+    return [task.model_dump() for task in dataset.tasks]

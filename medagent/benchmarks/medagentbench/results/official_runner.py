@@ -1,0 +1,114 @@
+"""A run of MedAgentBench as the official runner keeps one: `runs.jsonl`, `error.jsonl` and `overall.json`.
+
+`runs.jsonl` has a line an episode with its whole conversation, `error.jsonl` those that failed for a reason that is
+not the agent's, `overall.json` the success rate. Tasks are numbered by their place in the task file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.core.errors import UserError
+from medagent.engine.files import write_whole
+from medagent.engine.journals import Run
+from medagent.engine.scores import Scored
+from medagent.fhir_episodes.episode import EpisodeRow
+from refsol.medagentbench.episodes import NOT_THE_AGENT
+from refsol.medagentbench.recorded import OFFICIAL_STATUSES
+
+_NAMES = {ours: official for official, ours in reversed(OFFICIAL_STATUSES.items())}
+_STATUSES = {**_NAMES, "cut": _NAMES["invalid_action"], "empty": _NAMES["invalid_action"]}
+"""How the official runner calls the ends of episodes; another end is `unknown` to it."""
+_ALL = ("running", *dict.fromkeys(_STATUSES.values()), "unknown")
+
+
+def write_official(run: Run, scores: Sequence[Scored], out: Path) -> list[Path]:
+    """Write the files into `out`, of several trials each into `out/trial-N`; returns what was written.
+
+    Raises UserError.
+    """
+    dataset: Dataset = scores[0].item.dataset
+    trials: dict[int, list[EpisodeRow]] = {}
+    for row in run.rows(EpisodeRow):
+        trials.setdefault(row.trial, []).append(row)
+    written = []
+    for trial, rows in sorted(trials.items()):
+        place = out / f"trial-{trial}" if len(trials) > 1 else out
+        verdicts = {one.item.id: one.correct for one in scores if one.trial == trial}
+        written += _export(place, dataset, rows, verdicts)
+    return written
+
+
+def _export(
+    folder: Path, dataset: Dataset, rows: Sequence[EpisodeRow], verdicts: Mapping[str, bool | None]
+) -> list[Path]:
+    places = {task.id: number for number, task in enumerate(dataset.tasks)}
+    placed = sorted(((row, places[row.task_id]) for row in rows), key=lambda one: one[1])
+    ended = [one for one in placed if one[0].status not in NOT_THE_AGENT]
+    failed = [one for one in placed if one[0].status in NOT_THE_AGENT]
+    right = {places[task_id]: correct for task_id, correct in verdicts.items() if task_id in places}
+    outputs = [_output(row, place) for row, place in ended]
+    files = {
+        "runs.jsonl": [_line(row, place, output=_output(row, place)) for row, place in ended],
+        "error.jsonl": [_line(row, place, error=row.status, info=row.error) for row, place in failed],
+    }
+    texts = {name: "".join(json.dumps(line) + "\n" for line in lines) for name, lines in files.items()}
+    texts["overall.json"] = json.dumps(_overall(outputs, right), indent=4) + "\n" if outputs else ""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if present := [name for name in texts if (folder / name).exists()]:
+            raise UserError(f"{folder / present[0]}: is there already; name another folder")
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+    for name, text in texts.items():
+        if text:
+            write_whole(folder / name, text)
+    return [folder / name for name, text in texts.items() if text]
+
+
+def _output(row: EpisodeRow, place: int) -> dict[str, Any]:
+    """An episode. Of a message that was not acted on as it was said, what was acted on."""
+    said = [(turn.role, turn.content if turn.dispatched is None else turn.dispatched) for turn in row.transcript]
+    return {
+        "index": place,
+        "status": _STATUSES.get(row.status, "unknown"),
+        "result": row.answer,
+        "history": [{"role": role, "content": content} for role, content in said],
+    }
+
+
+def _line(row: EpisodeRow, place: int, **said: Any) -> dict[str, Any]:
+    ended = datetime.fromisoformat(row.timestamp)
+    time = {"timestamp": round(ended.timestamp() * 1000), "str": ended.strftime("%Y-%m-%d %H:%M:%S")}
+    return {"index": place, "error": None, "info": None, "output": None, **said, "time": time}
+
+
+def _overall(outputs: Sequence[dict[str, Any]], right: Mapping[int, bool | None]) -> dict[str, Any]:
+    """The official summary: shares of each ending, and the success rate over all that ended."""
+    endings = Counter(one["status"] for one in outputs)
+    lengths = [len(one["history"]) for one in outputs]
+    judged = [
+        {**one, "status": one["status"] + ("Correct" if right.get(one["index"]) else "Incorrect")}
+        if one["result"] is not None
+        else one
+        for one in outputs
+    ]
+    return {
+        "total": len(outputs),
+        "validation": {
+            **{status: endings[status] / len(outputs) for status in _ALL},
+            "average_history_length": sum(lengths) / len(lengths),
+            "max_history_length": max(lengths),
+            "min_history_length": min(lengths),
+        },
+        "custom": {
+            "success rate": sum(one["status"].endswith("Correct") for one in judged) / len(judged),
+            "raw_results": judged,
+        },
+    }

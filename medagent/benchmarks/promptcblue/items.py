@@ -1,0 +1,94 @@
+"""The lines of a test file as items; a line's texts are read when they are needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.promptcblue.data import DataFile, read_data
+from medagent.benchmarks.promptcblue.lines import DataLine, DataLines
+from medagent.benchmarks.promptcblue.settings import LineSource
+from medagent.core.lazy import LazySequence
+from medagent.engine.files import file_digest
+from medagent.engine.scores import Item
+from refsol.promptcblue.files import read_structured
+
+
+class LineItem(Item):
+    """A line. Those of a hundred thousand lines would take most of a run's memory, so texts stay in the file."""
+
+    source: LineSource
+
+    def __init__(self, key: str, task: str, lines: DataLines, source: LineSource) -> None:
+        for name, value in {"id": key, "group": task, "cluster": "", "source": source, "_lines": lines}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def line(self) -> DataLine:
+        """The line. Raises UserError if the file was changed meanwhile."""
+        line: DataLine | None = vars(self)["_lines"].find(self.id)
+        assert line is not None
+        return line
+
+    @property
+    def question(self) -> str:
+        """The line's prompt."""
+        return str(self.line.value["input"])
+
+    @property
+    def target(self) -> str:
+        """The right answer, if the line has it as a text."""
+        target = self.line.value.get("target")
+        return target if isinstance(target, str) else ""
+
+
+def line_items(whole: DataFile, source: LineSource) -> Sequence[LineItem]:
+    """The items of a test file, each made when it is needed."""
+    keys = list(zip(whole.lines.line_keys(), whole.lines.tasks, strict=True))
+    return LazySequence(len(keys), lambda place: LineItem(*keys[place], whole.lines, source))
+
+
+def data_of(source: LineSource) -> DataFile:
+    """The test file, read once as long as it does not change. Raises UserError or ProblemsError."""
+    return _read(source.data, source.encoding, file_digest(source.data) if source.data.is_file() else "")
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, encoding: Any, digest: str) -> DataFile:
+    return read_data(path, encoding)
+
+
+class GoldAnswers(Mapping[str, Any]):
+    """The gold answers by line key, each as its JSON text: as objects they would take ten times the memory."""
+
+    def __init__(self, whole: DataFile, path: Path) -> None:
+        structured = read_structured(path, whole.edition).value
+        self._texts: dict[str, str] = {}
+        for task in dict.fromkeys(whole.lines.tasks):
+            keys = [key for key, one in zip(whole.lines.line_keys(), whole.lines.tasks, strict=True) if one == task]
+            for key, answer in zip(keys, structured.get(task, ()), strict=False):
+                self._texts[key] = json.dumps(answer.get("answer"), ensure_ascii=False)
+
+    def __getitem__(self, key: str) -> Any:
+        return json.loads(self._texts[key])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def gold_of(source: LineSource) -> GoldAnswers | None:
+    """The gold answers; None if the source names none. Raises InputError."""
+    gold = source.right_answers
+    return None if gold is None else _gold(source, file_digest(gold))
+
+
+@lru_cache(maxsize=2)
+def _gold(source: LineSource, digest: str) -> GoldAnswers:
+    assert source.right_answers is not None
+    return GoldAnswers(data_of(source), source.right_answers)

@@ -1,0 +1,33 @@
+"""Asynchronous work for programs that have no event loop, or whose loop is busy (a notebook's)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def blocking(work: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, for programs without an event loop; inside a running one a thread of its own waits."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    done: list[T] = []
+    failed: list[BaseException] = []
+
+    def inside() -> None:
+        try:
+            done.append(asyncio.run(work))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=inside, name="medagent-run")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]

@@ -1,0 +1,269 @@
+"""The `Report` of a run's folder: composed from its journals and scores, stored as `report.json`, read again.
+
+A stored report is used as long as its journals and the digests of what its scores depend on are the same; otherwise the
+report is composed again, from stored scores and, where these are stale or missing, new ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from medagent.core.errors import MedagentError, UserError
+from medagent.core.waiting import blocking
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.files import write_changed_parts
+from medagent.engine.folder import read_run
+from medagent.engine.journals import Journals, Run
+from medagent.engine.memory import few_collections
+from medagent.engine.plan import JOURNAL
+from medagent.engine.report import DataRef, Report
+from medagent.engine.rows import FAILED, Spent
+from medagent.engine.score_book import SCORES, ScoreBook
+from medagent.engine.scores import Figures, Grader, Scored
+from medagent.engine.scoring import Scoring
+from medagent.engine.side_by_side import beside
+from refsol.errors import RefsolError
+
+REPORT = "report.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run stands when its stages are over: what is owed, of how many units, and what ended it early (a limit)."""
+
+    owed: Sequence[str] = ()
+    total: int = 0
+    stopped: str | None = None
+    exceeded: str | None = None
+    """The limit that the whole run exceeds."""
+    command: str = ""
+    """The command that continues the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """A graded run: its units with their scores, its figures, the rule set and the digests that both depend on."""
+
+    scores: Sequence[Scored]
+    figures: Figures
+    rules: str = ""
+    digests: Mapping[str, str] = MappingProxyType({})
+    files: Sequence[str] = ()
+
+
+def compose(
+    benchmark: Benchmark[Any, Any], folder: Path, graded: Graded, journals: Journals, standing: Standing
+) -> Report:
+    """The report of a run's folder."""
+    endings: Counter[str] = Counter()
+    failed: list[str] = []
+    owed = set(standing.owed)
+    spending: dict[str, Spent] = {}
+    for role, journal in journals.items():
+        endings.update(journal.endings())
+        for unit, status, error in journal.failures():
+            if unit in owed or status == FAILED:
+                failed.append(f"{unit}: {status}: {error}")
+        spending.update({f"{role} {who}".strip(): spent for who, spent in journal.spent_by.items()})
+    run, figures = read_run(folder), graded.figures
+    return Report(
+        benchmark=benchmark.name,
+        folder=str(folder),
+        data=DataRef.model_validate(run.get("data") or {"name": ""}),
+        settings=run["settings"],
+        versions=run.get("versions", {}),
+        rule_set=graded.rules,
+        digests=dict(graded.digests),
+        started=min(filter(None, (journal.began for _, journal in journals.items())), default=""),
+        ended=max((journal.ended for _, journal in journals.items()), default=""),
+        measure=figures.measure,
+        figure=figures.figure,
+        count=figures.count,
+        table=tuple(figures.table),
+        overall=figures.overall,
+        items=tuple(one.outcome for one in graded.scores),
+        notes=(*figures.notes, *_ungraded_notes(graded.scores)),
+        spent=journals.spent,
+        unpriced=sum(journal.unpriced for _, journal in journals.items()),
+        spending=spending,
+        slowest=max((journal.slowest for _, journal in journals.items()), default=0.0),
+        endings=dict(endings.most_common()),
+        failed=tuple(failed),
+        owed=tuple(standing.owed),
+        ungraded=sum(one.score is not None and not one.score.graded for one in graded.scores),
+        unusable=figures.unusable,
+        stopped=standing.stopped or standing.exceeded,
+        command=standing.command,
+        files=(*graded.files, *benchmark.journals, SCORES, "run.json", REPORT),
+        journals=dict(journals.states()),
+        **figures.details,
+    )
+
+
+@few_collections()
+def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
+    """The stored report of a run's folder if nothing has changed, otherwise one that is composed again and not written.
+
+    Raises UserError for a folder that is no run's, or is damaged.
+    """
+    with Journals.of_folder(folder, benchmark.journals) as journals:
+        stored = read_report(folder)
+        if stored is not None and journals.are_those_of(stored.journals) and _is_fresh(benchmark, folder, stored):
+            return stored
+        try:
+            graded = blocking(_scored(benchmark, folder, journals, {}, fresh=False))
+        except (MedagentError, RefsolError) as error:
+            graded = Graded(_rows(benchmark, journals), Figures(notes=[f"Not graded yet: {error}"]))
+        return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
+
+
+@few_collections()
+def graded_report(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any]) -> Report:
+    """The report of a run's folder with every unit scored again; nothing is written. `given` are grading options.
+
+    Raises UserError if the data that `run.json` names is missing or has another digest.
+    """
+    with Journals.of_folder(folder, benchmark.journals) as journals:
+        graded = blocking(_scored(benchmark, folder, journals, given, fresh=True))
+        return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
+
+
+@few_collections()
+def scores_of(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any], rules: str = "") -> list[Scored]:
+    """The units of a run's folder with their scores, for pages and exports. Raises UserError."""
+    with Journals.of_folder(folder, benchmark.journals) as journals:
+        options = {**given, **({"rules": rules} if rules else {})}
+        return list(blocking(_scored(benchmark, folder, journals, options, fresh=False)).scores)
+
+
+async def _scored(
+    benchmark: Benchmark[Any, Any], folder: Path, journals: Journals, given: Mapping[str, Any], *, fresh: bool
+) -> Graded:
+    """Score the units of a folder by the rule set of `given`, or by the benchmark's own."""
+    run_file, run = read_run(folder), Run(folder, journals)
+    source = benchmark.source(run_file, given)
+    check_data(folder, run_file, benchmark.data(source))
+    items = {item.id: item for item in benchmark.items(source)}
+    own = str(given.get("rules") or benchmark.rule_sets[0])
+    others: dict[str, Sequence[Scored]] = {}
+    also = [name for name in benchmark.rule_sets if given.get("side_by_side") and name != own]
+    for name in also:
+        with benchmark.grader(source, name) as other:
+            others[name] = await _scores(benchmark, run, journals, items, other, ScoreBook(folder / SCORES, fresh=True))
+    with benchmark.grader(source, own) as grader:
+        scores = await _scores(benchmark, run, journals, items, grader, ScoreBook(folder / SCORES, fresh=fresh))
+        figures = grader.figures(scores)
+        if others:
+            figures = beside(figures, own, scores, others)
+        return Graded(scores, figures, grader.rules, grader.digests)
+
+
+async def _scores(
+    benchmark: Benchmark[Any, Any],
+    run: Run,
+    journals: Journals,
+    items: Mapping[str, Any],
+    grader: Grader[Any],
+    book: ScoreBook,
+) -> list[Scored]:
+    judged = benchmark.judged(run) if benchmark.judgements else None
+    scoring = Scoring(items, grader, journals[JOURNAL], book, judged)
+    return in_order(items, await scoring.of_units(journals[JOURNAL].units))
+
+
+def in_order(items: Iterable[str], scores: Iterable[Scored]) -> list[Scored]:
+    """Scores trial by trial, each trial in the order of the benchmark's items."""
+    places = {item: place for place, item in enumerate(items)}
+    return sorted(scores, key=lambda one: (one.trial, places[one.item.id]))
+
+
+def check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
+    """Raises UserError if a run was over other items than those of `data`."""
+    recorded = (run.get("data") or {}).get("digest")
+    if recorded and data.digest and recorded != data.digest:
+        raise UserError(
+            f"{folder / 'run.json'}: the run was over data with the digest {recorded[:12]}, and {data.name} "
+            f"{data.version} has {data.digest[:12]}; name the run's own data with the options of medagent grade"
+        )
+
+
+def _is_fresh(benchmark: Benchmark[Any, Any], folder: Path, stored: Report) -> bool:
+    """Whether what the scores of a stored report depend on is unchanged. Data that is not there any more changes
+    nothing.
+    """
+    try:
+        with benchmark.grader(benchmark.source(read_run(folder), {}), benchmark.rule_sets[0]) as grader:
+            return dict(grader.digests) == stored.digests
+    except (MedagentError, RefsolError):
+        return True
+
+
+def _rows(benchmark: Benchmark[Any, Any], journals: Journals) -> list[Scored]:
+    """The units of a run that cannot be graded, by how they ended."""
+    journal = journals[JOURNAL]
+    rows = [(unit, *benchmark.named(unit)) for unit in journal.units]
+    return [Scored(item, trial, unit, journal.status(unit) or "") for unit, item, trial in rows]
+
+
+def _owed(journals: Journals) -> list[str]:
+    return [unit for _, journal in journals.items() for unit in journal.owed()]
+
+
+def _ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
+    """The units that could not be graded, the first ones by name."""
+    ungraded = [(one.unit, one.score.reason) for one in scores if one.score is not None and not one.score.graded]
+    yield from (f"Not graded: {unit!a}: {reason}" for unit, reason in ungraded[:_LISTED])
+    if len(ungraded) > _LISTED:
+        yield f"Not graded: {len(ungraded) - _LISTED} more"
+
+
+_LISTED = 20
+
+
+def keep(folder: Path, report: Report) -> None:
+    """Write `report.json`, unless it is there already. Raises UserError."""
+    write_changed_parts(folder / REPORT, lambda: chain(_document(report), ["\n"]))
+
+
+def document(report: Report) -> str:
+    """The report as JSON, as `report.json` has it."""
+    return "".join(_document(report))
+
+
+def _document(report: Report) -> Iterator[str]:
+    """The report as JSON, indented by 1, in parts, since it may have a hundred thousand items. The command is left out:
+    it says where endpoints are.
+    """
+    without = report.model_copy(update={"items": ()}).model_dump(mode="json", exclude={"command"})
+    head, begin, tail = json.dumps(without, indent=1).partition('\n "items": [')
+    yield head + begin
+    before = ""
+    for first in range(0, len(report.items), _SOME):
+        some = report.model_copy(update={"items": report.items[first : first + _SOME]})
+        for item in some.model_dump(mode="json", include={"items"})["items"]:
+            yield f"{before}\n  {{\n   {_FLAT.encode(item)[1:-1]}\n  }}"
+            before = ","
+    yield ("\n " if report.items else "") + tail
+
+
+_SOME = 1_000
+_FLAT = json.JSONEncoder(separators=(",\n   ", ": "))
+"""Of an object of plain values, laid out as those of a list within the report."""
+
+
+def read_report(folder: Path) -> Report | None:
+    """The report that a run left, None where it has none. Raises UserError for a damaged one."""
+    path = folder / REPORT
+    if not path.exists():
+        return None
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        raise UserError(f"{path}: is damaged; remove it: the run's command makes it again") from None

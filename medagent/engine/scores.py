@@ -1,0 +1,246 @@
+"""What one unit of a run is worth, and the figures that many such scores make.
+
+A benchmark opens a `Grader` once. `Grader.score` is called once for each finished unit (item × trial), in the process
+that drives the run; `Grader.figures` makes the table from scores alone. Progress, results files, reports, comparisons,
+exports and other tools read these scores and nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from statistics import fmean
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from medagent.core.wire import Text
+from medagent.engine.report import ItemOutcome, Measure, TableLine, TableSection
+from medagent.engine.rows import OWED, Row
+from refsol.stats import cluster_bootstrap, wilson
+
+RowT = TypeVar("RowT", bound=Row)
+RowT_contra = TypeVar("RowT_contra", bound=Row, contravariant=True)
+FEW = 10
+"""Below this number of clusters a bootstrap interval says nothing."""
+OWED_KIND = "infrastructure"
+"""The kind of a unit that failed for a reason that is not the agent's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """What a benchmark asks. Benchmarks add their own fields in a subclass.
+
+    `group` is the line of the table that it counts in, `cluster` names items that are not independent of each other
+    (empty: the item alone), `target` is the expected answer where one text says it.
+    """
+
+    id: str
+    group: str = ""
+    cluster: str = ""
+    question: str = ""
+    target: str = ""
+
+
+@pydantic_dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was checked: what was expected, and what was there instead."""
+
+    name: str
+    passed: bool
+    expected: Text = ""
+    actual: Text = ""
+
+
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What a unit is worth.
+
+    `value` is a finite number on the scale of the run's `measure`, or None if the unit has no figure; of a unit that is
+    right or wrong it is 1 or 0. `kind` says why it is wrong, `reason` in words, `because` the facts that decide.
+    `details` is JSON for reports. `part` is JSON that states what the unit contributes to a figure over many units.
+    """
+
+    value: float | None = None
+    correct: bool | None = None
+    kind: str = ""
+    reason: Text = ""
+    because: Text = ""
+    checks: tuple[Check, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    part: Any = None
+    graded: bool = True
+    """False if the unit should have a verdict and has none: the run is not complete."""
+
+    def __post_init__(self) -> None:
+        if self.value is None and self.correct is not None:
+            object.__setattr__(self, "value", float(self.correct))
+        if self.value is not None and not isfinite(self.value):
+            raise ValueError(f"a score's value is a finite number or None, not {self.value}")
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the checks that failed."""
+        return [check.name for check in self.checks if not check.passed]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A unit of a run with its score; `score` is None while the unit is owed."""
+
+    item: Any
+    """The `Item`, of the benchmark's own type."""
+    trial: int
+    unit: str
+    status: str
+    score: Score | None = None
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether it is right; None if it is neither right nor wrong."""
+        return self.score.correct if self.score else None
+
+    @property
+    def value(self) -> float | None:
+        """Its value."""
+        return self.score.value if self.score else None
+
+    @property
+    def outcome(self) -> ItemOutcome:
+        """It as an item of a report."""
+        score = self.score
+        if score is None:
+            kind = OWED_KIND if self.status in OWED else ""
+            reason = f"the episode ended as {self.status}: not the agent's doing" if kind else ""
+            return ItemOutcome(
+                item=self.item.id, trial=self.trial, group=self.item.group, status=self.status, kind=kind, reason=reason
+            )
+        return ItemOutcome(
+            item=self.item.id,
+            trial=self.trial,
+            group=self.item.group,
+            status=self.status,
+            correct=score.correct,
+            score=score.value if score.correct is None else None,
+            reason=score.reason,
+            kind=score.kind,
+            because=score.because,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of a run: its tables, the line that counts, and how values are written.
+
+    `unusable` says why the answers are no measure, `details` holds further fields of the report.
+    """
+
+    table: Sequence[TableSection] = ()
+    overall: TableLine | None = None
+    notes: Sequence[str] = ()
+    measure: Measure = "percent"
+    figure: str = "rate"
+    count: str = "n"
+    unusable: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Judgement(Protocol):
+    """What judges said of a unit."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no judge is owed or unreadable."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the judgements."""
+        ...
+
+
+class Grader(ABC, Generic[RowT]):
+    """Scores the units of one run; a context manager that holds what grading looks up (chart, key, gold, graph).
+
+    `digests` name what scores depend on, such as `facts` and `gold`: a stored score with other digests is stale.
+    """
+
+    rules: str = ""
+    """The rule set, where the benchmark has several."""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """Digests of what scores depend on beside the row. Raises UserError if a file cannot be read."""
+        return {}
+
+    @abstractmethod
+    def score(self, item: Any, row: RowT, judged: Any = None) -> Score | Awaitable[Score]:
+        """Score a finished unit; `judged` is the unit's judgement, in a judged benchmark.
+
+        What it raises leaves this unit ungraded; the row stays finished. Scoring that waits returns an awaitable.
+        """
+
+    def figures(self, scores: Sequence[Scored]) -> Figures:
+        """The figures of all trials, from scores alone. The default is the mean of each group."""
+        return mean_by_group(scores)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close what was opened."""
+
+
+def mean_by_group(scores: Sequence[Scored], title: str = "") -> Figures:
+    """The mean of each group and of all, with 95 % intervals; trials of an item and items of a cluster go together.
+
+    Of single trials that are right or wrong the interval is Wilson's, else a bootstrap over clusters.
+    """
+    groups: dict[str, list[Scored]] = {}
+    for one in scores:
+        groups.setdefault(one.item.group, []).append(one)
+    overall = mean_line("overall", scores)
+    lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
+    sections = [TableSection(lines=part) for part in (lines, (overall,)) if part]
+    sections[0] = sections[0].model_copy(update={"title": title})
+    whole = all(one.correct is not None for one in scores if one.value is not None)
+    return Figures(sections, overall, measure="percent" if whole else "score", figure="rate" if whole else "mean score")
+
+
+def mean_line(name: str, scores: Iterable[Scored]) -> TableLine:
+    """The mean value of some units as a line of a table."""
+    valued = [(one, one.value) for one in scores if one.value is not None]
+    values = [value for _, value in valued]
+    clusters: dict[str, list[float]] = {}
+    for one, value in valued:
+        clusters.setdefault(one.item.cluster or one.item.id, []).append(value)
+    right = [one.correct for one, _ in valued]
+    interval = None
+    if values and None not in right and len(clusters) == len(values):
+        interval = wilson(right.count(True), len(right))
+    elif len(clusters) >= FEW:
+        interval = cluster_bootstrap(list(clusters.values()))
+    return TableLine(
+        name=name,
+        n=len(values),
+        value=fmean(values) if values else None,
+        interval=None if interval is None else (interval.low, interval.high),
+        counts={"right": right.count(True)} if values and None not in right else {},
+    )
+
+
+class UnitName(NamedTuple):
+    """A unit's item and trial."""
+
+    item: str
+    trial: int
+
+
+def unit_name(unit: str, items: Mapping[str, Any]) -> UnitName | None:
+    """The item and the trial that a unit's key means (`ID`, or `ID#TRIAL`); None if there is no such item."""
+    if unit in items:
+        return UnitName(unit, 1)
+    item, _, trial = unit.rpartition("#")
+    return UnitName(item, int(trial)) if item in items and trial.isdigit() else None

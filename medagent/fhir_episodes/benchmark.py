@@ -1,0 +1,203 @@
+"""A benchmark whose items are episodes on a FHIR server. It supplies tasks, words, limits and a grader.
+
+Everything else is the same for all of them: runs by text and by tools, `medagent.episode`, episodes over HTTP, played
+runs, and the adapters for MCP, A2A, Harbor, Inspect and training.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from medagent.agents.choice import NO_MODEL, AgentChoice
+from medagent.core.errors import UserError
+from medagent.core.options import Setting, checked
+from medagent.engine.benchmark import Benchmark, Say
+from medagent.engine.blocks import Block, ConversationBlock, Message, RecordBlock
+from medagent.engine.files import file_digest
+from medagent.engine.plan import Plan, Stage
+from medagent.engine.report import ShownMessage
+from medagent.engine.scores import Grader, Score
+from medagent.engine.selection import selected
+from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
+from medagent.fhir_episodes.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
+from medagent.fhir_episodes.task import FhirItem
+from refsol.medagentbench.constants import PUBLISHED
+
+SettingsT = TypeVar("SettingsT", bound=FhirSettings)
+_SOURCE, _ITEM = "source.json", "item.json"
+"""Files of a packed item."""
+
+
+class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
+    """The base of benchmarks with a FHIR session."""
+
+    row = EpisodeRow
+    unit_noun = "episodes"
+    Episodes: ClassVar[type[EpisodeSettings]] = EpisodeSettings
+    """The options of single episodes: which tasks and patients, and how an episode goes."""
+    agents: ClassVar[Sequence[str]] = ("text",)
+    """The names of its own agents; `text` is a model that acts by itself."""
+
+    @abstractmethod
+    def items(self, source: Any) -> Sequence[FhirItem]:
+        """See `Benchmark.items`; `source` has the fields of `Episodes`."""
+
+    @abstractmethod
+    def grader(self, source: Any, rules: str) -> Grader[EpisodeRow]:
+        """See `Benchmark.grader`."""
+
+    def now(self, source: Any) -> datetime:
+        """The clock of the embedded server."""
+        return PUBLISHED.now
+
+    def patients(self, source: Any, say: Say) -> EhrFile:
+        """The patients for the embedded server: the user's own data, or the bundled hospital. Raises UserError."""
+        return imported_file(source.ehr, say) if source.ehr else bundled_file(say)
+
+    def protocol(self, source: Any, kind: str) -> Protocol:
+        """The words of a protocol: `text`, `tools` or `http`. Raises UserError."""
+        return load_protocol(kind)
+
+    def item(self, source: Any, task: Any) -> FhirItem:
+        """The item of a task's id, or of a task. Raises UserError for an unknown id."""
+        if isinstance(task, FhirItem):
+            return task
+        found = next((item for item in self.items(source) if item.id == task), None)
+        if found is None:
+            raise UserError(f"unknown task id {task!r} in {self.data(source).name} {self.data(source).version}")
+        return found
+
+    def resources(self, source: Any) -> Iterable[bytes]:
+        """The patients as lines of NDJSON, for an image of its own. Raises UserError if they are not here."""
+        from medagent.fhir_data.store import stored_lines
+
+        return (f"{line.rstrip()}\n".encode() for line in stored_lines(self.patients(source, lambda _: None).path))
+
+    def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
+        """The files by which `unpack` scores an episode of one item alone, away from the data set."""
+        options = self.Episodes.model_validate({name: getattr(source, name) for name in self.Episodes.model_fields})
+        return {
+            _SOURCE: options.model_dump_json(exclude_defaults=True).encode(),
+            _ITEM: json.dumps({"id": item.id}).encode(),
+        }
+
+    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
+        """The item and the grader of files that `pack` made. Raises UserError."""
+        try:
+            source = checked(self.Episodes, json.loads((folder / _SOURCE).read_bytes()))
+            named = json.loads((folder / _ITEM).read_bytes())["id"]
+        except (OSError, ValueError, LookupError) as error:
+            raise UserError(f"{folder}: is no packed item: {error}") from None
+        return self.item(source, named), self.grader(source, self.rule_sets[0])
+
+    def canary(self, source: Any) -> str:
+        """A text by which the data set can be recognised in training data; empty if it has none."""
+        return ""
+
+    def scripted(self, settings: SettingsT, items: Sequence[FhirItem]) -> Scripted | None:
+        """One of the benchmark's own agents, if the settings name one. Raises UserError."""
+        return None
+
+    def decides(self, settings: SettingsT) -> dict[str, Setting]:
+        """Further settings that decide the rows, such as the digest of the tasks."""
+        return {"tasks-digest": self.data(settings).digest}
+
+    async def plan(self, settings: SettingsT, say: Say) -> Plan:
+        """See `Benchmark.plan`."""
+        items = self.items(settings)
+        chosen = self.selected(settings, items)
+        who = self._who(settings, items)
+        if isinstance(who, AgentChoice) and who.model is not None:
+            await who.model.check(settings.concurrency)
+        units = [
+            EpisodeUnit(item.task, trial, settings.seed(trial))
+            for trial in range(1, settings.trials + 1)
+            for item in chosen
+        ]
+        ehr = await self._record(settings, say)
+        protocol = self.protocol(settings, settings.protocol).worded(prompt=settings.prompt, system=settings.system)
+        job = EpisodeJob(who, ehr, protocol, settings.rules, settings.concurrency)
+        data = self.data(settings)
+        return Plan(
+            settings=settings,
+            folder=settings.run_folder(self.folder_name(settings), who.label),
+            data=data,
+            stages=(Stage(job, lambda: units),),
+            items=items,
+            decides={
+                **settings.decides(),
+                **self.decides(settings),
+                "ehr-digest": ehr.digest,
+                "prompts-digest": protocol.digest,
+                "prompt-digest": file_digest(settings.prompt) if settings.prompt else None,
+                "system-digest": file_digest(settings.system) if settings.system else None,
+                **(who.digests() if isinstance(who, AgentChoice) else {}),
+            },
+            command=f"medagent run {self.reference or self.name}",
+        )
+
+    def selected(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
+        """The items that a run's settings select, in an order that mixes the types. Raises UserError."""
+        by_id = {item.id: item for item in items}
+        return [by_id[one] for one in selected(list(by_id), settings, lambda one: by_id[one].group)]
+
+    def folder_name(self, settings: SettingsT) -> str:
+        """How the names of its run folders begin."""
+        return self.name
+
+    def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
+        """The transcript."""
+        return [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+
+    def default_blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
+        """See `Benchmark.default_blocks`; what became of each POST stands before the messages."""
+        for block in super().default_blocks(item, row, score):
+            if isinstance(block, ConversationBlock):
+                if row.created:
+                    yield RecordBlock(
+                        "What the POSTs stored", [(one.url, one.resource, one.refused or "") for one in row.created]
+                    )
+                yield ConversationBlock(spoken(row))
+            else:
+                yield block
+
+    def _who(self, settings: SettingsT, items: Sequence[FhirItem]) -> AgentChoice | Scripted:
+        """The agent in effect. Raises UserError, with the choices, if nothing says who acts."""
+        own = self.scripted(settings, items)
+        if own is not None:
+            return own
+        if settings.agent == "text":
+            if settings.model is None:
+                raise UserError(NO_MODEL + (self.agents[1] if len(self.agents) > 1 else "FILE.py:Name"))
+            settings = settings.model_copy(update={"agent": None})
+        return AgentChoice.of(settings, tuple(self.agents))
+
+    async def _record(self, settings: SettingsT, say: Say) -> EhrChoice:
+        if settings.fhir is None:
+            file = self.patients(settings, say)
+            return EhrChoice(file=file.path, digest=file.digest, now=self.now(settings))
+        choice = EhrChoice(url=settings.fhir, headers=tuple(settings.fhir_headers.items()), ca_file=settings.ca_file)
+        from medagent.fhir_data.http import HttpEhr
+
+        async with HttpEhr(choice.url, choice.url, headers=dict(choice.headers), ca_file=choice.ca_file) as ehr:
+            await ehr.check()
+        return choice
+
+
+def spoken(row: EpisodeRow) -> list[Message]:
+    """The transcript; each call's tokens and seconds stand at its message if each message was one call."""
+    calls = iter(row.spent.each if len(row.spent.each) == sum(t.role == "agent" for t in row.transcript) else ())
+    messages = []
+    for turn in row.transcript:
+        call = next(calls, None) if turn.role == "agent" else None
+        tokens = None if call is None else (call.prompt, call.completion)
+        seconds = None if call is None else call.latency
+        messages.append(Message(turn.role, turn.content, turn.reasoning or "", tokens, seconds))
+    return messages

@@ -1,0 +1,221 @@
+"""One episode in one call: a private copy of the record, a session, the grader, the verdict.
+
+    async with medagent.episode("task5_7") as e:
+        prompt = e.reset()
+        reply = await e.act("GET http://localhost:8080/fhir/…")
+        print(e.verdict().correct)
+
+`with medagent.episode(…)` is the same for programs without an event loop, over the embedded server. Every adapter
+(training loops, MCP, other harnesses) is built on it. What is expensive to open (the server, the grader, the prompts)
+is opened once a process and shared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine, Mapping
+from contextlib import AsyncExitStack
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar
+
+from medagent.core.errors import UserError
+from medagent.core.options import checked
+from medagent.core.waiting import blocking
+from medagent.engine.scores import Grader, Score
+from medagent.engine.scoring import graded
+from medagent.fhir_data.embedded import EmbeddedEhr
+from medagent.fhir_data.record import Ehr, EhrSession
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.session import Outcome, Session, Turn
+from medagent.fhir_episodes.settings import EpisodeSettings, server_headers
+from medagent.fhir_episodes.task import FhirItem, FhirTask
+from medagent.fhir_episodes.tools import Toolbox, ToolError
+from medagent.models.base import Tool, ToolCall
+
+E = TypeVar("E", bound="Episode")
+T = TypeVar("T")
+
+
+class EpisodeSource:
+    """Where the episodes of one benchmark come from, by its settings. Everything is opened when it is first needed."""
+
+    def __init__(self, benchmark: FhirBenchmark[Any], settings: EpisodeSettings) -> None:
+        self.benchmark, self.settings = benchmark, settings
+
+    @classmethod
+    def of(cls, benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -> EpisodeSource:
+        """The one of these options, which are fields of the benchmark's `Episodes`. Raises UserError."""
+        known = benchmark.Episodes.model_fields
+        if unknown := sorted(set(options) - set(known)):
+            raise UserError(f"{unknown[0]}: there is no such option of an episode")
+        stated = {name: value for name, value in options.items() if value is not None}
+        settings = checked(benchmark.Episodes, stated)
+        if settings.loop and settings.protocol == "tools":
+            raise UserError("loop has no meaning with the protocol tools: the published runner has no tools")
+        return _shared(type(benchmark), settings)
+
+    @cached_property
+    def items(self) -> Mapping[str, FhirItem]:
+        """The items by id. Raises UserError."""
+        return {item.id: item for item in self.benchmark.items(self.settings)}
+
+    def item(self, task: Any) -> FhirItem:
+        """The item of a task's id, or of a task. Raises UserError for an unknown id."""
+        known = self.items.get(task.id if isinstance(task, FhirTask) else task if isinstance(task, str) else "")
+        return known or self.benchmark.item(self.settings, task)
+
+    @cached_property
+    def grader(self) -> Grader[EpisodeRow]:
+        """The benchmark's grader. Raises UserError."""
+        return self.benchmark.grader(self.settings, self.benchmark.rule_sets[0]).__enter__()
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """The words of the protocol."""
+        return self.benchmark.protocol(self.settings, self.settings.protocol)
+
+    @cached_property
+    def toolbox(self) -> Toolbox:
+        """The FHIR functions as tools."""
+        return Toolbox.of(self.protocol, self.settings.api_base)
+
+    @cached_property
+    def embedded(self) -> EmbeddedEhr:
+        """The embedded server over the patients; it stays open as long as the process."""
+        return self.open_record(self.settings.api_base)
+
+    def open_record(self, base: str) -> EmbeddedEhr:
+        """The patients in an embedded server under a base. Raises UserError."""
+        file = self.benchmark.patients(self.settings, lambda _: None)
+        return EmbeddedEhr.open(file.path, base, self.benchmark.now(self.settings))
+
+    def score(self, item: FhirItem, outcome: Outcome) -> Score:
+        """What an episode is worth as it stands."""
+        row = EpisodeRow(unit=f"{item.id}#1", status=outcome.status or "unfinished", task_id=item.id)
+        row.take(outcome)
+        return blocking(graded(self.grader, item, row))
+
+
+@lru_cache(maxsize=8)
+def _shared(kind: type[FhirBenchmark[Any]], settings: EpisodeSettings) -> EpisodeSource:
+    return EpisodeSource(kind(), settings)
+
+
+class Episode:
+    """An open episode. `reset` first, then `act` or `call` until `done`, then `verdict`."""
+
+    def __init__(self, item: FhirItem, session: Session, source: EpisodeSource) -> None:
+        self.task = item.record
+        self._item, self._session, self._source = item, session, source
+
+    def reset(self) -> str:
+        """Start over a fresh copy of the record; returns the prompt."""
+        return self._session.reset()
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended."""
+        return self._session.done
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the episode left so far: status, answer, transcript, writes, rounds."""
+        return self._session.outcome()
+
+    @property
+    def transcript(self) -> list[Turn]:
+        """All messages so far."""
+        return self._session.outcome().transcript
+
+    @property
+    def tools(self) -> list[Tool]:
+        """The FHIR functions and `finish`, as tools with JSON schemas."""
+        return self._source.toolbox.tools()
+
+    async def act(self, message: str) -> str:
+        """Take one message; returns the reply, "" when the episode has ended. Raises SessionEndedError after that."""
+        return await self._session.act(message)
+
+    async def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
+        """Take one tool call; returns the reply. A call that cannot be read is answered with the reason.
+
+        `arguments` may be the text that a model wrote, which need not be JSON.
+        """
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        try:
+            action = self._source.toolbox.action(ToolCall("", tool, text))
+        except ToolError as error:
+            return self._session.refuse(f"{tool}({text})", str(error))
+        return await self._session.act(action)
+
+    def verdict(self) -> Score:
+        """The benchmark's verdict on the episode as it stands."""
+        return self._source.score(self._item, self._session.outcome())
+
+
+class SyncEpisode(Episode):
+    """The same for programs without an event loop; only over the embedded server, which never waits."""
+
+    def act(self, message: str) -> str:  # type: ignore[override]  # the twin without `await`
+        """See `Episode.act`."""
+        return _now(super().act(message))
+
+    def call(self, tool: str, arguments: dict[str, Any] | str) -> str:  # type: ignore[override]  # without `await`
+        """See `Episode.call`."""
+        return _now(super().call(tool, arguments))
+
+
+class EpisodeContext:
+    """An episode that is not open yet; a context manager of both kinds."""
+
+    def __init__(self, item: FhirItem, key: str, source: EpisodeSource) -> None:
+        self._item, self._key, self._source = item, key, source
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Episode:
+        settings = self._source.settings
+        ehr: Ehr
+        if settings.fhir is None:
+            ehr = self._source.embedded
+        else:
+            from medagent.fhir_data.http import HttpEhr
+
+            server = HttpEhr(settings.fhir, settings.api_base, headers=server_headers([]))
+            ehr = await self._stack.enter_async_context(server)
+        record = await self._stack.enter_async_context(ehr.session(self._key))
+        return self._opened(Episode, record)
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._stack.__aexit__(*error)
+
+    def __enter__(self) -> SyncEpisode:
+        if self._source.settings.fhir is not None:
+            raise UserError("an external FHIR server needs `async with medagent.episode(…)`")
+        ehr = self._source.embedded
+        return self._opened(SyncEpisode, _now(self._stack.enter_async_context(ehr.session(self._key, blocking=True))))
+
+    def __exit__(self, *error: Any) -> None:
+        _now(self._stack.__aexit__(*error))
+
+    def _opened(self, kind: type[E], record: EhrSession) -> E:
+        session = Session(self._item.task, record, self._source.protocol, self._source.settings.rules)
+        return kind(self._item, session, self._source)
+
+
+def open_episode(source: EpisodeSource, task: Any, key: str | None = None) -> EpisodeContext:
+    """An episode of a task, or of its id; `key` seeds the ids that the server makes up. Raises UserError."""
+    item = source.item(task)
+    return EpisodeContext(item, key or f"{item.id}#1", source)
+
+
+def _now(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    work.close()
+    raise RuntimeError("the embedded server waited for something")

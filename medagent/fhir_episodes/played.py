@@ -1,0 +1,116 @@
+"""A run whose episodes are played from outside, one by one, as their clients please.
+
+It has the folder, the settings and the journal of every run, so `medagent grade`, `show`, `report` and `compare` read
+it; what it owes nobody can say, as nobody has asked for a number of episodes. Results and grades are written when it
+ends, and can be made of the journal at any time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from medagent.core.clock import wall_clock
+from medagent.core.waiting import blocking
+from medagent.engine.benchmark import Say
+from medagent.engine.folder import RunFolder
+from medagent.engine.journals import Journals, Run
+from medagent.engine.plan import JOURNAL, Plan
+from medagent.engine.results import Graded, Standing, compose, in_order, keep
+from medagent.engine.score_book import SCORES, ScoreBook
+from medagent.engine.scoring import Scoring
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.episodes import EpisodeSource
+from medagent.fhir_episodes.settings import FhirSettings
+
+_NOBODY = "medagent.agents.base:Agent"
+"""Who acts as far as a plan is concerned: the clients act themselves."""
+
+
+class PlayedRun:
+    """The folder of such a run, open. Use `open`, as a context manager."""
+
+    def __init__(self, benchmark: FhirBenchmark[Any], plan: Plan, command: str) -> None:
+        self._benchmark, self._plan, self._command = benchmark, plan, command
+        self._stack = ExitStack()
+        self._trials: Counter[str] = Counter()
+        options = {name: getattr(plan.settings, name) for name in benchmark.Episodes.model_fields}
+        self.source = EpisodeSource.of(benchmark, {**options, "protocol": "tools", "loop": None})
+
+    @classmethod
+    async def open(
+        cls, benchmark: FhirBenchmark[Any], settings: FhirSettings, who: str, command: str, say: Say
+    ) -> Self:
+        """The run of `who`, which acts by tools, in the folder that settings name. Raises UserError."""
+        plan = await benchmark.plan(settings.model_copy(update={"agent": _NOBODY}), say)
+        protocol = benchmark.protocol(settings, "tools")
+        decides = {
+            **plan.decides,
+            "agent": who,
+            "agent-digest": None,
+            "protocol": "tools",
+            "loop": None,
+            "prompts-digest": protocol.digest,
+        }
+        folder = settings.run_folder(benchmark.folder_name(settings), who)
+        return cls(benchmark, replace(plan, decides=decides, folder=folder), command)
+
+    @property
+    def items(self) -> Sequence[Any]:
+        """The items."""
+        return self._plan.items
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self._plan.folder
+
+    def take_trial(self, task_id: str) -> int:
+        """The number of a task's next episode: the first that no row has, or that is owed."""
+        self._trials[task_id] += 1
+        while not self._journal.is_owed(f"{task_id}#{self._trials[task_id]}"):
+            self._trials[task_id] += 1
+        return self._trials[task_id]
+
+    async def keep(self, row: EpisodeRow) -> None:
+        """Keep an episode that has ended; it is on disk afterwards. Raises UserError."""
+        row.timestamp = wall_clock()
+        await self._journal.append(row)
+
+    def __enter__(self) -> Self:
+        plan, settings = self._plan, self._plan.settings
+        self._folder = self._stack.enter_context(
+            RunFolder(
+                plan.folder,
+                self._command,
+                plan.decides,
+                benchmark=self._benchmark.name,
+                data=plan.data.model_dump(),
+                places=settings.places(),
+                overwrite=settings.overwrite,
+            )
+        )
+        self._journals = self._stack.enter_context(
+            Journals(plan.folder, self._benchmark.journals, first=self._folder.journal)
+        )
+        self._journal = self._journals[JOURNAL]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._stack:
+            if not any(True for _ in self._journal.units):
+                return
+            items = {item.id: item for item in self._plan.items}
+            run, standing = Run(self.path, self._journals), Standing(list(self._journal.owed()), command=self._command)
+            with self._benchmark.grader(self._plan.settings, self._benchmark.rule_sets[0]) as grader:
+                scoring: Scoring[EpisodeRow] = Scoring(items, grader, self._journal, ScoreBook(self.path / SCORES))
+                scores = in_order(items, blocking(scoring.of_units(self._journal.units)))
+                files = self._benchmark.write(run, scores)
+                graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests, files)
+            scoring.write()
+            keep(self.path, compose(self._benchmark, self.path, graded, self._journals, standing))

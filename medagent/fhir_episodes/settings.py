@@ -1,0 +1,124 @@
+"""The options of every benchmark with a FHIR session: which record it reads, and how agents act on it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from medagent.core.errors import UserError
+from medagent.core.options import Option, Setting
+from medagent.core.wire import without_password
+from medagent.engine.settings import WHO, RunSettings
+from medagent.fhir_episodes.fhir_base import API_BASE
+from medagent.fhir_episodes.session import MAX_ROUNDS, Loop, SessionRules, Writes
+from medagent.models.settings import ModelSettings
+
+RECORD = "The record"
+
+
+class DataSource(BaseModel):
+    """Which patients are meant. Benchmarks add which tasks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    ehr: Annotated[Path | None, Option(RECORD, "place")] = None
+    """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file of medagent ehr import."""
+    fhir: Annotated[str | None, Option(RECORD)] = None
+    """A FHIR server's base URL instead of the embedded one."""
+    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = API_BASE
+    """The FHIR base that the agent is shown."""
+
+
+class EpisodeSettings(DataSource):
+    """How an episode goes: everything that `medagent.episode` takes and a run has too."""
+
+    protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
+    """With --model: text (as published) or tools (tool calling)."""
+    loop: Annotated[Loop | None, Option(WHO)] = None
+    """With --protocol text, how what cannot be done is answered: published (default), in the published runner's words,
+    or lenient, saying how to do better (for training).
+    """
+    max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
+    """Messages an agent has."""
+    writes: Annotated[Writes, Option(RECORD)] = "ack"
+    """What happens to a POST: ack (as published) or execute."""
+    strip_thinking: Annotated[bool, Option(WHO)] = False
+    """Cut a leading <think> block before a message is read."""
+
+    @property
+    def loop_in_effect(self) -> Loop | None:
+        """The loop of the text protocol; None for tools."""
+        return None if self.protocol == "tools" else self.loop or "published"
+
+    @property
+    def rules(self) -> SessionRules:
+        """What holds for every episode."""
+        return SessionRules(
+            self.api_base, self.max_rounds, self.writes, self.strip_thinking, self.loop_in_effect or "published"
+        )
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        # The text is not repeated: it may be a token without its name.
+        raise UserError("--fhir-header: write it as 'Name: value'")
+    return name.strip(), value.strip()
+
+
+class FhirSettings(EpisodeSettings, RunSettings):
+    """The options of a run."""
+
+    prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
+    """Your own first message: a text with {question}, and {context}, {api_base} and {functions} where you want them."""
+    system: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
+    """With --model: a system prompt of your own, sent before the first message."""
+    trial_seed: Annotated[int | None, Option(WHO, metavar="N")] = None
+    """The sampling seed of the first trial, N + 1 of the second, and so on (default: none, then 2, 3 …)."""
+    cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
+    """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
+    it.
+    """
+    fhir_header: Annotated[list[str], Option(RECORD, "effort"), Field(default_factory=list)]
+    """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
+    ca_file: Annotated[Path | None, Option(RECORD, "place")] = None
+    """Certificates to trust for that server."""
+
+    @property
+    def chat(self) -> ModelSettings | None:
+        """See `RunSettings.chat`."""
+        chat = super().chat
+        return chat and chat.model_copy(update={"cache": self.cache})
+
+    def seed(self, trial: int) -> int | None:
+        """The sampling seed of a trial."""
+        if self.trial_seed is not None:
+            return self.trial_seed + trial - 1
+        return None if trial == 1 else trial
+
+    @property
+    def fhir_headers(self) -> dict[str, str]:
+        """The headers for the external server, the token of the environment among them. Raises UserError."""
+        return server_headers(self.fhir_header)
+
+    def decides(self) -> dict[str, Setting]:
+        """See `RunSettings.decides`; of a FHIR server's patients nothing is known but its address."""
+        decides = super().decides()
+        decides["protocol" if self.model is None or self.agent not in (None, "text") else "agent"] = None
+        decides["loop"] = self.loop_in_effect
+        decides["fhir"] = without_password(self.fhir) if self.fhir else None
+        return decides
+
+
+def fhir_token() -> str | None:
+    """The bearer token for an external FHIR server, from `MEDAGENT_FHIR_TOKEN`."""
+    return os.environ.get("MEDAGENT_FHIR_TOKEN") or None
+
+
+def server_headers(texts: list[str]) -> dict[str, str]:
+    """The headers for a FHIR server as the options state them, and the token of the environment. Raises UserError."""
+    token = fhir_token()
+    return {**dict(map(_header, texts)), **({"Authorization": f"Bearer {token}"} if token else {})}

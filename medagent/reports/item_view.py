@@ -1,0 +1,89 @@
+"""One unit of a run for reading in a terminal, from the same blocks as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.blocks import (
+    AnswerBlock,
+    Block,
+    ConversationBlock,
+    FactsBlock,
+    PairBlock,
+    RecordBlock,
+    SetsBlock,
+    TextBlock,
+    VotesBlock,
+)
+from medagent.engine.figures import dollars
+from medagent.engine.report import ItemView, ShownMessage
+from medagent.engine.rows import FAILED, Row
+from medagent.engine.scores import Scored
+
+_MARKS = {"found": "=", "missed": "-", "extra": "+"}
+
+
+def item_view(benchmark: Benchmark[Any, Any], one: Scored, row: Row) -> ItemView:
+    """A unit: its texts and messages, then what came of it, a line each."""
+    blocks = benchmark.blocks(one.item, row, one.score)
+    messages = list(benchmark.messages(row))
+    if not messages or messages[0].role not in ("user", "prompt"):  # a transcript begins with the question
+        texts = [block for block in blocks if isinstance(block, TextBlock) and not block.verbatim and not block.folded]
+        messages = [*(ShownMessage(block.title.lower(), block.text) for block in texts), *messages]
+    decides = [time for block in blocks if isinstance(block, ConversationBlock) for time in block.decides]
+    return ItemView(messages, list(_lines(benchmark, one, row, blocks)), decides)
+
+
+def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequence[Block]) -> Iterator[str]:
+    yield f"status: {row.status}" + (f" ({row.error})" if row.error else "")
+    if (answer := benchmark.answer(row)) is None or "\n" not in answer:
+        yield f"answer: {'–' if answer is None else answer}"
+    for block in blocks:
+        yield from _of_block(block)
+    if row.spent.calls:
+        yield f"spent: {row.spent.calls} calls, {row.spent.usage.total:,} tokens, {dollars(row.spent.cost)}"
+    yield from _verdict(one, row)
+    if row.traceback:
+        yield from row.traceback.rstrip().split("\n")
+
+
+def _verdict(one: Scored, row: Row) -> Iterator[str]:
+    score = one.score
+    if score is None:
+        yield "verdict: none yet"
+        return
+    failed = "the agent raised an error; " if row.status == FAILED else ""
+    words = score.details.get("verdict", score.reason)
+    if score.correct is None and score.graded:
+        yield f"score: {'–' if score.value is None else f'{score.value:.4f}'}" + (f" ({words})" if words else "")
+    else:
+        verdict = {True: "right", False: "wrong", None: "not graded"}[score.correct]
+        yield f"verdict: {verdict}" + (f" – {failed}{words}" if failed or words else "")
+    for check in score.checks:
+        mark = "✓" if check.passed else "✗"
+        yield f"  {mark} {check.name}" + ("" if check.passed else f": expected {check.expected}, got {check.actual}")
+    if score.kind:
+        yield f"why: {score.kind}: {score.reason}"
+    if score.because:
+        yield f"because: {score.because}"
+
+
+def _of_block(block: Block) -> Iterator[str]:
+    """What a block says that no message and no verdict says."""
+    match block:
+        case RecordBlock(writes=writes):
+            for url, resource, refused in writes:
+                yield f"POST {url}: {'stored' if resource is not None else f'not stored: {refused}'}"
+        case AnswerBlock(accepted=accepted) if accepted:
+            yield f"accepted: {'; '.join(accepted)}"
+        case VotesBlock(votes=votes):
+            yield from (f"judge {judge}: {label}" for judge, label, _ in votes)
+        case FactsBlock(title=title, facts=facts) if title != "What decides":
+            yield f"{title}: " + "; ".join(f"{name}: {value}" for name, value in facts)
+        case SetsBlock(title=title, rows=rows, note=note):
+            yield f"{title}" + (f" ({note})" if note else "")
+            yield from (f"  {_MARKS[mark]} {' | '.join(cells)}" for mark, cells in rows)
+        case PairBlock(left=left, right=right):
+            yield from (f"{name}: {text}" for name, text in (left, right))
