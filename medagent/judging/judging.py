@@ -7,9 +7,7 @@ where it changes something, and nothing depends on a row's position.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic
@@ -20,17 +18,31 @@ from medagent.agents.calls import Call
 from medagent.core.errors import UserError
 from medagent.engine.files import write_changed
 from medagent.engine.journal import last_rows
-from medagent.engine.journals import Run
-from medagent.judging.judged import Judged, Verdict
+from medagent.engine.journals import JournalKind, Run
+from medagent.engine.plan import JOURNAL, Stage
+from medagent.engine.rows import Row
+from medagent.judging.calls import PanelCalls, Replies, call_job
+from medagent.judging.judged import Judged
 from medagent.judging.panel import Panel, panel_type
 from medagent.judging.rows import JUDGEMENTS, ExchangeRow
-from medagent.judging.rubric import JudgedBenchmark, P, Query, Rubric, Subject
-from medagent.models.base import Message
+from medagent.judging.rubric import JudgedBenchmark, P, Rubric, Subject
 
 PANELS = "judgings.jsonl"
 
-# The settings of a judge that decide its replies; addresses and patience do not.
-_IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[P]):
+    """What a panel said of one answer."""
+
+    subject: Subject
+    panel: Panel[P]
+    judged: Judged
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """How much of it is there, for choosing between panels."""
+        replied = any(reply is not None for reply in self.judged.replies.values())
+        return self.judged.state != "owed", self.judged.complete, replied
 
 
 class Judging(Generic[P]):
@@ -77,35 +89,52 @@ class Judging(Generic[P]):
             raise UserError(f"{self.folder}: every panel has {judge}; judge again with another one before you drop it")
         self._write(left)
 
-    def owed(self, panel: Panel[P], subjects: Iterable[Subject], *, failed: bool = True) -> list[Call]:
-        """The calls of a panel without a label, each once: not made yet, unreadable, and `failed` ones if wanted."""
-        work = _PanelAtWork(self.rubric, panel, _Replies(self.folder))
-        calls: dict[str, Call] = {}
-        for subject in subjects:
-            for judge, exchanges in work.exchanges(subject).items():
-                for query, key, verdict in exchanges:
-                    if verdict.label is None and (failed or not verdict.failed) and key not in calls:
-                        before = (Message("system", query.system),) if query.system else ()
-                        calls[key] = Call(work.replies.next_key(key), query.text, judge, before=before)
-        return list(calls.values())
+    def stages(
+        self, panel: Panel[P], subjects: Callable[[], Iterable[Subject]], concurrency: int, batches: Path | None = None
+    ) -> Sequence[Stage[Call, ExchangeRow]]:
+        """The stages that have every answer judged that a panel covers; only what is owed is asked.
 
-    def judged(self, subjects: Iterable[Subject], judge: str | None = None) -> Iterator[Decision[P]]:
+        `subjects` is called when a stage begins. The first stage records the panel. The others ask what follows from
+        labels, and ask again what could not be read; a call that failed is left to the next command.
+        """
+        job = call_job(panel, concurrency, batches)
+
+        def first() -> Sequence[Call]:
+            if panel.only != []:
+                self.add(panel)
+            return list(PanelCalls(self.rubric, panel, self._replies()).owed(subjects()))
+
+        def following() -> Sequence[Call]:
+            return list(PanelCalls(self.rubric, panel, self._replies()).owed(subjects(), failed=False))
+
+        return (
+            Stage(job, first, journal=JUDGEMENTS, title=f"Calling {', '.join(panel.names)}"),
+            *[Stage(job, following, journal=JUDGEMENTS)] * (self.rubric.rounds + self.rubric.retries - 1),
+        )
+
+    def decisions(self, subjects: Iterable[Subject], judge: str | None = None) -> Iterator[Decision[P]]:
         """What decides about each answer; with `judge`, what that one said. Units that no panel covers are left out.
 
         Of several panels, the latest one decides whose judges all replied about the unit. Without such a panel, it is
         the one that comes nearest: its labels decide already, or it has a reply at all.
         """
-        replies = _Replies(self.folder)
-        work = [
-            _PanelAtWork(self.rubric, panel, replies, judge)
-            for panel in reversed(self.panels())
-            if judge is None or judge in panel.names
-        ]
+        replies = self._replies()
+        panels = [panel for panel in reversed(self.panels()) if judge is None or judge in panel.names]
+        calls = [PanelCalls(self.rubric, panel, replies, judge) for panel in panels]
         for subject in subjects:
-            decisions = (one.decision(subject) for one in work if one.panel.covers(subject.unit))
-            best = max(decisions, key=lambda one: one.rank, default=None)
+            best: Decision[P] | None = None
+            for one in calls:
+                if one.panel.covers(subject.unit):
+                    found = Decision(subject, one.panel, one.judged(subject))
+                    best = found if best is None or found.rank > best.rank else best
+                    if best.rank[0]:
+                        break
             if best is not None:
                 yield best
+
+    def _replies(self) -> Replies:
+        path = self.folder / JUDGEMENTS
+        return Replies(last_rows(path, ExchangeRow) if path.exists() else ())
 
     def _write(self, panels: Sequence[Panel[P]]) -> None:
         write_changed(self._path, "".join(panel.model_dump_json() + "\n" for panel in panels))
@@ -114,87 +143,9 @@ class Judging(Generic[P]):
 def judgements_of(run: Run, benchmark: JudgedBenchmark) -> dict[str, Judged]:
     """What the judges of a run said, by unit; units that no panel covers are left out. Raises UserError."""
     judging = Judging(run.path, benchmark.rubric)
-    return {one.subject.unit: one.judged for one in judging.judged(benchmark.subjects(run))}
+    return {one.subject.unit: one.judged for one in judging.decisions(benchmark.subjects(run))}
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[P]):
-    """What a panel said of one answer."""
-
-    subject: Subject
-    panel: Panel[P]
-    judged: Judged
-
-    @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """How much of it is there, for choosing between panels."""
-        replied = any(reply is not None for reply in self.judged.replies.values())
-        return self.judged.state != "owed", self.judged.complete, replied
-
-
-class _Replies:
-    """The replies in a folder's journal by the digests of their calls; a call that is made again replaces the reply."""
-
-    def __init__(self, folder: Path) -> None:
-        self._replies: dict[str, str | None] = {}
-        self._made: dict[str, int] = {}
-        path = folder / JUDGEMENTS
-        for row in last_rows(path, ExchangeRow) if path.exists() else ():
-            if row.status == "cancelled":
-                continue
-            key = row.unit.partition("#")[0]
-            self._replies.setdefault(key, None)
-            if row.reply is not None:
-                self._replies[key] = row.reply
-                self._made[key] = self._made.get(key, 0) + 1
-
-    def get(self, key: str) -> str | None:
-        """The reply to a call; None if it was not made or failed."""
-        return self._replies.get(key)
-
-    def failed(self, key: str) -> bool:
-        """Whether a call was made, and has no reply."""
-        return key in self._replies and self._replies[key] is None
-
-    def next_key(self, key: str) -> str:
-        """The key of the call in the journal, where a call with a reply keeps its row."""
-        made = self._made.get(key, 0)
-        return f"{key}#{made + 1}" if made else key
-
-
-class _PanelAtWork(Generic[P]):
-    """A panel and the replies to it."""
-
-    def __init__(self, rubric: Rubric[P], panel: Panel[P], replies: _Replies, judge: str | None = None) -> None:
-        self.panel = panel
-        self.replies = replies
-        self._rubric = rubric
-        self._rule = panel.rule or rubric.rules[0]
-        judges = [one for one in panel.judges if judge in (None, one.name)]
-        self._judges = {one.name: one.model_dump_json(include=_IDENTITY) for one in judges}
-
-    def exchanges(self, subject: Subject) -> dict[str, list[tuple[Query, str, Verdict]]]:
-        """What each judge is asked about an answer, with the digest of the call and what came of it."""
-        if not self.panel.covers(subject.unit):
-            return {}
-        first = self._rubric.queries(subject, self.panel.prompt, {})
-        return {judge: self._exchanges(subject, first, identity) for judge, identity in self._judges.items()}
-
-    def decision(self, subject: Subject) -> Decision[P]:
-        """What the judges said of an answer."""
-        said = {judge: tuple(one[2] for one in made) for judge, made in self.exchanges(subject).items()}
-        return Decision(subject, self.panel, Judged(said))
-
-    def _exchanges(self, subject: Subject, queries: Sequence[Query], identity: str) -> list[tuple[Query, str, Verdict]]:
-        made = [self._exchange(query, identity) for query in queries]
-        for _ in range(self._rubric.rounds - 1):
-            labels = {query.name: verdict.label for query, _, verdict in made if verdict.label is not None}
-            following = self._rubric.queries(subject, self.panel.prompt, labels)
-            made = [self._exchange(query, identity) for query in following]
-        return made
-
-    def _exchange(self, query: Query, identity: str) -> tuple[Query, str, Verdict]:
-        key = hashlib.sha256(json.dumps([identity, query.system, query.text]).encode()).hexdigest()
-        reply = self.replies.get(key)
-        label = None if reply is None else self._rubric.read(reply, query.rule or self._rule)
-        return query, key, Verdict(reply, label, query.name, self.replies.failed(key))
+def judged_journals(row: type[Row]) -> Mapping[str, JournalKind]:
+    """The journals of a benchmark whose answers are rows of this type, and are judged."""
+    return {JOURNAL: JournalKind(row), JUDGEMENTS: JournalKind(ExchangeRow, "judge")}
