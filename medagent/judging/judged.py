@@ -59,6 +59,11 @@ class Judged:
         return {judge: one for judge, said in self.verdicts.items() for one in said if one.query == query}
 
     @property
+    def made(self) -> bool:
+        """Whether every call was made, those that failed included."""
+        return all(one.reply is not None or one.failed for said in self.verdicts.values() for one in said)
+
+    @property
     def majority(self) -> str | None:
         """The label of more than half of all judges, those without a label included; None if there is none."""
         votes = Counter(label for label in self.labels.values() if label is not None)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from medagent.core.errors import UserError
 from medagent.engine.journals import Run
 from medagent.models.wording import fill, strip_thinking
+from refsol.agreement import Labelled
 
 BUNDLED = "bundled"
 """The name of the prompt that comes with a benchmark."""
@@ -75,11 +76,15 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One answer to judge: the unit's key in `episodes.jsonl`, its item and its row."""
+    """One answer to judge: the unit's key in `episodes.jsonl`, its item and its row.
+
+    `ids` are other names by which people know it, such as the question's id in the data; units may share them.
+    """
 
     unit: str
     item: Any
     row: Any
+    ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,10 @@ class JudgedBenchmark(ABC):
     @abstractmethod
     def subjects(self, run: Run) -> Iterator[Subject]:
         """The answers of a run that a judge may be asked about, in the order of its items. Raises UserError."""
+
+    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
+        """The labels by judge in another tool's files, read by a rule; none if these files are not known."""
+        return {}
 
 
 def only_label(reply: str, labels: Sequence[str]) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
+from refsol.agreement import self_judged
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, bounds_of, calibrate, confidence_of
 from refsol.simpleqa.verdict import CORRECT, INCORRECT, LABELS, LETTERS, Label, Rule, read_verdict
 
@@ -136,11 +137,6 @@ def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
             " under `letter`, CORRECT is read as C (not attempted) and NOT_ATTEMPTED as A (correct)"
         )
     return warnings
-
-
-def self_judged(model: str, judges: Iterable[str]) -> list[str]:
-    """A warning where the model is one of the judges."""
-    return [f"the judge {model} is the model itself: it judges its own answers"] if model in judges else []
 
 
 def in_order(groups: Iterable[str]) -> list[str]:

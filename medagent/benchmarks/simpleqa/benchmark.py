@@ -8,61 +8,58 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.agents.calls import Call, CallJob
-from medagent.agents.choice import AgentChoice, ModelChoice, check_prices, keyed
+from medagent.agents.choice import AgentChoice
 from medagent.agents.single_turn import Examples, allowed_of, few_shot, who_answers
-from medagent.agents.unusable import MOST
 from medagent.benchmarks.base import Benchmark, failure_lines, selected
 from medagent.benchmarks.simpleqa.findings import scored
-from medagent.benchmarks.simpleqa.folder import RunFiles, shared_ids
-from medagent.benchmarks.simpleqa.judging import Judging, Question, owed_calls
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
-from medagent.benchmarks.simpleqa.settings import SimpleqaSettings, named_prompt
+from medagent.benchmarks.simpleqa.folder import Question, RunFiles, shared_ids
+from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric
+from medagent.benchmarks.simpleqa.settings import SimpleqaSettings
 from medagent.core.errors import UserError
 from medagent.engine.journals import JournalKind, Run
-from medagent.engine.plan import JOURNAL, Plan, Stage
+from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, ItemView, Report, ShownMessage
 from medagent.engine.run import Findings, Say, Standing
-from medagent.engine.settings import RunSettings
+from medagent.judging.judging import judged_journals
+from medagent.judging.rows import ExchangeRow
+from medagent.judging.rubric import JudgedBenchmark, Subject
 from medagent.models.base import Message
 from medagent.reports.page.blocks import Details
+from refsol.agreement import Labelled, self_judged
 from refsol.answers import AskedItem
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 from refsol.simpleqa.prompts import ModelPrompt, model_prompt
-from refsol.simpleqa.score import label_of, self_judged
+from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
+from refsol.simpleqa.score import label_of
 from refsol.simpleqa.verdict import CORRECT
 
-UNPARSED = "unparsed"
-JUDGEMENTS = "judgements.jsonl"
 
-
-class Simpleqa(Benchmark):
+class Simpleqa(Benchmark, JudgedBenchmark):
     """Short facts, answered by a model and judged by a panel."""
 
     name = "simpleqa"
     example = "medagent run simpleqa --lang en,hu --model gpt-4o-mini --judge gpt-4o --round r1"
     Settings = SimpleqaSettings
-    journals: ClassVar[Mapping[str, JournalKind]] = {
-        JOURNAL: JournalKind(ExchangeRow),
-        JUDGEMENTS: JournalKind(ExchangeRow, "judge"),
-    }
+    journals: ClassVar[Mapping[str, JournalKind]] = judged_journals(ExchangeRow)
+    rubric = SimpleqaRubric()
     unit_noun = "calls"
 
     async def plan(self, settings: Any, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises InputError for bad data or prompts."""
         items = read_items(settings.data, settings.variant, encoding=settings.encoding)
         prompt = model_prompt(settings.variant, settings.prompt)
-        judges = keyed([*([settings.chat] if settings.chat else []), *settings.judges])[-len(settings.judges) :]
-        judging = Judging(judges=judges, prompt=named_prompt(settings.judge_prompt))
+        panel = settings.panel(self.rubric, settings)
         names = _names(items)
         asked_items = _asked_items(items, names, settings.languages_of(prompt))
         examples = few_shot(settings, asked_items)
         groups = {name: item.group for name, item in zip(names, items, strict=True)}
         chosen = selected([name for name in names if not _taken(name, examples)], settings, lambda name: groups[name])
-        who = who_answers(settings, asked_items, beside=settings.judges)
+        who = who_answers(settings, asked_items, beside=settings.judges(settings))
         folder = settings.run_folder(f"simpleqa-{settings.variant}", who.label)
         files = RunFiles(folder)
         units = {
@@ -84,7 +81,13 @@ class Simpleqa(Benchmark):
             trials = max([settings.trials, *(question.trial for question in before.values())])
             whole = _questions(items, names, prompt.templates, trials)
             files.keep_questions([one for one in whole if one.unit in units or one.unit in before])
-            files.add_judging(judging)
+
+        async def correct(row: ExchangeRow) -> bool | None:
+            return None if row.reply is None else label_of(row.reply, "robust") == CORRECT
+
+        judge_stages = files.judging.stages(
+            panel, lambda: RunFiles(folder).subjects(), settings.concurrency, settings.batches(folder)
+        )
 
         decides = {**settings.decided(prompt, items), **who.digests()}
         return Plan(
@@ -102,7 +105,7 @@ class Simpleqa(Benchmark):
                     lambda: calls,
                     title=f"Calling {who.label}",
                 ),
-                judge_stage(files, judging, settings.concurrency, settings.batches(folder)),
+                *(replace(stage, grade=correct) for stage in judge_stages),
             ),
             decides=decides,
             command="medagent run simpleqa",
@@ -115,7 +118,9 @@ class Simpleqa(Benchmark):
         """Score what is judged, and write `results.json`."""
         if standing.stopped:
             return Findings(notes=["Nothing is scored before every answer is judged."])
-        return scored(RunFiles(run.path), write=True, allow_empty=MOST if plan.context is None else plan.context)
+        return scored(
+            RunFiles(run.path), write=True, allow_empty=allowed_of(run.path) if plan.context is None else plan.context
+        )
 
     def grade(self, run: Run) -> Findings:
         """Score a folder as it was judged last."""
@@ -126,6 +131,20 @@ class Simpleqa(Benchmark):
         from medagent.benchmarks.simpleqa.details import question_details
 
         return question_details(run)
+
+    def subjects(self, run: Run) -> Iterator[Subject]:
+        """See `JudgedBenchmark.subjects`."""
+        return RunFiles(run.path).subjects()
+
+    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
+        """See `JudgedBenchmark.recorded`: the labels of OpenCompass' output."""
+        labels: dict[str, list[Labelled]] = {}
+        for judged in read_opencompass(path) if is_opencompass(path) else ():
+            for row in judged.rows:
+                for judge, reply in row.judged.items():
+                    label = None if reply is None else self.rubric.read(reply, rule)
+                    labels.setdefault(judge, []).append(Labelled(f"{row.id}/{row.language}", label, (row.id,)))
+        return labels
 
     def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
         """The prompt and the answer."""
@@ -159,54 +178,6 @@ class Simpleqa(Benchmark):
 def _asked(who: AgentChoice, settings: SimpleqaSettings, folder: Path) -> AgentChoice:
     """Who answers; through a batch API where one is asked for and answers are not known (their judges may be)."""
     return who if who.known is not None else who.batched(settings.batches(folder))
-
-
-def judge_stage(
-    files: RunFiles, judging: Judging, concurrency: int, batches: Path | None = None
-) -> Stage[Call, ExchangeRow]:
-    """Have every answer of the run judged that the judging covers; only what is owed is asked."""
-    judges = {judge.name: AgentChoice(ModelChoice.of(judge)).batched(batches) for judge in judging.judges}
-
-    def units() -> Sequence[Call]:
-        return list(owed_calls(files.questions(), files.answers(), judging, files.verdicts()))
-
-    async def correct(row: ExchangeRow) -> bool | None:
-        return None if row.reply is None else label_of(row.reply, "robust") == CORRECT
-
-    return Stage(
-        CallJob(judges, concurrency, ExchangeRow),
-        units,
-        journal=JUDGEMENTS,
-        grade=correct,
-        title=f"Calling {', '.join(judges)}",
-    )
-
-
-def judge_again(path: Path, judging: Judging, settings: RunSettings, only: Sequence[str] = ()) -> Plan:
-    """The plan that judges the answers of a run once more, all or `only` some, without asking the model again.
-
-    `only` holds ids (of the data, or line numbers) or `unparsed`: where a judge's label is missing. Raises UserError.
-    """
-    files = RunFiles(path)
-    if not files.exist():
-        raise UserError(f"{path}: not a run of `medagent run simpleqa`")
-    if only:
-        judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
-    check_prices(judging.judges, settings.max_cost)
-    judging = judging.model_copy(update={"judges": keyed(judging.judges)})
-    decides = files.settings()
-    model = str(decides.get("model"))
-    return Plan(
-        settings=settings,
-        folder=path,
-        data=DataRef(name=f"SimpleQA {decides.get('variant')}", digest=str(decides.get("questions-digest", ""))),
-        stages=(judge_stage(files, judging, settings.concurrency),),
-        decides=decides,
-        command="medagent simpleqa judge",
-        repeat="the same command",
-        prepare=lambda: files.add_judging(judging) if judging.only != [] else None,
-        warnings=self_judged(model, [judge.name for judge in judging.judges]),
-    )
 
 
 def _asked_items(items: Sequence[GoldQuestion], names: Sequence[str], languages: Sequence[str]) -> list[AskedItem]:
@@ -258,24 +229,3 @@ def _questions(
                     gold=item.answer,
                     group=item.group,
                 )
-
-
-def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
-    """The units that `only` names."""
-    wanted = set(only) - {UNPARSED}
-    questions = files.questions()
-    if unknown := sorted(wanted - {question.id for question in questions}):
-        raise UserError(f"--only {unknown[0]}: no question of {files.path} has this id")
-    unparsed = set()
-    if UNPARSED in only:
-        unparsed = {
-            (row.id, row.language)
-            for row in files.judged_set().rows
-            if not row.judged
-            or any(reply is None or label_of(reply, "robust") is None for reply in row.judged.values())
-        }
-    return (
-        question.unit
-        for question in questions
-        if question.id in wanted or (question.name, question.language) in unparsed
-    )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from medagent.benchmarks.base import ending_blocks
-from medagent.benchmarks.simpleqa.folder import RunFiles
-from medagent.benchmarks.simpleqa.judging import Question
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
+from medagent.benchmarks.simpleqa.folder import Question, RunFiles
 from medagent.engine.journals import Run
+from medagent.judging.rows import ExchangeRow
 from medagent.reports.page.blocks import (
     AnswerBlock,
     Block,

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator
 
 from medagent.agents.unusable import count_unusable
-from medagent.benchmarks.simpleqa.check import checked_judges, side_of
+from medagent.benchmarks.judge_check import checked_judges
 from medagent.benchmarks.simpleqa.folder import RunFiles
+from medagent.benchmarks.simpleqa.rubric import side_of
 from medagent.engine.files import write_changed
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.engine.run import Findings
@@ -71,9 +72,9 @@ def _judge_failures(judged: JudgedSet) -> Iterator[str]:
 
 def _judge_prompt(files: RunFiles) -> Iterator[str]:
     """The digest of the last judging's prompt, and what checks of its judges say."""
-    for judging in files.judgings()[-1:]:
-        yield f"judge prompt: {side_of(judging.prompt)}, sha256 {judging.prompt.digest}"
-        yield from checked_judges(files.path.parent, [judge.name for judge in judging.judges], judging.prompt)
+    for panel in files.judging.panels()[-1:]:
+        yield f"judge prompt: {side_of(panel.prompt)}, sha256 {panel.prompt.digest}"
+        yield from checked_judges(files.path.parent, "simpleqa", panel)
 
 
 def _section(judged: JudgedSet, section: Figures) -> TableSection:
