@@ -1,4 +1,4 @@
-"""Two labellings of the same units compared: confusion, agreement, Cohen's kappa with an interval, where they differ."""
+"""Two labellings of the same units compared: confusion, agreement, Cohen's kappa with an interval, differences."""
 
 from __future__ import annotations
 
@@ -89,7 +89,9 @@ def read_labels(path: Path, labels: Sequence[str]) -> list[Labelled]:
     """A file labelled by people: JSON lines or, ending in `.csv`, a CSV file, with `id` (or `qid`) and `label`.
 
     `labels` are those that there can be; without any, every text is one. With a `language` the unit is `id/language`.
-    Without an id a row's line number is its id. An empty label is a unit that is not labelled. Raises InputError, naming every row that has no known label or whose unit is there twice.
+    Without an id a row's line number is its id. An empty label is a unit that is not labelled.
+
+    Raises InputError, naming every row that has no known label or whose unit is there twice.
     """
     units: dict[str, Labelled] = {}
     known = {_plain(label): label for label in labels}
@@ -98,7 +100,7 @@ def read_labels(path: Path, labels: Sequence[str]) -> list[Labelled]:
             name = id_of(row.get("id", row.get("qid")), line)
             unit = f"{name}/{row['language']}" if row.get("language") else name
             value = row.get("label")
-            label = (known.get(_plain(value)) if labels else value.strip() or None) if isinstance(value, str) else None
+            label = known.get(_plain(value), None if labels else value) if isinstance(value, str) and value else None
             if unit in units:
                 file.fault(f"{unit} is a duplicate", line=line)
             elif label is None and value:

@@ -118,7 +118,7 @@ def _check_name(benchmark: str) -> str:
 
 
 def _outcome(row: ExchangeRow, case: Case, rubric: Rubric[Any], panel: Panel[Any]) -> ItemOutcome:
-    label = None if row.reply is None else rubric.read(row.reply, case.query.rule or panel.rule or rubric.rules[0])
+    label = None if row.reply is None else rubric.read(row.reply, case.query.rule or rubric.known_rule(panel.rule))
     return ItemOutcome(
         item=row.unit,
         group=case.kind,

@@ -1,4 +1,4 @@
-"""The labels that judges or people gave: of a judged run, in another tool's output, or in a file that people labelled."""
+"""Labels by judges and people: of a judged run, in another tool's output, or in a file that people labelled."""
 
 from __future__ import annotations
 
@@ -59,13 +59,11 @@ def agreement(first: str, second: str, rule: str = "") -> Agreement:
 def _judged(place: Place, rule: str) -> tuple[Sequence[Labelled], Sequence[str]] | None:
     """What a judge said, and the labels that there are; None for a file that people labelled."""
     if (place.path / "run.json").is_file():
-        benchmark = _with_rule(judged_benchmark(of_folder(place.path)), rule)
+        benchmark = judged_benchmark(of_folder(place.path))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
-    for name in names():
-        found = find(name)
-        if isinstance(found, JudgedBenchmark):
-            if recorded := found.recorded(place.path, rule if rule in found.rubric.rules else found.rubric.rules[0]):
-                return recorded[place.chosen(sorted(recorded))], _with_rule(found, rule).rubric.labels
+    for found in map(find, names()):
+        if isinstance(found, JudgedBenchmark) and (by_judge := found.recorded(place.path, rule)):
+            return by_judge[place.chosen(sorted(by_judge))], found.rubric.labels
     if not place.path.is_file():
         raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")
     return None
@@ -75,19 +73,7 @@ def _of_run(benchmark: JudgedBenchmark, place: Place, rule: str) -> list[Labelle
     run = Run(place.path)
     judging = Judging(run.path, benchmark.rubric)
     judge = place.chosen(judging.judges())
-    labels = []
-    for one in judging.decisions(benchmark.subjects(run), judge):
-        label, reply = one.judged.labels.get(judge), one.judged.replies.get(judge)
-        if rule and reply is not None:
-            label = benchmark.rubric.read(reply, rule)
-        labels.append(Labelled(one.subject.unit, label, one.subject.ids))
-    return labels
-
-
-def _with_rule(benchmark: JudgedBenchmark, rule: str) -> JudgedBenchmark:
-    """The benchmark. Raises UserError if its replies are not read by such a rule."""
-    if rule and rule not in benchmark.rubric.rules:
-        raise UserError(
-            f"--rules {rule}: {benchmark.name} has {', '.join(filter(None, benchmark.rubric.rules)) or 'none'}"
-        )
-    return benchmark
+    return [
+        Labelled(one.subject.unit, one.judged.labels.get(judge), one.subject.ids)
+        for one in judging.decisions(benchmark.subjects(run), judge, rule)
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from medagent.core.errors import UserError
 from medagent.engine.folder import read_run
@@ -26,7 +27,7 @@ def judging_plan(
     judging = Judging(run.path, benchmark.rubric)
     judges = panel.panel(benchmark.rubric, settings)
     if only:
-        judges = judges.model_copy(update={"only": sorted(_chosen(benchmark, run, only))})
+        judges = replace(judges, only=sorted(_chosen(benchmark, run, only)))
     document = read_run(run.path)
     return Plan(
         settings=settings,

@@ -70,7 +70,7 @@ class PanelCalls(Generic[P]):
         self.panel = panel
         self._replies = replies
         self._rubric = rubric
-        self._rule = panel.rule or rubric.rules[0]
+        self._rule = rubric.known_rule(panel.rule)
         judges = [one for one in panel.judges if judge in (None, one.name)]
         self._judges = {one.name: one.model_dump_json(include=_IDENTITY) for one in judges}
 

@@ -8,7 +8,7 @@ where it changes something, and nothing depends on a row's position.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic
 
@@ -23,7 +23,7 @@ from medagent.engine.plan import JOURNAL, Stage
 from medagent.engine.rows import Row
 from medagent.judging.calls import PanelCalls, Replies, call_job
 from medagent.judging.judged import Judged
-from medagent.judging.panel import Panel, panel_type
+from medagent.judging.panel import Panel, panel_lines
 from medagent.judging.rows import JUDGEMENTS, ExchangeRow
 from medagent.judging.rubric import JudgedBenchmark, P, Rubric, Subject
 
@@ -57,11 +57,11 @@ class Judging(Generic[P]):
         """All panels, the latest last. A last line without its newline was cut off by a crash, or is being written."""
         if not self._path.exists():
             return []
-        kind, panels = panel_type(self.rubric), []
+        kind, panels = panel_lines(self.rubric), []
         for number, line in enumerate(self._path.read_bytes().splitlines(keepends=True), 1):
             if line.endswith(b"\n"):
                 try:
-                    panels.append(kind.model_validate_json(line))
+                    panels.append(kind.validate_json(line))
                 except ValidationError:
                     raise UserError(f"{self._path}:{number}: is damaged; repair or remove that line") from None
         return panels
@@ -112,14 +112,17 @@ class Judging(Generic[P]):
             *[Stage(job, following, journal=JUDGEMENTS)] * (self.rubric.rounds + self.rubric.retries - 1),
         )
 
-    def decisions(self, subjects: Iterable[Subject], judge: str | None = None) -> Iterator[Decision[P]]:
-        """What decides about each answer; with `judge`, what that one said. Units that no panel covers are left out.
+    def decisions(self, subjects: Iterable[Subject], judge: str | None = None, rule: str = "") -> Iterator[Decision[P]]:
+        """What decides about each answer; with `judge`, what that one said; with `rule`, read by that one instead of
+        the panel's. Units that no panel covers are left out.
 
         Of several panels, the latest one decides whose judges all replied about the unit. Without such a panel, it is
         the one that comes nearest: its labels decide already, or it has a reply at all.
         """
         replies = self._replies()
         panels = [panel for panel in reversed(self.panels()) if judge is None or judge in panel.names]
+        if rule:
+            panels = [replace(panel, rule=rule) for panel in panels]
         calls = [PanelCalls(self.rubric, panel, replies, judge) for panel in panels]
         for subject in subjects:
             best: Decision[P] | None = None
@@ -137,7 +140,8 @@ class Judging(Generic[P]):
         return Replies(last_rows(path, ExchangeRow) if path.exists() else ())
 
     def _write(self, panels: Sequence[Panel[P]]) -> None:
-        write_changed(self._path, "".join(panel.model_dump_json() + "\n" for panel in panels))
+        kind = panel_lines(self.rubric)
+        write_changed(self._path, "".join(kind.dump_json(panel).decode() + "\n" for panel in panels))
 
 
 def judgements_of(run: Run, benchmark: JudgedBenchmark) -> dict[str, Judged]:

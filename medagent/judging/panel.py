@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Generic, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from medagent.agents.choice import check_prices, keyed
 from medagent.core.errors import UserError
@@ -17,10 +17,9 @@ from medagent.models.settings import ModelSettings, key_table
 JUDGES = "The judges"
 
 
-class Panel(BaseModel, Generic[P]):
+@dataclass(frozen=True, slots=True)
+class Panel(Generic[P]):
     """Judges with their prompt, as a line of `judgings.jsonl`; `only` are the units that they judge (None: all)."""
-
-    model_config = ConfigDict(frozen=True)
 
     judges: list[ModelSettings]
     prompt: P
@@ -39,8 +38,9 @@ class Panel(BaseModel, Generic[P]):
 
     def anonymous(self) -> Self:
         """The same without its judges' addresses, as files have it."""
-        judges = [judge.model_copy(update={"base_urls": [], "api_key_env": {}}) for judge in self.judges]
-        return self.model_copy(update={"judges": judges})
+        return replace(
+            self, judges=[one.model_copy(update={"base_urls": [], "api_key_env": {}}) for one in self.judges]
+        )
 
 
 class PanelSettings(BaseModel):
@@ -78,10 +78,9 @@ class PanelSettings(BaseModel):
         check_prices(judges, run.max_cost)
         others = [run.chat] if run.chat is not None else []
         prompt = rubric.prompt(self.judge_prompt)
-        return panel_type(rubric)(judges=keyed([*others, *judges])[len(others) :], prompt=prompt)
+        return Panel(keyed([*others, *judges])[len(others) :], prompt)
 
 
-def panel_type(rubric: Rubric[P]) -> type[Panel[P]]:
-    """The model of a benchmark's panels, whose prompt has the type that the benchmark's prompts have."""
-    found: type[Panel[P]] = Panel.__class_getitem__(rubric.prompt_type)  # type: ignore[assignment]  # pydantic makes it
-    return found
+def panel_lines(rubric: Rubric[P]) -> TypeAdapter[Panel[P]]:
+    """Panels as lines of a file; their prompt has the type that the benchmark's prompts have."""
+    return TypeAdapter(Panel[rubric.prompt_type])  # type: ignore[name-defined]  # a type that is known at run time

@@ -133,6 +133,12 @@ class Rubric(ABC, Generic[P]):
         """The label in a judge's reply, None if it cannot be read. By default `only_label`."""
         return only_label(reply, self.labels)
 
+    def known_rule(self, name: str) -> str:
+        """The rule of this name; an empty one stands for the default. Raises UserError if there is none."""
+        if name and name not in self.rules:
+            raise UserError(f"--rules {name}: unknown; replies can be read by {', '.join(self.rules) or 'one rule'}")
+        return name or self.rules[0]
+
     def cases(self, prompt: P) -> Sequence[Case]:
         """Answers whose label is known, for `medagent judge check`; none by default."""
         return ()

@@ -26,6 +26,7 @@ from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, ItemView, Report, ShownMessage
 from medagent.engine.run import Findings, Say, Standing
 from medagent.judging.judging import judged_journals
+from medagent.judging.panel import Panel
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import JudgedBenchmark, Subject
 from medagent.models.base import Message
@@ -33,8 +34,8 @@ from medagent.reports.page.blocks import Details
 from refsol.agreement import Labelled, self_judged
 from refsol.answers import AskedItem
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
-from refsol.simpleqa.prompts import ModelPrompt, model_prompt
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
+from refsol.simpleqa.prompts import JudgePrompt, ModelPrompt, model_prompt
 from refsol.simpleqa.score import label_of
 from refsol.simpleqa.verdict import CORRECT
 
@@ -82,13 +83,6 @@ class Simpleqa(Benchmark, JudgedBenchmark):
             whole = _questions(items, names, prompt.templates, trials)
             files.keep_questions([one for one in whole if one.unit in units or one.unit in before])
 
-        async def correct(row: ExchangeRow) -> bool | None:
-            return None if row.reply is None else label_of(row.reply, "robust") == CORRECT
-
-        judge_stages = files.judging.stages(
-            panel, lambda: RunFiles(folder).subjects(), settings.concurrency, settings.batches(folder)
-        )
-
         decides = {**settings.decided(prompt, items), **who.digests()}
         return Plan(
             settings=settings,
@@ -105,7 +99,7 @@ class Simpleqa(Benchmark, JudgedBenchmark):
                     lambda: calls,
                     title=f"Calling {who.label}",
                 ),
-                *(replace(stage, grade=correct) for stage in judge_stages),
+                *_judging(folder, panel, settings),
             ),
             decides=decides,
             command="medagent run simpleqa",
@@ -138,7 +132,7 @@ class Simpleqa(Benchmark, JudgedBenchmark):
 
     def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
         """See `JudgedBenchmark.recorded`: the labels of OpenCompass' output."""
-        labels: dict[str, list[Labelled]] = {}
+        rule, labels = self.rubric.known_rule(rule), dict[str, list[Labelled]]()
         for judged in read_opencompass(path) if is_opencompass(path) else ():
             for row in judged.rows:
                 for judge, reply in row.judged.items():
@@ -173,6 +167,18 @@ class Simpleqa(Benchmark, JudgedBenchmark):
         others = [one.unit for one in asked[1:]]
         lines += [f"also: {', '.join(others)}"] if others else []
         return ItemView(said, [*lines, *(failure_lines(row) if row else [])])
+
+
+def _judging(folder: Path, panel: Panel[JudgePrompt], settings: SimpleqaSettings) -> Iterator[Stage[Any, Any]]:
+    def subjects() -> Iterator[Subject]:
+        return RunFiles(folder).subjects()
+
+    for stage in RunFiles(folder).judging.stages(panel, subjects, settings.concurrency, settings.batches(folder)):
+        yield replace(stage, grade=_is_correct)
+
+
+async def _is_correct(judgement: ExchangeRow) -> bool | None:
+    return None if judgement.reply is None else label_of(judgement.reply, "robust") == CORRECT
 
 
 def _asked(who: AgentChoice, settings: SimpleqaSettings, folder: Path) -> AgentChoice:
