@@ -69,7 +69,7 @@ async def run_folder(folder: Path) -> None:
     judgements = Journal(folder / "judgements.jsonl", ExchangeRow)
     for n, question in enumerate(questions):
         answer = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
-        (call,) = calls.owed([Subject(question.unit, question, answer)])
+        (call,) = calls.owed([Subject(question.unit, question, REPLY)])
         answered = answers.append(answer)
         verdict = ExchangeRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
         judged = judgements.append(verdict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,20 +23,19 @@ _IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
 class Replies:
     """Replies by the digests of their calls; a call that is made again replaces the reply."""
 
-    def __init__(self, rows: Iterable[ExchangeRow] = ()) -> None:
+    def __init__(self, replies: Iterable[tuple[str, str | None]] = ()) -> None:
         self._replies: dict[str, str | None] = {}
         self._made: dict[str, int] = {}
-        for row in rows:
-            self.add(row)
+        for unit, reply in replies:
+            self.add(unit, reply)
 
-    def add(self, row: ExchangeRow) -> None:
-        """Take a row of the journal. A call that was cancelled was not made."""
-        if row.status == "cancelled":
-            return
-        key = row.unit.partition("#")[0]
-        self._replies.setdefault(key, None)
-        if row.reply is not None:
-            self._replies[key] = row.reply
+    def add(self, unit: str, reply: str | None) -> None:
+        """Take the reply of a call by its key in the journal; None for a call that failed."""
+        key = unit.partition("#")[0]
+        if reply is None:
+            self._replies.setdefault(key, None)
+        else:
+            self._replies[key] = reply
             self._made[key] = self._made.get(key, 0) + 1
 
     def get(self, key: str) -> str | None:
@@ -106,7 +104,8 @@ class PanelCalls(Generic[P]):
         return made
 
     def _exchange(self, query: Query, identity: str) -> Exchange:
-        key = hashlib.sha256(json.dumps([identity, query.system, query.text]).encode()).hexdigest()
+        seen = f"{identity}\0{query.system}\0{query.text}"
+        key = hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()
         reply = self._replies.get(key)
         label = None if reply is None else self._rubric.read(reply, query.rule or self._rule)
         return Exchange(query, key, Verdict(reply, label, query.name, self._replies.failed(key)))
@@ -127,5 +126,5 @@ async def ask(rubric: Rubric[P], panel: Panel[P], subject: Subject) -> Judged:
             for call in list(calls.owed([subject])):
                 row = ExchangeRow.begin(call)
                 await worker.run(call, row)
-                replies.add(row)
+                replies.add(call.key, row.reply)
     return calls.judged(subject)

@@ -17,14 +17,13 @@ from pydantic import ValidationError
 from medagent.agents.calls import Call
 from medagent.core.errors import UserError
 from medagent.engine.files import write_changed
-from medagent.engine.journal import last_rows
 from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Stage
 from medagent.engine.rows import Row
 from medagent.judging.calls import PanelCalls, Replies, call_job
 from medagent.judging.judged import Judged
 from medagent.judging.panel import Panel, panel_lines
-from medagent.judging.rows import JUDGEMENTS, ExchangeRow
+from medagent.judging.rows import JUDGEMENTS, ExchangeRow, replies_in
 from medagent.judging.rubric import JudgedBenchmark, P, Rubric, Subject
 
 PANELS = "judgings.jsonl"
@@ -39,10 +38,9 @@ class Decision(Generic[P]):
     judged: Judged
 
     @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """How much of it is there, for choosing between panels."""
-        replied = any(reply is not None for reply in self.judged.replies.values())
-        return self.judged.state != "owed", self.judged.complete, replied
+    def rank(self) -> tuple[bool, bool]:
+        """How much of it is there, for choosing between panels that owe something."""
+        return self.judged.complete, any(reply is not None for reply in self.judged.replies.values())
 
 
 class Judging(Generic[P]):
@@ -129,15 +127,15 @@ class Judging(Generic[P]):
             for one in calls:
                 if one.panel.covers(subject.unit):
                     found = Decision(subject, one.panel, one.judged(subject))
-                    best = found if best is None or found.rank > best.rank else best
-                    if best.rank[0]:
+                    if found.judged.state != "owed":
+                        best = found
                         break
+                    best = found if best is None or found.rank > best.rank else best
             if best is not None:
                 yield best
 
     def _replies(self) -> Replies:
-        path = self.folder / JUDGEMENTS
-        return Replies(last_rows(path, ExchangeRow) if path.exists() else ())
+        return Replies((one.unit, one.reply) for one in replies_in(self.folder / JUDGEMENTS))
 
     def _write(self, panels: Sequence[Panel[P]]) -> None:
         kind = panel_lines(self.rubric)

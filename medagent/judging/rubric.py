@@ -76,14 +76,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One answer to judge: the unit's key in `episodes.jsonl`, its item and its row.
+    """One answer to judge: the unit's key in `episodes.jsonl`, its item, and what its queries need of its row.
 
     `ids` are other names by which people know it, such as the question's id in the data; units may share them.
     """
 
     unit: str
     item: Any
-    row: Any
+    answer: Any
     ids: tuple[str, ...] = ()
 
 

@@ -6,9 +6,8 @@ is that of the last `medagent run simpleqa`. Answers and judgements are journals
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -18,9 +17,9 @@ from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric
 from medagent.core.errors import UserError
 from medagent.engine.files import write_changed
 from medagent.engine.folder import read_settings
-from medagent.engine.journal import last_rows
-from medagent.judging.judging import Decision, Judging
-from medagent.judging.rows import ExchangeRow
+from medagent.engine.plan import JOURNAL
+from medagent.judging.judging import Judging
+from medagent.judging.rows import replies_in
 from medagent.judging.rubric import Subject
 from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.prompts import JudgePrompt
@@ -93,52 +92,49 @@ class RunFiles:
             self.path / "questions.jsonl", "".join(_QUESTION.dump_json(one).decode() + "\n" for one in questions)
         )
 
-    @cached_property
-    def answers(self) -> dict[str, ExchangeRow]:
-        """The calls of the model by unit; one that was cancelled was not made."""
-        path = self.path / "episodes.jsonl"
-        rows = last_rows(path, ExchangeRow) if path.exists() else ()
-        return {row.unit: row for row in rows if row.status != "cancelled"}
-
     def moves(self) -> dict[str, Move]:
         """The model's replies by unit."""
         return {
             row.unit: Move(row.reply, row.reasoning, finish_reason=row.finish_reason)
-            for row in self.answers.values()
+            for row in replies_in(self.path / JOURNAL)
             if row.reply is not None
         }
 
     def subjects(self) -> Iterator[Subject]:
         """The answers to judge, in the order of the questions."""
-        for question in self.questions():
-            row = self.answers.get(question.unit)
-            if row is not None and row.reply is not None:
-                yield Subject(question.unit, question, row, ids=(question.id, question.name))
+        return _subjects(self.questions(), self._answers())
+
+    def _answers(self) -> dict[str, str]:
+        return {row.unit: row.reply for row in replies_in(self.path / JOURNAL) if row.reply is not None}
 
     def judged_set(self, judge: str | None = None) -> JudgedSet:
         """The run's rows to score: as judged last, or as judged by one judge."""
         settings, judges = read_settings(self.path), self.judging.judges()
         if judge is not None and judge not in judges:
             raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(judges)}")
-        questions = self.questions()
-        decisions = {one.subject.unit: one for one in self.judging.decisions(self.subjects(), judge)}
+        questions, answers = self.questions(), self._answers()
+        judged: dict[str, dict[str, str | None]] = {}
+        prompts: list[JudgePrompt] = []
+        for one in self.judging.decisions(_subjects(questions, answers), judge):
+            if one.judged.made:
+                judged[one.subject.unit] = one.judged.replies
+                prompts = prompts if one.panel.prompt in prompts else [*prompts, one.panel.prompt]
         return JudgedSet(
-            model=next((row.model for row in self.answers.values()), None) or str(settings.get("model")),
+            model=next((row.model for row in replies_in(self.path / JOURNAL)), None) or str(settings.get("model")),
             dataset=str(settings.get("variant")),
-            rows=tuple(self._judged_answer(one, decisions.get(one.unit)) for one in questions),
-            json_labels=any(one.panel.prompt.labels == "json" for one in decisions.values() if one.judged.made),
+            rows=tuple(
+                JudgedAnswer(one.name, one.language, one.group, answers.get(one.unit), judged.get(one.unit, {}))
+                for one in questions
+            ),
+            json_labels=any(prompt.labels == "json" for prompt in prompts),
             warnings=tuple(shared_ids(questions)),
         )
 
-    def _judged_answer(self, question: Question, decision: Decision[JudgePrompt] | None) -> JudgedAnswer:
-        row = self.answers.get(question.unit)
-        return JudgedAnswer(
-            id=question.name,
-            language=question.language,
-            group=question.group,
-            prediction=None if row is None else row.reply,
-            judged=decision.judged.replies if decision is not None and decision.judged.made else {},
-        )
+
+def _subjects(questions: Iterable[Question], answers: Mapping[str, str]) -> Iterator[Subject]:
+    for question in questions:
+        if (answer := answers.get(question.unit)) is not None:
+            yield Subject(question.unit, question, answer, (question.id, question.name))
 
 
 def shared_ids(questions: Iterable[Question]) -> list[str]:

@@ -283,7 +283,7 @@ class SimpleqaAdapter(Adapter):
             return {}
         settings: Any = self.plan().settings
         rubric = Simpleqa.rubric
-        said = await ask(rubric, settings.panel(rubric, settings), Subject(item, self.unit(item).item, row))
+        said = await ask(rubric, settings.panel(rubric, settings), Subject(item, self.unit(item).item, row.reply))
         return said.replies
 
 
