@@ -16,11 +16,13 @@ from pathlib import Path
 
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
-from medagent.benchmarks.simpleqa.folder import RunFiles
-from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
+from medagent.benchmarks.simpleqa.folder import Question, RunFiles
 from medagent.engine.journal import Journal
 from medagent.engine.memory import few_collections
+from medagent.judging.calls import PanelCalls, Replies
+from medagent.judging.panel import Panel
+from medagent.judging.rows import ExchangeRow
+from medagent.judging.rubric import Subject
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa.opencompass import read_opencompass
 from refsol.simpleqa.prompts import judge_prompt
@@ -51,8 +53,8 @@ def opencompass(folder: Path) -> None:
 async def run_folder(folder: Path) -> None:
     """A finished run of questions that one judge has judged."""
     files = RunFiles(folder)
-    judging = Judging(judges=[ModelSettings(name="J")], prompt=judge_prompt())
-    panel = Panel(judging)
+    panel = Panel(judges=[ModelSettings(name="J")], prompt=judge_prompt())
+    calls = PanelCalls(files.judging.rubric, panel, Replies())
     questions = [
         Question(
             unit=f"q{n}/hu", id=f"q{n}", language="hu", line=n, question=f"{n}?", gold="g", group=DIMENSIONS[n % 8]
@@ -60,14 +62,14 @@ async def run_folder(folder: Path) -> None:
         for n in range(ROWS)
     ]
     files.keep_questions(questions)
-    files.add_judging(judging)
+    files.judging.add(panel)
     run = {"benchmark": "simpleqa", "settings": {"model": "M", "variant": "husimpleqa"}}
     (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    answers = Journal(files.answers_path, ExchangeRow)
-    judgements = Journal(files.judgements_path, ExchangeRow)
+    answers = Journal(folder / "episodes.jsonl", ExchangeRow)
+    judgements = Journal(folder / "judgements.jsonl", ExchangeRow)
     for n, question in enumerate(questions):
-        (call,) = panel.calls(question, REPLY)
         answer = ExchangeRow(unit=question.unit, status="completed", model="M", message=f"{n}?", reply=REPLY)
+        (call,) = calls.owed([Subject(question.unit, question, REPLY)])
         answered = answers.append(answer)
         verdict = ExchangeRow(unit=call.key, status="completed", model="J", message=call.message, reply=JUDGED[n % 4])
         judged = judgements.append(verdict)

@@ -22,7 +22,6 @@ from medagent.core.options import Setting, checked
 from medagent.core.scrub import remember_environment
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
-from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
@@ -290,7 +289,7 @@ def _check_same_items(a: Path, b: Path) -> None:
 
 def _questions(folder: Path) -> dict[str, str]:
     benchmark = of_folder(folder)
-    return {item.id: item.question for item in benchmark.items(benchmark.source(read_run(folder), {}))}
+    return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
 
 
 def _silent(text: str) -> None:

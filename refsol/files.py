@@ -1,4 +1,4 @@
-"""Reading JSON, JSON-lines and text files: one way to do it, one form of message, and everything wrong is listed.
+"""Reading JSON, JSON-lines, CSV and text files: one way to do it, one form of message, and everything wrong is listed.
 
 A message is `file:line: place: problem`; the place is the path in the value (`results[3].answer`). At most 20 problems
 are listed, then how many more there are. What a value must look like is said by a `Validator`: a function that returns
@@ -8,6 +8,8 @@ pydantic models.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,7 @@ Steps = tuple[str | int, ...]
 
 _BOM = b"\xef\xbb\xbf"
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
+_NEWLINE = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,3 +329,24 @@ def _skip(text: str, place: int) -> int:
     while place < len(text) and text[place] in " \t\r\n":
         place += 1
     return place
+
+
+def id_of(value: object, line: int) -> str:
+    """A row's id as text: a text or a whole number of its own, else its line number."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value.strip() if isinstance(value, str) and value.strip() else str(line)
+
+
+def csv_rows(file: InputFile, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records of a CSV file with the line each begins on. Raises the file's error where a column or the form is
+    wrong.
+    """
+    reader = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)
+    try:
+        if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
+            file.stop(f"no column `{'` and no column `'.join(missing)}`", line=1)
+        for row in reader:
+            yield reader.line_num - sum(len(_NEWLINE.findall(str(value))) for value in row.values()), row
+    except csv.Error as error:
+        file.stop(f"is not CSV: {error}", line=reader.reader.line_num)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 
 from medagent.benchmarks.base import Benchmark
 from medagent.engine.settings import RunSettings
 from medagent.models.settings import ModelSettings
 from medagent.reports.runs import carry_out
 
-S = TypeVar("S", bound=type[RunSettings])
+S = TypeVar("S", bound=type[BaseModel])
 
 
 def run(benchmark: Benchmark, settings: RunSettings, *, quiet: bool = True, as_json: bool = False) -> int:
@@ -39,8 +40,7 @@ def impatient(kind: S, retries: int = 0) -> S:
             chat = super().chat
             return chat and chat.model_copy(update={"max_retries": retries})
 
-        @property
-        def judges(self) -> list[ModelSettings]:
-            return [judge.model_copy(update={"max_retries": retries}) for judge in super().judges]
+        def judges(self, run: RunSettings) -> list[ModelSettings]:
+            return [judge.model_copy(update={"max_retries": retries}) for judge in super().judges(run)]
 
     return Impatient

@@ -13,6 +13,8 @@ from medagent.engine.folder import benchmark_of
 
 GROUP = "medagent.benchmarks"
 DEFAULT = "medagentbench"
+INTERNAL = {"judge-check": "medagent.benchmarks.judge_check:JudgeCheck"}
+"""Benchmarks that other commands run, by the names that their folders have."""
 
 
 def names() -> list[str]:
@@ -23,14 +25,14 @@ def names() -> list[str]:
 
 def find(name: str) -> Benchmark[Any, Any]:
     """The benchmark of a name or an import path. Raises UserError, naming what there is."""
-    plugin = plugins.find(name, GROUP)
+    plugin = plugins.find(INTERNAL.get(name, name), GROUP)
     if plugin is None:
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}")
     found = plugin.load()
     benchmark = found() if isinstance(found, type) else found
     if not isinstance(benchmark, Benchmark):
         raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark")
-    if name != benchmark.name:
+    if name not in (benchmark.name, *INTERNAL):
         benchmark.reference = name
     return benchmark
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from shutil import copyfile
@@ -86,12 +86,13 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         digest = hashlib.sha256(json.dumps(items, sort_keys=True, default=str).encode()).hexdigest()
         return DataRef(name=self.name, digest=digest)
 
-    def source(self, run: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+    def source(self, run: Run, given: Mapping[str, Any]) -> Any:
         """The settings that name a finished run's data: those in its `run.json`, and the grading options `given`.
 
         Raises UserError for a value that cannot be used.
         """
-        recorded = {**run.get("places", {}), **run.get("settings", {})}
+        document = run.document
+        recorded = {**document.get("places", {}), **document["settings"]}
         model = self.Source or self.Settings
         known = {
             field.name: recorded.get(field.flag) for field in options(self.Settings) if field.name in model.model_fields
@@ -109,6 +110,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the benchmark's official files into the run's folder; returns their names. Raises UserError."""
+        return ()
+
+    def notes(self, run: Run) -> Iterable[str]:
+        """What a reader of the figures must know of the run's folder."""
         return ()
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:

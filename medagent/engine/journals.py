@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
-from medagent.engine.folder import read_settings
+from medagent.engine.folder import read_run, read_settings
 from medagent.engine.journal import Journal, last_rows
 from medagent.engine.journal_file import JournalFile
 from medagent.engine.limits import Account
@@ -120,6 +120,11 @@ class Run:
     def settings(self) -> dict[str, Setting]:
         """What decided its rows. Raises UserError where `run.json` is missing or damaged."""
         return read_settings(self.path)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What `run.json` says. Raises UserError where it is missing or damaged."""
+        return read_run(self.path)
 
     def units(self, journal: str = JOURNAL) -> Iterable[str]:
         """The units that have a row, in the order of their last rows. Raises UserError for a damaged line."""

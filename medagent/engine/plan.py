@@ -44,6 +44,8 @@ class Plan:
     stages: Sequence[Stage[Any, Any]]
     items: Sequence[Item]
     """The benchmark's items, whichever of them are selected."""
+    source: Any = None
+    """What names the data for grading, if the settings do not."""
     decides: dict[str, Setting] = field(default_factory=dict)
     command: str = "medagent run"
     repeat: str = ""

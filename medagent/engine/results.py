@@ -89,7 +89,7 @@ def compose(
         table=tuple(figures.table),
         overall=figures.overall,
         items=tuple(one.outcome for one in graded.scores),
-        notes=(*figures.notes, *_ungraded_notes(graded.scores)),
+        notes=(*figures.notes, *benchmark.notes(Run(folder, journals)), *_ungraded_notes(graded.scores)),
         spent=journals.spent,
         unpriced=sum(journal.unpriced for _, journal in journals.items()),
         spending=spending,
@@ -148,7 +148,7 @@ async def _scored(
 ) -> Graded:
     """Score the units of a folder by the rule set of `given`, or by the benchmark's own."""
     run_file, run = read_run(folder), Run(folder, journals)
-    source = benchmark.source(run_file, given)
+    source = benchmark.source(run, given)
     check_data(folder, run_file, benchmark.data(source))
     items = {item.id: item for item in benchmark.items(source)}
     own = str(given.get("rules") or benchmark.rule_sets[0])
@@ -199,7 +199,7 @@ def _is_fresh(benchmark: Benchmark[Any, Any], folder: Path, stored: Report) -> b
     nothing.
     """
     try:
-        with benchmark.grader(benchmark.source(read_run(folder), {}), benchmark.rule_sets[0]) as grader:
+        with benchmark.grader(benchmark.source(Run(folder), {}), benchmark.rule_sets[0]) as grader:
             return dict(grader.digests) == stored.digests
     except (MedagentError, RefsolError):
         return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,11 +44,12 @@ async def execute(
     Raises UserError, StopRunError (the endpoint refused the run) and cancellation; what was finished is on disk.
     """
     settings = plan.settings
+    source = settings if plan.source is None else plan.source
     for stage in plan.stages:  # whatever cannot be opened is found before anything is made
         async with stage.job.open():
             pass
     with (
-        benchmark.grader(settings, benchmark.rule_sets[0]) as grader,
+        benchmark.grader(source, benchmark.rule_sets[0]) as grader,
         RunFolder(
             plan.folder,
             plan.command,
@@ -86,7 +87,7 @@ async def execute(
             run = Run(folder.path, journals)
             if benchmark.judgements:
                 scoring.judged_by(benchmark.judged(run))
-            scores = in_order(items, await scoring.of_units(unit_keys(plan.stages[0].units())))
+            scores = in_order(items, await scoring.of_units(_asked(plan, journals)))
             graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests)
             if folder.writable:
                 graded = replace(graded, files=benchmark.write(run, scores))
@@ -97,6 +98,12 @@ async def execute(
             if idle:
                 say(_finished(folder.path, before, folder.digests(_OWN | benchmark.journals.keys())))
     return report
+
+
+def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
+    """The units that the plan asks for; all that have a row, if it only judges them again."""
+    answers = [stage for stage in plan.stages if stage.journal == JOURNAL]
+    return [unit for stage in answers for unit in unit_keys(stage.units())] or list(journals[JOURNAL].units)
 
 
 def _stopped(standing: Standing, noun: str) -> str:

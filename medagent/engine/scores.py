@@ -160,6 +160,11 @@ class Judgement(Protocol):
         """The SHA-256 of the judgements."""
         ...
 
+    @property
+    def state(self) -> str:
+        """What is missing, if it is not complete: `owed`, `failed` or `unreadable`."""
+        ...
+
 
 class Grader(ABC, Generic[RowT]):
     """Scores the units of one run; a context manager that holds what grading looks up (chart, key, gold, graph).

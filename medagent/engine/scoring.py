@@ -60,12 +60,17 @@ class Scoring(Generic[RowT]):
             score = self._stored(unit)
             if score is None:
                 score = await self._score(item, next(self._journal.rows([unit])))
-            scores.append(Scored(item, name.trial, unit, status, score))
+            scores.append(Scored(item, name.trial, unit, self._state(unit) if score is None else status, score))
         return scores
 
     def write(self) -> None:
         """Write `scores.jsonl`. Raises UserError."""
         self._book.write()
+
+    def _state(self, unit: str) -> str:
+        """How a finished unit without a score stands with its judges."""
+        judgement = None if self._judged is None else self._judged.get(unit)
+        return judgement.state if judgement else "not_judged"
 
     def _stored(self, unit: str) -> Score | None:
         digests = self._digests_of(unit)

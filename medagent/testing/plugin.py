@@ -99,7 +99,8 @@ def medagent_task() -> Callable[..., Task]:
     def find(task_id: str, **options: Any) -> Task:
         for task in tasks(**options):
             if task.id == task_id:
-                return task
+                chosen: Task = task
+                return chosen
         raise UserError(f"{task_id}: there is no such task in the data set")
 
     return find

@@ -32,12 +32,12 @@ class JudgeCase:
     reply: str
     label: Label
 
-    def accepts(self, label: Label | None, side: Side) -> bool:
-        """Whether a judge's label is right; of a partial list, on the side of the prompt that it was given."""
+    def accepted(self, side: Side) -> tuple[Label, ...]:
+        """The labels that are right; of a partial list, those of the side of the prompt that the judge is given."""
         if self.kind != PARTIAL:
-            return label == self.label
-        expected = {"bundled": {NOT_ATTEMPTED}, "published": {INCORRECT}, "other": {INCORRECT, NOT_ATTEMPTED}}
-        return label in expected[side]
+            return (self.label,)
+        sides: dict[Side, tuple[Label, ...]] = {"bundled": (NOT_ATTEMPTED,), "published": (INCORRECT,)}
+        return sides.get(side, (INCORRECT, NOT_ATTEMPTED))
 
 
 _OBAMA = ("What are the names of Barack Obama's children?", "Malia Obama and Sasha Obama")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
-import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
-from refsol.files import NOT_UNICODE, Encoding, InputFile, is_unicode, json_object
+from refsol.files import NOT_UNICODE, Encoding, InputFile, csv_rows, id_of, is_unicode, json_object
 
 Variant = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-
-_NEWLINE = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +79,9 @@ def duplicate_ids(items: Sequence[GoldQuestion]) -> dict[str, list[int]]:
     return {id_: [item.line for item in items if item.id == id_] for id_, count in counts.items() if count > 1}
 
 
-def id_of(value: object, line: int) -> str:
-    """A row's id as text: a text or a whole number of its own, else its line number."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    return value.strip() if isinstance(value, str) and value.strip() else str(line)
-
-
 def json_rows(file: InputFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of JSON lines with their line numbers; a line that is no object is a fault of the file."""
     return file.json_lines(json_object)
-
-
-def csv_rows(file: InputFile, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a CSV file with the line each begins on. Raises the file's error where a column or the form is
-    wrong.
-    """
-    reader = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)
-    try:
-        if missing := [name for name in columns if name not in (reader.fieldnames or ())]:
-            file.stop(f"no column `{'` and no column `'.join(missing)}`", line=1)
-        for row in reader:
-            yield reader.line_num - sum(len(_NEWLINE.findall(str(value))) for value in row.values()), row
-    except csv.Error as error:
-        file.stop(f"is not CSV: {error}", line=reader.reader.line_num)
 
 
 def _problem_rows(file: InputFile) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
-from refsol.simpleqa.agree import Agreement, Key
 from refsol.simpleqa.metrics import Bounds, Tally, Treatment, share
 from refsol.simpleqa.score import VOTES, JudgedSet, Section, in_order, label_of, outcome_of, votes_of
 from refsol.simpleqa.verdict import Rule
@@ -29,16 +27,21 @@ def as_json(judged: JudgedSet, sections: Iterable[Section], rule: Rule, warnings
         "dataset": judged.dataset,
         "rules": rule,
         "warnings": list(warnings),
-        "sections": [
-            {
-                "name": section.name,
-                "total": _figures(section.total, section.bounds),
-                "groups": {name: _figures(tally, section.group_bounds[name]) for name, tally in section.groups.items()},
-                "calibration": asdict(section.calibration),
-            }
-            for section in sections
-        ],
+        "sections": section_documents(sections),
     }
+
+
+def section_documents(sections: Iterable[Section]) -> list[dict[str, Any]]:
+    """The figures of each section; shares of 1, not rounded."""
+    return [
+        {
+            "name": section.name,
+            "total": _figures(section.total, section.bounds),
+            "groups": {name: _figures(tally, section.group_bounds[name]) for name, tally in section.groups.items()},
+            "calibration": asdict(section.calibration),
+        }
+        for section in sections
+    ]
 
 
 def rows_as_json(judged: JudgedSet, rule: Rule) -> list[dict[str, Any]]:
@@ -104,26 +107,3 @@ def _cells(tally: Tally) -> list[str]:
     shares = [share(part, tally.count) for part in (tally.correct, tally.incorrect, tally.not_attempted)]
     figures = [*shares, tally.correct_given_attempted, tally.f_score]
     return [*(f"{figure:.4f}" for figure in figures), f"{float(tally.count)}"]
-
-
-def agreement_as_json(found: Agreement) -> dict[str, Any]:
-    """An agreement with its rows; kappa and its interval are null where they are not defined."""
-    interval = found.interval
-    return {
-        "table": [{"first": a, "second": b, "count": count} for (a, b), count in sorted(found.table.items())],
-        "labelled": found.labelled,
-        "agreement": share(found.agreed, found.labelled),
-        "kappa": _defined(found.kappa),
-        "kappa_interval": interval and {"low": _defined(interval.low), "high": _defined(interval.high)},
-        "differ": [{**_named(key), "first": one, "second": other} for key, one, other in found.differ],
-        "only_first": [_named(key) for key in found.only_first],
-        "only_second": [_named(key) for key in found.only_second],
-    }
-
-
-def _named(key: Key) -> dict[str, str]:
-    return {"id": key[0], "language": key[1]}
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else value

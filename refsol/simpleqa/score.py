@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
+from refsol.agreement import self_judged
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, bounds_of, calibrate, confidence_of
 from refsol.simpleqa.verdict import CORRECT, INCORRECT, LABELS, LETTERS, Label, Rule, read_verdict
 
@@ -45,6 +46,22 @@ class JudgedAnswer:
     prediction: str | None
     judged: Mapping[str, str | None]
     item: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a judged answer counts as; `confidence` is the one that the model stated, 0 to 1."""
+
+    item: str
+    language: str
+    group: str
+    outcome: Outcome
+    confidence: float | None = None
+
+    @classmethod
+    def of(cls, row: JudgedAnswer, outcome: Outcome) -> Counted:
+        """A row with its outcome."""
+        return cls(row.item or row.id, row.language, row.group, outcome, confidence_of(row.prediction or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +138,14 @@ def score(rows: Iterable[JudgedAnswer], rule: Rule = "robust") -> list[Section]:
     Groups stand in a fixed order; the eight of HuSimpleQA are all there as soon as one of them is. Rows of
     which none has a group have no groups.
     """
-    counted = [(row, outcome_of(row, rule)) for row in rows]
-    languages = list(dict.fromkeys(row.language for row, _ in counted))
-    sections = [_section(name, [pair for pair in counted if pair[0].language == name]) for name in languages]
-    return sections if len(sections) == 1 else [*sections, _section("all", counted)]
+    return sections_of([Counted.of(row, outcome_of(row, rule)) for row in rows])
+
+
+def sections_of(rows: Sequence[Counted]) -> list[Section]:
+    """The figures of rows whose outcome is known; see `score`."""
+    languages = list(dict.fromkeys(row.language for row in rows))
+    sections = [_section(name, [row for row in rows if row.language == name]) for name in languages]
+    return sections if len(sections) == 1 else [*sections, _section("all", rows)]
 
 
 def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
@@ -138,11 +159,6 @@ def warnings_of(judged: JudgedSet, rule: Rule) -> list[str]:
     return warnings
 
 
-def self_judged(model: str, judges: Iterable[str]) -> list[str]:
-    """A warning where the model is one of the judges."""
-    return [f"the judge {model} is the model itself: it judges its own answers"] if model in judges else []
-
-
 def in_order(groups: Iterable[str]) -> list[str]:
     """The groups in their fixed order: HuSimpleQA's eight, all of them if one is there, then the others by name."""
     names = set(groups)
@@ -152,17 +168,13 @@ def in_order(groups: Iterable[str]) -> list[str]:
     return [*known, *sorted(names - set(known))]
 
 
-def _section(name: str, counted: Sequence[tuple[JudgedAnswer, Outcome]]) -> Section:
+def _section(name: str, rows: Sequence[Counted]) -> Section:
     questions: dict[str, dict[str, list[Outcome]]] = {}  # what the rows of each question came to, by group
-    for row, outcome in counted:
-        questions.setdefault(row.group, {}).setdefault(row.item or row.id, []).append(outcome)
+    for row in rows:
+        questions.setdefault(row.group, {}).setdefault(row.item, []).append(row.outcome)
     tallies = {group: _tallies(found.values()) for group, found in questions.items()}
     groups = in_order(questions)
-    attempted = (
-        (confidence_of(row.prediction or ""), outcome == CORRECT)
-        for row, outcome in counted
-        if outcome in (CORRECT, INCORRECT)
-    )
+    attempted = ((row.confidence, row.outcome == CORRECT) for row in rows if row.outcome in (CORRECT, INCORRECT))
     whole: Counter[Tally] = Counter()
     for found in tallies.values():
         whole.update(found)

@@ -1,4 +1,7 @@
-"""Folders that version 0.1.0 left are shown, graded and compared; an unfinished one is continued or refused."""
+"""Folders that version 0.1.0 left are shown, graded and compared; an unfinished one is continued or refused.
+
+The judgements among them have the keys of today.
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ FLOORS = [
     ["models"],
     ["engine", "terminal"],
     ["agents", "fhir_data", "reports"],
+    ["judging"],
     ["benchmarks"],
     ["api"],
     ["export", "integrations", "testing"],
@@ -72,7 +73,7 @@ def test_no_benchmark_knows_another() -> None:
         if benchmark(path) and benchmark(target) and benchmark(path) != benchmark(target)
     ]
     assert not foreign
-    engine = [path for path in files() if room(path) in ("engine", "models", "agents", "reports")]
+    engine = [path for path in files() if room(path) in ("engine", "models", "agents", "reports", "judging")]
     assert not [path for path in engine for target in imported(path, "medagent") if room(target) == "benchmarks"]
 
 

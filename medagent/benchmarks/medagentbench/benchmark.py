@@ -88,10 +88,10 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         """See `Benchmark.grader`."""
         return TaskGrader.of(source, rules)
 
-    def source(self, run: Mapping[str, Any], given: Mapping[str, Any]) -> GradingSource:
+    def source(self, run: Run, given: Mapping[str, Any]) -> GradingSource:
         """See `Benchmark.source`. No address is taken from a folder: a FHIR server is named by the options."""
         options = checked(MedAgentBenchGrading, given)
-        settings, places = run.get("settings", {}), run.get("places", {})
+        settings, places = run.document["settings"], run.document.get("places", {})
         named = options.tasks or (options.dataset is None and places.get("tasks-file")) or None
         source = GradingSource(
             version=settings.get("version") or "v2",

@@ -79,13 +79,13 @@ def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path]:
     """The results file and the gold of a path that may be a run's folder. Raises UserError."""
     from medagent.benchmarks.promptcblue.benchmark import RESULTS, Promptcblue
     from medagent.core.errors import UserError
-    from medagent.engine.folder import read_run
+    from medagent.engine.journals import Run
 
     if not results.is_dir():
         if gold is None:
             raise UserError(f"{results}: needs the right answers: --gold FILE")
         return results, gold
-    gold = gold or Promptcblue().source(read_run(results), {}).right_answers
+    gold = gold or Promptcblue().source(Run(results), {}).right_answers
     if gold is None:
         raise UserError(f"{results}: its run names no right answers: --gold FILE")
     if not (results / f"{RESULTS}.json").is_file():

@@ -1,159 +1,193 @@
-"""SimpleQA as a benchmark: a stage that asks, a stage that has every answer judged, then refsol's figures.
+"""SimpleQA as a benchmark: a stage that asks, stages that have every answer judged, then refsol's figures.
 
 The same command again asks and judges what is owed; a finished run costs nothing. Judges, gold and rules are no
-settings of a run: they may change, and only what they change is judged anew.
+settings of a run: they may change, and only what they change is judged again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from medagent.agents.calls import Call, CallJob
-from medagent.agents.choice import AgentChoice, ModelChoice, check_prices, keyed
-from medagent.agents.single_turn import Examples, allowed_of, few_shot, who_answers
-from medagent.agents.unusable import MOST
-from medagent.benchmarks.base import Benchmark, failure_lines, selected
-from medagent.benchmarks.simpleqa.findings import scored
-from medagent.benchmarks.simpleqa.folder import RunFiles, shared_ids
-from medagent.benchmarks.simpleqa.judging import Judging, Question, owed_calls
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
-from medagent.benchmarks.simpleqa.settings import SimpleqaSettings, named_prompt
-from medagent.core.errors import UserError
-from medagent.engine.blocks import Details
-from medagent.engine.journals import JournalKind, Run
-from medagent.engine.plan import JOURNAL, Plan, Stage
-from medagent.engine.report import DataRef, ItemView, Report, ShownMessage
-from medagent.engine.run import Findings, Say, Standing
-from medagent.engine.settings import RunSettings
+from medagent.agents.calls import Call, CallJob, trial_keys
+from medagent.agents.choice import AgentChoice
+from medagent.agents.single_turn import Examples, few_shot, who_answers
+from medagent.benchmarks.judge_check import checked_judges
+from medagent.benchmarks.simpleqa.folder import Question, RunFiles, shared_ids
+from medagent.benchmarks.simpleqa.grader import QuestionGrader
+from medagent.benchmarks.simpleqa.items import QuestionItem, question_items, questions_digest
+from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric, side_of
+from medagent.benchmarks.simpleqa.settings import QuestionSource, SimpleqaSettings
+from medagent.core.options import Setting
+from medagent.engine.benchmark import Say
+from medagent.engine.blocks import Block
+from medagent.engine.files import write_changed
+from medagent.engine.journals import Run
+from medagent.engine.plan import Plan, Stage
+from medagent.engine.report import DataRef, Report, ShownMessage
+from medagent.engine.scores import Grader, Score, Scored
+from medagent.engine.selection import selected
+from medagent.judging.benchmark import JudgedBenchmark
+from medagent.judging.panel import Panel
+from medagent.judging.rows import ExchangeRow
+from medagent.judging.rubric import Subject
 from medagent.models.base import Message
+from refsol.agreement import Labelled, self_judged
 from refsol.answers import AskedItem
-from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
-from refsol.simpleqa.prompts import ModelPrompt, model_prompt
-from refsol.simpleqa.score import label_of, self_judged
-from refsol.simpleqa.verdict import CORRECT
-
-UNPARSED = "unparsed"
-JUDGEMENTS = "judgements.jsonl"
+from refsol.simpleqa.export import as_json, rows_as_json
+from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
+from refsol.simpleqa.prompts import JudgePrompt, ModelPrompt, model_prompt
+from refsol.simpleqa.score import score, warnings_of
 
 
-class Simpleqa(Benchmark):
+class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
     """Short facts, answered by a model and judged by a panel."""
 
     name = "simpleqa"
     example = "medagent run simpleqa --lang en,hu --model gpt-4o-mini --judge gpt-4o --round r1"
     Settings = SimpleqaSettings
-    journals: ClassVar[Mapping[str, JournalKind]] = {
-        JOURNAL: JournalKind(ExchangeRow),
-        JUDGEMENTS: JournalKind(ExchangeRow, "judge"),
-    }
+    Source = QuestionSource
+    row = ExchangeRow
+    rubric = SimpleqaRubric()
     unit_noun = "calls"
+    kinds: ClassVar[Mapping[str, str]] = {
+        "incorrect": "another answer than the gold one",
+        "not attempted": "no answer was given",
+    }
 
-    async def plan(self, settings: Any, say: Say) -> Plan:
+    def items(self, source: QuestionSource) -> Sequence[QuestionItem]:
+        """See `Benchmark.items`."""
+        return question_items(source)
+
+    def data(self, source: QuestionSource) -> DataRef:
+        """See `Benchmark.data`."""
+        return DataRef(name=f"SimpleQA {source.variant}", digest=questions_digest(source))
+
+    def grader(self, source: QuestionSource, rules: str) -> Grader[ExchangeRow]:
+        """See `Benchmark.grader`."""
+        return QuestionGrader(source)
+
+    async def plan(self, settings: SimpleqaSettings, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises InputError for bad data or prompts."""
-        items = read_items(settings.data, settings.variant, encoding=settings.encoding)
         prompt = model_prompt(settings.variant, settings.prompt)
-        judges = keyed([*([settings.chat] if settings.chat else []), *settings.judges])[-len(settings.judges) :]
-        judging = Judging(judges=judges, prompt=named_prompt(settings.judge_prompt))
-        names = _names(items)
-        asked_items = _asked_items(items, names, settings.languages_of(prompt))
-        examples = few_shot(settings, asked_items)
-        groups = {name: item.group for name, item in zip(names, items, strict=True)}
-        chosen = selected([name for name in names if not _taken(name, examples)], settings, lambda name: groups[name])
-        who = who_answers(settings, asked_items, beside=settings.judges)
+        panel = settings.panel(self.rubric, settings)
+        items = self.items(settings)
+        by_id = {item.id: item for item in items}
+        languages = settings.languages_of(prompt)
+        asked = [_asked_item(item) for language in languages for item in items if item.language == language]
+        examples = few_shot(settings, asked)
+        groups = {item.name: item.group for item in items}
+        names = [name for name in groups if not _taken(name, examples)]
+        chosen = [
+            by_id[f"{name}/{language}"]
+            for name in selected(names, settings, groups.__getitem__)
+            for language in languages
+        ]
+        who = who_answers(settings, asked, beside=settings.judges(settings))
         folder = settings.run_folder(f"simpleqa-{settings.variant}", who.label)
         files = RunFiles(folder)
-        units = {
-            _unit(name, language, trial): None
-            for trial in range(1, settings.trials + 1)
-            for name in chosen
-            for language in settings.languages_of(prompt)
-        }
-        asked = [one for one in _questions(items, names, prompt.templates, settings.trials) if one.unit in units]
-        by_unit = {one.unit: one for one in asked}
-        turns = {language: _turns(prompt, language, examples) for language in prompt.templates}
+        keys = trial_keys([item.id for item in chosen], settings.trials)
         calls = [
-            Call(one.unit, prompt.fill(one.language, one.question), who.label, one.trial, one, turns[one.language])
-            for one in map(by_unit.__getitem__, units)
+            Call(
+                key,
+                prompt.fill(item.language, item.question),
+                who.label,
+                trial,
+                item,
+                _turns(prompt, item.language, examples),
+            )
+            for item, (key, trial) in zip(chosen * settings.trials, keys, strict=True)
         ]
+        data = self.data(settings)
 
         def prepare() -> None:
             before = {question.unit: question for question in files.questions()}
             trials = max([settings.trials, *(question.trial for question in before.values())])
-            whole = _questions(items, names, prompt.templates, trials)
-            files.keep_questions([one for one in whole if one.unit in units or one.unit in before])
-            files.add_judging(judging)
+            units = before.keys() | {call.key for call in calls}
+            whole = zip(list(items) * trials, trial_keys([item.id for item in items], trials), strict=True)
+            files.keep_questions([_question(item, key) for item, (key, _) in whole if key in units])
 
-        decides = {**settings.decided(prompt, items), **who.digests()}
+        job = CallJob({who.label: _asked(who, settings, folder)}, settings.concurrency, ExchangeRow, tell_unusable=True)
         return Plan(
             settings=settings,
             folder=folder,
-            data=DataRef(name=f"SimpleQA {settings.variant}", digest=str(decides["questions-digest"])),
-            stages=(
-                Stage(
-                    CallJob(
-                        {who.label: _asked(who, settings, folder)},
-                        settings.concurrency,
-                        ExchangeRow,
-                        tell_unusable=True,
-                    ),
-                    lambda: calls,
-                    title=f"Calling {who.label}",
-                ),
-                judge_stage(files, judging, settings.concurrency, settings.batches(folder)),
-            ),
-            decides=decides,
+            data=data,
+            stages=(Stage(job, lambda: calls, title=f"Calling {who.label}"), *_judging(folder, panel, settings)),
+            items=items,
+            decides={**_decided(settings, prompt, data), **who.digests()},
             command="medagent run simpleqa",
             prepare=prepare,
-            warnings=[*shared_ids(asked), *self_judged(who.label, settings.judge)],
-            context=1.0 if settings.agent == "empty" else settings.allow_empty,
+            warnings=[
+                *shared_ids([_question(item, item.id) for item in chosen]),
+                *self_judged(who.label, settings.judge),
+            ],
         )
 
-    def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
-        """Score what is judged, and write `results.json`."""
-        if standing.stopped:
-            return Findings(notes=["Nothing is scored before every answer is judged."])
-        return scored(RunFiles(run.path), write=True, allow_empty=MOST if plan.context is None else plan.context)
+    def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
+        """Write the figures and every judged row."""
+        files = RunFiles(run.path)
+        judged = files.judged_set()
+        document = as_json(judged, score(judged.rows), "robust", warnings_of(judged, "robust"))
+        text = json.dumps({**document, "rows": rows_as_json(judged, "robust")}, ensure_ascii=False, indent=2)
+        write_changed(run.path / "results.json", text + "\n")
+        return ["results.json"]
 
-    def grade(self, run: Run) -> Findings:
-        """Score a folder as it was judged last."""
-        return scored(RunFiles(run.path), write=False, allow_empty=allowed_of(run.path))
+    def notes(self, run: Run) -> Iterator[str]:
+        """See `Benchmark.notes`: the digest of the last judging's prompt, and what checks of its judges say."""
+        for panel in RunFiles(run.path).judging.panels()[-1:]:
+            yield f"judge prompt: {side_of(panel.prompt)}, sha256 {panel.prompt.digest}"
+            yield from checked_judges(run.path.parent, self.name, panel)
 
-    def details(self, run: Run, report: Report, **wanted: Any) -> Details:
-        """See `Benchmark.details`."""
-        from medagent.benchmarks.simpleqa.details import question_details
+    def blocks(self, item: QuestionItem, row: ExchangeRow, score: Score | None) -> Sequence[Block]:
+        """See `Benchmark.blocks`."""
+        from medagent.benchmarks.simpleqa.details import question_blocks
 
-        return question_details(run)
+        return list(question_blocks(item, row, score))
+
+    def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
+        """See `Benchmark.panels`."""
+        from medagent.benchmarks.simpleqa.details import outcome_panels
+
+        return list(outcome_panels(scores))
+
+    def subjects(self, run: Run) -> Iterator[Subject]:
+        """See `JudgedBenchmark.subjects`."""
+        return RunFiles(run.path).subjects()
+
+    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
+        """See `JudgedBenchmark.recorded`: the labels of OpenCompass' output."""
+        rule, labels = self.rubric.known_rule(rule), dict[str, list[Labelled]]()
+        for judged in read_opencompass(path) if is_opencompass(path) else ():
+            for row in judged.rows:
+                for judge, reply in row.judged.items():
+                    label = None if reply is None else self.rubric.read(reply, rule)
+                    labels.setdefault(judge, []).append(Labelled(f"{row.id}/{row.language}", label, (row.id,)))
+        return labels
 
     def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
         """The prompt and the answer."""
         answer = [] if row.reply is None else [ShownMessage("answer", row.reply, row.reasoning)]
         return [ShownMessage("prompt", row.message), *answer]
 
-    def show(self, run: Run, item: str) -> ItemView:
-        """One question in one language: what was asked and answered, and each judge's words."""
-        files = RunFiles(run.path)
-        asked = [one for one in files.questions() if item in (one.unit, one.name, one.id)]
-        if not asked:
-            raise UserError(f"{run.path}: holds no episode {item}")
-        question = asked[0]
-        row = next(run.rows(ExchangeRow, units=[question.unit]), None)
-        said = [ShownMessage("question", question.question), ShownMessage("gold", question.gold)]
-        lines = [f"status: {row.status}" + (f" ({row.error})" if row.error else "") if row else "status: not asked yet"]
-        if row is not None and row.reply is not None:
-            said.append(ShownMessage("answer", row.reply, row.reasoning))
-        judged = files.judged_set()
-        for one in judged.rows:
-            if (one.id, one.language) == (question.name, question.language):
-                for judge, reply in one.judged.items():
-                    said.append(ShownMessage(f"judge {judge}", reply or "(the call failed)"))
-                    label = None if reply is None else label_of(reply, "robust")
-                    lines.append(f"judge {judge}: {label or 'no label'}")
-        others = [one.unit for one in asked[1:]]
-        lines += [f"also: {', '.join(others)}"] if others else []
-        return ItemView(said, [*lines, *(failure_lines(row) if row else [])])
+
+def _judging(folder: Path, panel: Panel[JudgePrompt], settings: SimpleqaSettings) -> Sequence[Stage[Any, Any]]:
+    files = RunFiles(folder)
+    return files.judging.stages(panel, files.subjects, settings.concurrency, settings.batches(folder))
+
+
+def _decided(settings: SimpleqaSettings, prompt: ModelPrompt, data: DataRef) -> dict[str, Setting]:
+    """What decides the answers; the judges are no part of it."""
+    first: dict[str, Setting] = {"variant": settings.variant, "round": settings.round}
+    templates = {name: template.text for name, template in prompt.templates.items()}
+    return {
+        **first,
+        **{name: value for name, value in settings.decides().items() if name not in first},
+        "questions-digest": data.digest,
+        "model-prompt-digest": hashlib.sha256(json.dumps(templates).encode()).hexdigest(),
+    }
 
 
 def _asked(who: AgentChoice, settings: SimpleqaSettings, folder: Path) -> AgentChoice:
@@ -161,61 +195,14 @@ def _asked(who: AgentChoice, settings: SimpleqaSettings, folder: Path) -> AgentC
     return who if who.known is not None else who.batched(settings.batches(folder))
 
 
-def judge_stage(
-    files: RunFiles, judging: Judging, concurrency: int, batches: Path | None = None
-) -> Stage[Call, ExchangeRow]:
-    """Have every answer of the run judged that the judging covers; only what is owed is asked."""
-    judges = {judge.name: AgentChoice(ModelChoice.of(judge)).batched(batches) for judge in judging.judges}
-
-    def units() -> Sequence[Call]:
-        return list(owed_calls(files.questions(), files.answers(), judging, files.verdicts()))
-
-    async def correct(row: ExchangeRow) -> bool | None:
-        return None if row.reply is None else label_of(row.reply, "robust") == CORRECT
-
-    return Stage(
-        CallJob(judges, concurrency, ExchangeRow),
-        units,
-        journal=JUDGEMENTS,
-        grade=correct,
-        title=f"Calling {', '.join(judges)}",
-    )
+def _asked_item(item: QuestionItem) -> AskedItem:
+    """An item as an answer from elsewhere may know it."""
+    return AskedItem(item.id, item.question, frozenset({item.name, item.gold.id}), item.language, item.target)
 
 
-def judge_again(path: Path, judging: Judging, settings: RunSettings, only: Sequence[str] = ()) -> Plan:
-    """The plan that judges the answers of a run once more, all or `only` some, without asking the model again.
-
-    `only` holds ids (of the data, or line numbers) or `unparsed`: where a judge's label is missing. Raises UserError.
-    """
-    files = RunFiles(path)
-    if not files.exist():
-        raise UserError(f"{path}: not a run of `medagent run simpleqa`")
-    if only:
-        judging = judging.model_copy(update={"only": sorted(_chosen(files, only))})
-    check_prices(judging.judges, settings.max_cost)
-    judging = judging.model_copy(update={"judges": keyed(judging.judges)})
-    decides = files.settings()
-    model = str(decides.get("model"))
-    return Plan(
-        settings=settings,
-        folder=path,
-        data=DataRef(name=f"SimpleQA {decides.get('variant')}", digest=str(decides.get("questions-digest", ""))),
-        stages=(judge_stage(files, judging, settings.concurrency),),
-        decides=decides,
-        command="medagent simpleqa judge",
-        repeat="the same command",
-        prepare=lambda: files.add_judging(judging) if judging.only != [] else None,
-        warnings=self_judged(model, [judge.name for judge in judging.judges]),
-    )
-
-
-def _asked_items(items: Sequence[GoldQuestion], names: Sequence[str], languages: Sequence[str]) -> list[AskedItem]:
-    """Every question in every language, as an answer from elsewhere may know it."""
-    return [
-        AskedItem(f"{name}/{language}", item.question, frozenset({name, item.id}), language, item.answer)
-        for language in languages
-        for item, name in zip(items, names, strict=True)
-    ]
+def _question(item: QuestionItem, unit: str) -> Question:
+    gold = item.gold
+    return Question(unit, gold.id, item.language, gold.line, gold.question, gold.answer, gold.group)
 
 
 def _taken(name: str, examples: Examples) -> bool:
@@ -230,52 +217,3 @@ def _turns(prompt: ModelPrompt, language: str, examples: Examples) -> tuple[Mess
         said = json.dumps({"answer": answer, "confidence_score": 100}, ensure_ascii=False) if as_json else answer
         turns += [Message("user", prompt.fill(language, question)), Message("assistant", said)]
     return tuple(turns)
-
-
-def _unit(name: str, language: str, trial: int) -> str:
-    return f"{name}/{language}" if trial == 1 else f"{name}/{language}#{trial}"
-
-
-def _names(items: Sequence[GoldQuestion]) -> list[str]:
-    """A name for each item: its id, with the line where several rows share the id."""
-    shared = duplicate_ids(items)
-    return [f"{item.id}#{item.line}" if item.id in shared else item.id for item in items]
-
-
-def _questions(
-    items: Sequence[GoldQuestion], names: Sequence[str], languages: Iterable[str], trials: int
-) -> Iterator[Question]:
-    listed = list(languages)
-    for trial in range(1, trials + 1):
-        for item, name in zip(items, names, strict=True):
-            for language in listed:
-                yield Question(
-                    unit=_unit(name, language, trial),
-                    id=item.id,
-                    language=language,
-                    line=item.line,
-                    question=item.question,
-                    gold=item.answer,
-                    group=item.group,
-                )
-
-
-def _chosen(files: RunFiles, only: Sequence[str]) -> Iterator[str]:
-    """The units that `only` names."""
-    wanted = set(only) - {UNPARSED}
-    questions = files.questions()
-    if unknown := sorted(wanted - {question.id for question in questions}):
-        raise UserError(f"--only {unknown[0]}: no question of {files.path} has this id")
-    unparsed = set()
-    if UNPARSED in only:
-        unparsed = {
-            (row.id, row.language)
-            for row in files.judged_set().rows
-            if not row.judged
-            or any(reply is None or label_of(reply, "robust") is None for reply in row.judged.values())
-        }
-    return (
-        question.unit
-        for question in questions
-        if question.id in wanted or (question.name, question.language) in unparsed
-    )

@@ -2,46 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from medagent.benchmarks.base import ending_blocks
-from medagent.benchmarks.simpleqa.folder import RunFiles
-from medagent.benchmarks.simpleqa.judging import Question
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
+from medagent.benchmarks.simpleqa.grader import counted
+from medagent.benchmarks.simpleqa.items import QuestionItem
 from medagent.engine.blocks import (
     AnswerBlock,
     Block,
     ConversationBlock,
-    Details,
-    ItemDetail,
     Message,
     ReliabilityBlock,
     SharesBlock,
     TextBlock,
     VotesBlock,
 )
-from medagent.engine.journals import Run
+from medagent.engine.scores import Score, Scored
+from medagent.judging.rows import ExchangeRow
 from refsol.simpleqa.export import NAMELESS
 from refsol.simpleqa.metrics import Tally
 from refsol.simpleqa.replies import last_object
-from refsol.simpleqa.score import JudgedAnswer, Section, label_of, outcome_of, score
+from refsol.simpleqa.score import Section, sections_of
 
 _PARTS = ("correct", "incorrect", "not attempted", "no label", "not graded")
-_KINDS = {
-    "incorrect": "another answer than the gold one",
-    "not attempted": "no answer was given",
-    "unscored": "the judges gave no label, or none that most of them share",
-    "judge errors": "every judge's call failed",
-    "unanswered": "the model's call failed",
-    "not judged": "no judge was asked yet",
-}
 
 
-def question_details(run: Run) -> Details:
-    """See `Benchmark.details`."""
-    files = RunFiles(run.path)
-    sections = score(files.judged_set().rows)
-    return Details(lambda: _items(run, files), list(_panels(sections)), _KINDS)
+def outcome_panels(scores: Sequence[Scored]) -> Iterator[Block]:
+    """Outcomes by language and group, and calibration."""
+    return _panels(sections_of([counted(one) for one in scores]))
+
+
+def question_blocks(item: QuestionItem, row: ExchangeRow, score: Score | None) -> Iterator[Block]:
+    """A question, the answer beside the gold, each judge's label, the messages."""
+    yield TextBlock("Question", item.question)
+    if row.reply is not None:
+        stated = last_object(row.reply)
+        answer = stated.get("answer") if stated else None
+        yield AnswerBlock(
+            answer if isinstance(answer, str) else row.reply, [item.target], score.correct if score else None
+        )
+    if score is not None and score.part["labels"]:
+        yield VotesBlock(
+            [
+                (judge, (label or "no label").replace("_", " "), score.details["replies"].get(judge) or "")
+                for judge, label in score.part["labels"].items()
+            ]
+        )
+    messages = [Message("prompt", row.message)]
+    if row.reply is not None:
+        messages.append(Message("answer", row.reply, row.reasoning or ""))
+    yield ConversationBlock(messages, title="Prompt and reply")
 
 
 def _panels(sections: list[Section]) -> Iterator[Block]:
@@ -65,37 +74,3 @@ def _panels(sections: list[Section]) -> Iterator[Block]:
 def _parts(tally: Tally) -> tuple[int, ...]:
     aside = tally.left_out + tally.judge_errors + tally.unanswered + tally.not_judged
     return (tally.correct, tally.incorrect, tally.not_attempted, tally.unscored, aside)
-
-
-def _items(run: Run, files: RunFiles) -> Iterator[ItemDetail]:
-    rows = {row.unit: row for row in run.rows(ExchangeRow)}
-    for question, judged in zip(files.questions(), files.judged_set().rows, strict=True):
-        yield _item(question, judged, rows.get(question.unit))
-
-
-def _item(question: Question, judged: JudgedAnswer, row: ExchangeRow | None) -> ItemDetail:
-    outcome = outcome_of(judged, "robust").replace("_", " ")
-    decided = outcome in ("correct", "incorrect", "not attempted")
-    blocks: list[Block] = [TextBlock("Question", question.question)]
-    if judged.prediction is not None:
-        said = last_object(judged.prediction)
-        given = said.get("answer") if said else None
-        text = given if isinstance(given, str) else judged.prediction
-        blocks.append(AnswerBlock(text, [question.gold], outcome == "correct" if decided else None))
-    votes = [(judge, _label(reply), reply or "(the call failed)") for judge, reply in judged.judged.items()]
-    if votes:
-        blocks.append(VotesBlock(votes))
-    if row is not None:
-        said_by = [Message("prompt", row.message)]
-        if row.reply is not None:
-            said_by.append(Message("answer", row.reply, row.reasoning or ""))
-        blocks += [ConversationBlock(said_by, title="Prompt and reply"), *ending_blocks(row)]
-    item = question.unit.removesuffix(f"#{question.trial}") if question.trial > 1 else question.unit
-    kind = "" if outcome == "correct" else outcome
-    return ItemDetail(item, question.trial, blocks, row, question.question, kind=kind)
-
-
-def _label(reply: str | None) -> str:
-    if reply is None:
-        return "call failed"
-    return (label_of(reply, "robust") or "no label").replace("_", " ")

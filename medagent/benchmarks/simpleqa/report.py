@@ -1,21 +1,17 @@
-"""The figures and the agreement as tables for a person."""
+"""The figures as tables for a person."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from medagent.reports.tables import print_table, put
-from refsol.simpleqa.agree import UNREAD, Agreement, Key
 from refsol.simpleqa.export import NAMELESS, TREATMENTS
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, share
 from refsol.simpleqa.score import VOTES, JudgedSet, Section, votes_of
-from refsol.simpleqa.verdict import LABELS, Rule
+from refsol.simpleqa.verdict import Rule
 from refsol.stats import Interval
-
-_LISTED = 20
 
 
 def print_json(value: Any) -> None:
@@ -91,36 +87,3 @@ def _print_calibration(calibration: Calibration) -> None:
         for row in calibration.bins
     ]
     print_table("", ["confidence", "rows", "mean confidence", "correct"], rows)
-
-
-def print_agreement(first: str, second: str, found: Agreement) -> None:
-    """Print the confusion table, the agreement with kappa, and every row where the two differ."""
-    names = (*LABELS, UNREAD)
-    put(f"rows: {first}; columns: {second}")
-    print_table(
-        "", ["", *names], ([name, *(str(found.table.get((name, other), 0)) for other in names)] for name in names)
-    )
-    agreed = share(found.agreed, found.labelled)
-    put(f"agreement {agreed:.4f} ({found.agreed} of the {found.labelled} rows that both labelled)")
-    if found.interval is not None:
-        low, high = _number(found.interval.low), _number(found.interval.high)
-        undefined = "; not defined: both gave one label throughout" if math.isnan(found.kappa) else ""
-        put(f"Cohen's kappa {_number(found.kappa)} (95 %: {low} to {high}){undefined}")
-    for name, keys in ((first, found.only_first), (second, found.only_second)):
-        if keys:
-            put(f"only in {name}: {_names(keys)}")
-    for key, one, other in found.differ:
-        put(f"{_name(key)}: {one} / {other}")
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.4f}"
-
-
-def _name(key: Key) -> str:
-    return " ".join(part for part in key if part)
-
-
-def _names(keys: Sequence[Key]) -> str:
-    named = ", ".join(map(_name, keys[:_LISTED]))
-    return f"{len(keys)} rows ({named}{', …' if len(keys) > _LISTED else ''})"

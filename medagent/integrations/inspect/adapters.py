@@ -16,26 +16,26 @@ from tempfile import mkdtemp
 from typing import Any, ClassVar
 from weakref import finalize
 
-from medagent.agents.calls import Call, CallJob
-from medagent.agents.choice import AgentChoice, ModelChoice
+from medagent.agents.calls import Call
 from medagent.api import blocking
 from medagent.benchmarks.base import Benchmark, find
 from medagent.benchmarks.imapscore.job import ExtractionJob, ItemRow, ItemUnit
+from medagent.benchmarks.medagentbench.episode import EpisodeRow, EpisodeUnit
 from medagent.benchmarks.medagentbench.plan import GradingContext
 from medagent.benchmarks.medagentbench.results.write import recorded, result_item
 from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST
 from medagent.benchmarks.promptcblue.benchmark import PredictionContext, sample_scores
 from medagent.benchmarks.promptcblue.rows import LineRow
-from medagent.benchmarks.simpleqa.folder import RunFiles
-from medagent.benchmarks.simpleqa.judging import Judging, Panel, Question
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
-from medagent.benchmarks.simpleqa.settings import named_prompt
+from medagent.benchmarks.simpleqa.benchmark import Simpleqa
+from medagent.benchmarks.simpleqa.folder import Question, RunFiles
 from medagent.core.errors import UserError
 from medagent.core.options import checked
 from medagent.engine.journals import Run
 from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
-from medagent.fhir_episodes.episode import EpisodeRow, EpisodeUnit
+from medagent.judging.calls import ask
+from medagent.judging.rows import ExchangeRow
+from medagent.judging.rubric import Subject
 from medagent.models.wording import strip_thinking
 from refsol.imapscore.graph import Linker
 from refsol.imapscore.records import recording_of
@@ -272,25 +272,19 @@ class SimpleqaAdapter(Adapter):
 
     async def grade(self, item: str, row: ExchangeRow, judged: Judged | None = None) -> Grade:
         """See `Adapter.grade`."""
-        replies = await self._asked(self.unit(item).item, row.reply) if judged is None else dict(judged)
+        replies = await self._asked(item, row) if judged is None else dict(judged)
         outcome = outcome_of(JudgedAnswer(item, "", "", row.reply, replies), "robust")
         value = {"correct": 1.0, "incorrect": 0.0, "not_attempted": 0.0}.get(outcome)
         return Grade(value, row.reply, outcome.replace("_", " "), {"status": row.status, "judged": replies})
 
-    async def _asked(self, question: Question, prediction: str | None) -> dict[str, str | None]:
+    async def _asked(self, item: str, row: ExchangeRow) -> dict[str, str | None]:
         """What each judge says of an answer."""
-        if prediction is None:
+        if row.reply is None:
             return {}
         settings: Any = self.plan().settings
-        judging = Judging(judges=settings.judges, prompt=named_prompt(settings.judge_prompt))
-        judges = {judge.name: AgentChoice(ModelChoice.of(judge)) for judge in judging.judges}
-        replies: dict[str, str | None] = {}
-        async with CallJob(judges, 1, ExchangeRow).open() as worker:
-            for call in Panel(judging).calls(question, prediction):
-                row = ExchangeRow.begin(call)
-                await worker.run(call, row)
-                replies[call.model] = row.reply
-        return replies
+        rubric = Simpleqa.rubric
+        said = await ask(rubric, settings.panel(rubric, settings), Subject(item, self.unit(item).item, row.reply))
+        return said.replies
 
 
 class ImapscoreAdapter(Adapter):

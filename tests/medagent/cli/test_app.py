@@ -42,7 +42,7 @@ def test_the_version_and_the_overview() -> None:
     assert "\n  push " not in medagent("data", "-h").out  # the earlier name of `ehr push`
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "run promptcblue", "run simpleqa", "run imapscore", "simpleqa judge"])
+@pytest.mark.parametrize("command", [*COMMANDS, "run promptcblue", "run simpleqa", "run imapscore", "judge again"])
 def test_help_fits_80_columns_with_whole_sentences(command: str) -> None:
     ran = medagent(*command.split(), "-h")
     assert ran.code == 0

@@ -7,13 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.simpleqa.benchmark import Simpleqa, judge_again
-from medagent.benchmarks.simpleqa.judging import Judging
+from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.benchmarks.simpleqa.settings import BUNDLED, SimpleqaSettings
+from medagent.engine.journals import Run
 from medagent.engine.settings import RunSettings
-from medagent.models.settings import ModelSettings
+from medagent.judging.again import judging_plan
+from medagent.judging.panel import PanelSettings
 from refsol.simpleqa.data import read_items
-from refsol.simpleqa.prompts import judge_prompt
 from tests import runs
 from tests.loopback import Call, ModelServer
 
@@ -57,10 +57,6 @@ class Oracle:
 RIGHT, WRONG, SILENT = 20, 14, 6
 
 
-def settings(server: ModelServer, name: str) -> ModelSettings:
-    return ModelSettings(name=name, base_urls=[server.url], max_retries=0)
-
-
 def config(server: ModelServer, folder: Path, *judges: str, **changes: Any) -> SimpleqaSettings:
     options: dict[str, Any] = {
         "data": BUNDLED,
@@ -97,10 +93,11 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def judge(
-    server: ModelServer, folder: Path, *names: str, only: tuple[str, ...] = (), prompt: Path | None = None
+    server: ModelServer, folder: Path, *names: str, only: tuple[str, ...] = (), prompt: Path | str = "bundled"
 ) -> int:
-    judging = Judging(judges=[settings(server, name) for name in names], prompt=judge_prompt(prompt))
-    return runs.end(Simpleqa(), judge_again(run_folder(folder), judging, RunSettings(concurrency=4), only))
+    panel = runs.impatient(PanelSettings)(judge=list(names), judge_base_url=[server.url], judge_prompt=str(prompt))
+    plan = judging_plan(Simpleqa(), Run(run_folder(folder)), panel, RunSettings(concurrency=4), only)
+    return runs.end(Simpleqa(), plan)
 
 
 def total(folder: Path, section: int = -1) -> dict[str, int]:

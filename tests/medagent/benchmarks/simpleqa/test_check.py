@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from medagent.benchmarks.simpleqa.rubric import published_place
 from refsol.simpleqa.cases import PARTIAL, judge_cases
 from refsol.simpleqa.prompts import judge_prompt, published_judge_prompt
 from refsol.simpleqa.score import label_of
@@ -38,7 +39,18 @@ def knowing(body: dict[str, Any]) -> str:
 
 def check(server: ModelServer, folder: Path, *words: object) -> Ran:
     return medagent(
-        *("simpleqa", "check", "--judge", "j", "--judge-base-url", server.url, "--results-dir", folder, "--quiet"),
+        *(
+            "judge",
+            "check",
+            "simpleqa",
+            "--judge",
+            "j",
+            "--judge-base-url",
+            server.url,
+            "--results-dir",
+            folder,
+            "--quiet",
+        ),
         *words,
     )
 
@@ -74,8 +86,8 @@ def test_a_judge_that_says_yes_to_all_is_not_trusted(tmp_path: Path) -> None:
 def test_the_published_prompt_is_taken_over_and_sent_as_opencompass_sends_it(tmp_path: Path) -> None:
     setting = tmp_path / "HuSimpleQA_setting.py"
     setting.write_text(SETTING, "utf-8")
-    taken = medagent("simpleqa", "prompt", setting)
-    assert (taken.code, "sha256" in taken.out) == (0, True)
+    ran = medagent("simpleqa", "prompt", setting)
+    assert (ran.code, "sha256" in ran.out) == (0, True)
     with ModelServer(reply='{"evaluation": "Correct"}') as server:
         words = {"lang": ("hu",), "limit": 1, "judge_prompt": "published"}
         run(server, tmp_path, model=None, agent="gold", judge_base_url=[server.url], **words)
@@ -85,7 +97,8 @@ def test_the_published_prompt_is_taken_over_and_sent_as_opencompass_sends_it(tmp
     assert sent[0]["content"] == 'Be a judge. "Partial": see {below}.'
     assert sent[1]["content"].startswith('Input:\n{\n  "question": Melyik') or '"question": ' in sent[1]["content"]
     report = json.loads((tmp_path / "simpleqa-check_r1_j" / "report.json").read_text("utf-8"))
-    assert report["settings"]["judge-side"] == "published"
+    taken = judge_prompt(published_place())
+    assert report["settings"]["judge-prompt-digest"] == taken.digest
 
 
 def test_values_go_in_unescaped_and_without_a_fence(tmp_path: Path) -> None:
@@ -106,11 +119,9 @@ def test_a_file_without_the_prompt_is_one_line(tmp_path: Path, text: str) -> Non
 
 def test_a_partial_list_is_judged_on_the_prompts_side() -> None:
     partial = [case for case in judge_cases() if case.kind == PARTIAL]
-    assert all(
-        case.accepts("not_attempted", "bundled") and not case.accepts("incorrect", "bundled") for case in partial
-    )
-    assert all(case.accepts("incorrect", "published") for case in partial)
-    assert not any(case.accepts("correct", "other") for case in partial)
+    assert {case.accepted("bundled") for case in partial} == {("not_attempted",)}
+    assert {case.accepted("published") for case in partial} == {("incorrect",)}
+    assert {case.accepted("other") for case in partial} == {("incorrect", "not_attempted")}
     assert label_of("Correct", "robust") == "correct"
 
 

@@ -37,9 +37,7 @@ def test_run_judge_score_and_agree(tmp_path: Path) -> None:
         code, out, _ = medagent(*run, "--judge", "j", "--lang", "en,hu")
         assert code == 0
         assert "m on husimpleqa: hu, judged by j" in out
-        code, out, _ = medagent(
-            "simpleqa", "judge", folder, "--judge", "strict-j", "--judge-base-url", server.url, "-q"
-        )
+        code, out, _ = medagent("judge", "again", folder, "--judge", "strict-j", "--judge-base-url", server.url, "-q")
         assert code == 0
         assert "judged by strict-j" in out
         assert calls_by_model(server) == {"m": 80, "j": 80, "strict-j": 80}
@@ -53,33 +51,32 @@ def test_run_judge_score_and_agree(tmp_path: Path) -> None:
     ]
     assert table[0]["total correct"] == f"{SILENT / 40:.4f}"
     assert "the judge was asked for JSON labels" in err
-    code, out, _ = medagent("simpleqa", "agree", f"{folder}@j", f"{folder}@strict-j")
+    code, out, _ = medagent("judge", "agree", f"{folder}@j", f"{folder}@strict-j")
     assert code == 0
     assert f"agreement {(RIGHT + WRONG) / 40:.4f} (68 of the 80 rows that both labelled)" in out
     assert "Cohen's kappa" in out
-    assert "H05 en: not_attempted / incorrect" in out
+    assert "H05/en: not_attempted / incorrect" in out
 
 
 def test_a_judge_and_people(tmp_path: Path) -> None:
     folder = _opencompass(tmp_path / "oc", ["A", "B", "C", "?"])
     labels = write_items(tmp_path / "labels.jsonl", [{"id": n, "label": "correct"} for n in (0, 1, 3, 9)])
-    code, out, _ = medagent("simpleqa", "agree", folder, labels, "--json")
+    code, out, _ = medagent("judge", "agree", folder, labels, "--json")
     found = json.loads(out)
     assert code == 0
     assert (found["labelled"], found["agreement"]) == (2, 0.5)
     assert found["differ"] == [
-        {"id": "1", "language": "hu", "first": "incorrect", "second": "correct"},
-        {"id": "3", "language": "hu", "first": "unscored", "second": "correct"},
+        {"unit": "1/hu", "first": "incorrect", "second": "correct"},
+        {"unit": "3/hu", "first": "unscored", "second": "correct"},
     ]
-    assert found["only_first"] == [{"id": "2", "language": "hu"}]
-    assert found["only_second"] == [{"id": "9", "language": "hu"}]
+    assert (found["only_first"], found["only_second"]) == (["2/hu"], ["9"])
 
 
 def test_agreement_that_is_not_defined_is_null(tmp_path: Path) -> None:
     folder = _opencompass(tmp_path, ["A", "A"])
-    _, out, _ = medagent("simpleqa", "agree", folder, folder, "--json")
+    _, out, _ = medagent("judge", "agree", folder, folder, "--json")
     assert json.loads(out)["kappa"] is None
-    _, out, _ = medagent("simpleqa", "agree", folder, folder)
+    _, out, _ = medagent("judge", "agree", folder, folder)
     assert "Cohen's kappa – (95 %: – to –); not defined: both gave one label throughout" in out
 
 
@@ -111,13 +108,19 @@ def test_groups_come_from_the_questions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["score", "nowhere"], "nowhere: no such file or folder"),
-        (["score", "plain"], "neither a run of `medagent run simpleqa` nor an output folder of OpenCompass"),
-        (["score", "oc@X"], "has no judge X"),
-        (["score", "oc", "--json", "--csv"], "choose one"),
-        (["agree", "oc", "oc@J"], "holds several judges; name one as oc@JUDGE: J, K"),
-        (["judge", "oc", "--judge", "J"], "not a run of `medagent run simpleqa`"),
-        (["judge", "oc", "--judge", "J", "--judge", "J"], "named twice"),
+        (["simpleqa", "score", "nowhere"], "nowhere: no such file or folder"),
+        (
+            ["simpleqa", "score", "plain"],
+            "neither a run of `medagent run simpleqa` nor an output folder of OpenCompass",
+        ),
+        (["simpleqa", "score", "oc@X"], "has no judge X"),
+        (["simpleqa", "score", "oc", "--json", "--csv"], "choose one"),
+        (["judge", "agree", "oc", "oc@J"], "holds several judges; name one as oc@JUDGE: J, K"),
+        (["judge", "agree", "oc@J", "oc@K", "--rules", "x"], "--rules x: unknown; replies can be read by robust, "),
+        (["judge", "agree", "plain", "plain"], "neither a judged run, nor another tool's judged output, nor a file"),
+        (["judge", "again", "oc", "--judge", "J"], "oc: is no run's folder"),
+        (["judge", "check", "simpleqa", "--judge", "J", "--judge", "J"], "named twice"),
+        (["judge", "check", "promptcblue", "--judge", "J"], "promptcblue: its answers are not judged by models"),
     ],
 )
 def test_what_a_person_can_mend_is_one_line(
@@ -127,7 +130,7 @@ def test_what_a_person_can_mend_is_one_line(
     (tmp_path / "plain").mkdir()
     _opencompass(tmp_path / "oc", ["A"], "J")
     _opencompass(tmp_path / "oc", ["A"], "K")
-    code, out, err = medagent("simpleqa", *words)
+    code, out, err = medagent(*words)
     assert (code, out) == (1, "")
     assert message in err
     assert err.count("\n") == 1

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from medagent.benchmarks.simpleqa.benchmark import Simpleqa, judge_again
-from medagent.benchmarks.simpleqa.judging import Judging
+from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.benchmarks.simpleqa.load import judged_sets
 from medagent.core.errors import StopRunError, UserError
+from medagent.engine.journals import Run
 from medagent.engine.settings import RunSettings
-from medagent.models.settings import ModelSettings
-from refsol.simpleqa.prompts import judge_prompt
+from medagent.judging.again import judging_plan
+from medagent.judging.panel import PanelSettings
 from refsol.simpleqa.score import outcome_of, warnings_of
 from tests import runs
 from tests.loopback import Call, Fault, ModelServer, stall, status
@@ -77,30 +77,30 @@ def test_letter_rules_warn_of_the_judging_that_is_scored(tmp_path: Path) -> None
         assert bool(warnings_of(judged, "letter")) == warned
 
 
-def test_unparsed_replies_are_judged_again_by_themselves(tmp_path: Path) -> None:
+def test_unreadable_replies_are_judged_again_by_themselves(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, "mute", lang=("hu",), ids=("H01", "H02", "H03"))
         assert total(tmp_path) == {"unscored": 3}
-        judge(server, tmp_path, "mute", only=("unparsed",))
+        judge(server, tmp_path, "mute", only=("unreadable",))
         assert calls_by_model(server)["mute"] == 6
         judge(server, tmp_path, "j", only=("H02",))
         assert total(tmp_path) == {"correct": 1, "unscored": 2}
-        judge(server, tmp_path, "j", only=("unparsed",))
+        judge(server, tmp_path, "j", only=("unreadable",))
         assert calls_by_model(server) == {"m": 3, "mute": 6, "j": 3}
         judge(server, tmp_path, "j", only=("H01", "H02"))
         assert calls_by_model(server)["j"] == 3, "a verdict that is kept was paid for again"
         assert total(tmp_path) == {"correct": 2, "incorrect": 1}
-        with pytest.raises(UserError, match="--only H99: no question"):
+        with pytest.raises(UserError, match=r"--only H99: .* has no answer to an item of this id"):
             judge(server, tmp_path, "j", only=("H99",))
 
 
-def test_judging_the_unparsed_goes_on_where_it_failed(tmp_path: Path) -> None:
+def test_judging_the_unreadable_goes_on_where_it_failed(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle(), faults=lambda call: status(500) if len(server.calls) == 8 else None) as server:
         run(server, tmp_path, "mute", lang=("hu",), ids=("H01", "H02", "H03"))
-        assert judge(server, tmp_path, "j", only=("unparsed",)) == 2
-        assert total(tmp_path)["judge_errors"] == 1
-        assert judge(server, tmp_path, "j", only=("unparsed",)) == 0
-        assert judge(server, tmp_path, "j", only=("unparsed",)) == 0
+        assert judge(server, tmp_path, "j", only=("unreadable",)) == 2
+        assert total(tmp_path)["unscored"] == 1, "a call that failed replaced a reply"
+        assert judge(server, tmp_path, "j", only=("unreadable",)) == 0
+        assert judge(server, tmp_path, "j", only=("unreadable",)) == 0
         assert calls_by_model(server) == {"m": 3, "mute": 3, "j": 4}
     assert total(tmp_path) == {"correct": 2, "incorrect": 1}
 
@@ -151,7 +151,7 @@ def test_a_judge_that_fails_is_no_grade_and_owed(tmp_path: Path, capsys: pytest.
 
 
 def test_only_a_run_can_be_judged(tmp_path: Path) -> None:
-    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="not a run of `medagent run simpleqa`"):
+    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="is no run's folder"):
         judge(server, tmp_path, "j")
 
 
@@ -160,8 +160,8 @@ def test_a_judge_that_was_never_asked_decides_nothing(tmp_path: Path, monkeypatc
         run(server, tmp_path, lang=("hu",), ids=("H01", "H02", "H03"))
         assert server.url not in (run_folder(tmp_path) / "judgings.jsonl").read_text()
     monkeypatch.delenv("OPENAI_API_KEY")
-    nowhere = ModelSettings(name="K")
-    plan = judge_again(run_folder(tmp_path), Judging(judges=[nowhere], prompt=judge_prompt(None)), RunSettings())
+    panel = PanelSettings(judge=["K"])
+    plan = judging_plan(Simpleqa(), Run(run_folder(tmp_path)), panel, RunSettings())
     with pytest.raises(UserError, match="set OPENAI_API_KEY"):
         runs.end(Simpleqa(), plan)
     (judged,) = judged_sets(str(run_folder(tmp_path)))

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
+from medagent.benchmarks.judge_labels import agreement
 from medagent.benchmarks.simpleqa.folder import RunFiles
-from medagent.benchmarks.simpleqa.load import labellings
-from medagent.benchmarks.simpleqa.rows import ExchangeRow
 from medagent.core.errors import StopRunError, UserError
+from medagent.judging.rows import ExchangeRow
 from refsol.errors import InputError
-from refsol.simpleqa.agree import compare
 from refsol.simpleqa.score import score
 from tests.loopback import Call, Fault, ModelServer, chat_json, status
 from tests.medagent.benchmarks.simpleqa.oracle import (
@@ -144,7 +143,7 @@ def test_killed_resumed_judged_again_and_scored(tmp_path: Path) -> None:
         assert judge(server, tmp_path, "strict-j") == 0
         assert len(server.calls) == before + 80
     assert total(tmp_path) == {"correct": 2 * RIGHT, "incorrect": 2 * (WRONG + SILENT)}
-    found = compare(*labellings(f"{folder}@j", f"{folder}@strict-j", "robust"))
+    found = agreement(f"{folder}@j", f"{folder}@strict-j", "robust")
     assert (found.labelled, found.agreed) == (80, 2 * (RIGHT + WRONG))
     assert found.table["not_attempted", "incorrect"] == 2 * SILENT
 

@@ -1,0 +1,206 @@
+"""`medagent judge check`: a panel is asked about cases whose label is known, as a run of its own.
+
+So it continues, is shown and compared as every run. Its figure is the agreement; a judge may be trusted if the lower
+end of the 95 % interval reaches TRUSTED.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.agents.calls import Call
+from medagent.benchmarks.base import find
+from medagent.core.errors import UserError
+from medagent.core.scrub import safe_name
+from medagent.engine.benchmark import Benchmark, Say
+from medagent.engine.journals import JournalKind, Run
+from medagent.engine.plan import JOURNAL, Plan, Stage
+from medagent.engine.report import DataRef, ShownMessage, TableSection
+from medagent.engine.results import read_report
+from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
+from medagent.engine.settings import RunSettings
+from medagent.judging.calls import call_job
+from medagent.judging.judging import Judging
+from medagent.judging.panel import Panel, PanelSettings
+from medagent.judging.rows import ExchangeRow
+from medagent.judging.rubric import Case, JudgedBenchmark
+from medagent.models.base import Message
+
+TRUSTED = 0.9
+
+
+def judged_benchmark(benchmark: Benchmark[Any, Any]) -> JudgedBenchmark[Any, Any]:
+    """The same as a judged one. Raises UserError if its answers are not judged."""
+    if not isinstance(benchmark, JudgedBenchmark):
+        raise UserError(f"{benchmark.name}: its answers are not judged by models")
+    return benchmark
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is checked: the benchmark's cases, and the panel that labels them."""
+
+    benchmark: JudgedBenchmark[Any, Any]
+    panel: Panel[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseItem(Item):
+    """A case, and the judge that it is put to."""
+
+    case: Case
+    judge: str
+
+
+class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
+    """Judges and cases whose label is known. `check` is the check that is to be run; a folder says its own."""
+
+    name = "judge-check"
+    Settings = RunSettings
+    row = ExchangeRow
+    unit_noun = "cases"
+
+    def __init__(self, check: Check | None = None) -> None:
+        self._check = check
+
+    @property
+    def journals(self) -> Mapping[str, JournalKind]:
+        """See `Benchmark.journals`; its calls are a judge's."""
+        return {JOURNAL: JournalKind(ExchangeRow, "judge")}
+
+    def source(self, run: Run, given: Mapping[str, Any]) -> Check:
+        """See `Benchmark.source`."""
+        benchmark = judged_benchmark(find(str(run.settings["benchmark"])))
+        return Check(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
+
+    def items(self, source: Any) -> Sequence[CaseItem]:
+        """See `Benchmark.items`."""
+        check = self._of(source)
+        return [
+            CaseItem(id=f"{judge}/{case.id}", group=case.kind, question=case.answer, case=case, judge=judge)
+            for judge in check.panel.names
+            for case in check.benchmark.rubric.cases(check.panel.prompt)
+        ]
+
+    def data(self, source: Any) -> DataRef:
+        """See `Benchmark.data`."""
+        return DataRef(name=f"{self._of(source).benchmark.name} judge cases")
+
+    def grader(self, source: Any, rules: str) -> Grader[ExchangeRow]:
+        """See `Benchmark.grader`."""
+        return CaseGrader(self._of(source))
+
+    async def plan(self, settings: RunSettings, say: Say) -> Plan:
+        """It has a command of its own."""
+        raise UserError("a judge is checked by `medagent judge check BENCHMARK --judge NAME`")
+
+    def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
+        """What the judge was asked, and what it said."""
+        reply = [] if row.reply is None else [ShownMessage("judge", row.reply, row.reasoning)]
+        return [ShownMessage("prompt", row.message), *reply]
+
+    def _of(self, source: Any) -> Check:
+        check = source if isinstance(source, Check) else self._check
+        assert check is not None
+        return check
+
+
+class CaseGrader(Grader[ExchangeRow]):
+    """Right is a label that the case accepts."""
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+
+    def score(self, item: CaseItem, row: ExchangeRow, judged: Any = None) -> Score:
+        """See `Grader.score`."""
+        rubric, panel = self._check.benchmark.rubric, self._check.panel
+        rule = item.case.query.rule or rubric.known_rule(panel.rule)
+        label = None if row.reply is None else rubric.read(row.reply, rule)
+        return Score(
+            correct=None if row.reply is None else label in item.case.accepted,
+            reason=f"said {label or 'no label'}, and it is {' or '.join(item.case.accepted)}",
+            because=item.case.answer,
+        )
+
+    def figures(self, scores: Sequence[Scored]) -> Figures:
+        """The agreement of each judge, by kind of case."""
+        by_judge = {judge: [one for one in scores if one.item.judge == judge] for judge in self._check.panel.names}
+        return Figures(
+            table=[_section(judge, some) for judge, some in by_judge.items()],
+            overall=mean_line("all", scores),
+            unusable="; ".join(_faults(by_judge)),
+            figure="agreement",
+            count="cases",
+        )
+
+
+def check_plan(
+    benchmark: JudgedBenchmark[Any, Any], settings: PanelSettings, run: RunSettings
+) -> tuple[JudgeCheck, Plan]:
+    """The check that puts all cases of a benchmark to a panel, and its plan. Raises UserError."""
+    rubric = benchmark.rubric
+    panel = settings.panel(rubric, run)
+    cases = rubric.cases(panel.prompt)
+    if not cases:
+        raise UserError(f"{benchmark.name}: has no cases whose label is known")
+    calls = [
+        Call(f"{judge}/{case.id}", case.query.text, judge, before=_before(case))
+        for judge in panel.names
+        for case in cases
+    ]
+    folder = run.run_folder(_check_name(benchmark.name), "+".join(panel.names))
+    check = JudgeCheck(Check(benchmark, panel))
+    plan = Plan(
+        settings=run,
+        folder=folder,
+        data=check.data(run),
+        items=check.items(run),
+        stages=(Stage(call_job(panel, run.concurrency), lambda: calls, title=f"Checking {', '.join(panel.names)}"),),
+        decides={"benchmark": benchmark.name, "judge": panel.names, "judge-prompt-digest": panel.prompt.digest},
+        command="medagent judge check",
+        repeat="the same command",
+        prepare=lambda: Judging(folder, rubric).add(panel),
+    )
+    return check, plan
+
+
+def checked_judges(results: Path, benchmark: str, panel: Panel[Any]) -> Iterator[str]:
+    """What the checks in a results folder say of these judges under the same prompt."""
+    for judge in panel.names:
+        for folder in sorted(results.glob(f"{_check_name(benchmark)}_*")):
+            report = read_report(folder) if folder.name.endswith(safe_name(f"_{judge}")) else None
+            if report and report.overall and report.settings.get("judge-prompt-digest") == panel.prompt.digest:
+                value, trusted = report.overall.value or 0.0, not report.unusable
+                words = "may be trusted" if trusted else "is not to be trusted alone"
+                yield f"judge {judge} {words}: agreed on {value:.1%} of {report.overall.n} known cases ({folder})"
+
+
+def _before(case: Case) -> tuple[Message, ...]:
+    return (Message("system", case.query.system),) if case.query.system else ()
+
+
+def _check_name(benchmark: str) -> str:
+    return f"{benchmark}-check"
+
+
+def _section(judge: str, scores: Sequence[Scored]) -> TableSection:
+    kinds = dict.fromkeys(one.item.group for one in scores)
+    lines = [mean_line(kind, [one for one in scores if one.item.group == kind]) for kind in kinds]
+    return TableSection(lines=(mean_line("all kinds", scores), *lines), title=f"Judge {judge}", name="kind")
+
+
+def _faults(by_judge: Mapping[str, Sequence[Scored]]) -> Iterator[str]:
+    """The judges that may not be trusted, and the kinds they get wrong."""
+    for judge, found in by_judge.items():
+        line = mean_line(judge, found)
+        if line.interval and line.interval[0] < TRUSTED:
+            wrong = Counter(one.item.group for one in found if one.correct is False)
+            kinds = ", ".join(f"{kind} ({n})" for kind, n in wrong.most_common(5))
+            yield (
+                f"judge {judge} is not to be trusted alone: the interval of its agreement begins at "
+                f"{line.interval[0]:.1%}, below {TRUSTED:.0%}; most often wrong: {kinds or 'nothing'}"
+            )

@@ -1,0 +1,80 @@
+"""Labels by judges and people: of a judged run, in another tool's output, or in a file that people labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.base import find, names, of_folder
+from medagent.benchmarks.judge_check import judged_benchmark
+from medagent.core.errors import UserError
+from medagent.engine.journals import Run
+from medagent.judging.benchmark import JudgedBenchmark
+from medagent.judging.judging import Judging
+from refsol.agreement import Agreement, Labelled, compare, read_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`PATH` or `PATH@JUDGE` of a command line."""
+
+    path: Path
+    judge: str | None
+
+    @classmethod
+    def of(cls, text: str) -> Place:
+        """The path and the judge; either may hold an `@` of its own. Raises UserError if there is no such file."""
+        for end in [len(text), *(n for n, character in enumerate(text) if character == "@")]:
+            if end and Path(text[:end]).exists():
+                return cls(Path(text[:end]), text[end + 1 :] or None)
+        raise UserError(f"{text}: no such file or folder")
+
+    def chosen(self, judges: Sequence[str]) -> str:
+        """The judge that is meant, of those that are there. Raises UserError."""
+        if self.judge is not None and self.judge not in judges:
+            raise UserError(f"{self.path}: has no judge {self.judge}; it has {', '.join(judges) or 'none'}")
+        if self.judge is None and len(judges) > 1:
+            raise UserError(f"{self.path}: holds several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
+        if not judges:
+            raise UserError(f"{self.path}: was not judged")
+        return self.judge or judges[0]
+
+
+def agreement(first: str, second: str, rule: str = "") -> Agreement:
+    """How far two labellings agree. Replies are read by a rule; an empty one stands for the rule of the run.
+
+    Raises UserError, InputError.
+    """
+    places = [Place.of(text) for text in (first, second)]
+    judged = [_judged(place, rule) for place in places]
+    known = next((labels for _, labels in filter(None, judged)), ())
+    one, other = (
+        read_labels(place.path, known) if found is None else found[0]
+        for place, found in zip(places, judged, strict=True)
+    )
+    return compare(one, other)
+
+
+def _judged(place: Place, rule: str) -> tuple[Sequence[Labelled], Sequence[str]] | None:
+    """What a judge said, and the labels that there are; None for a file that people labelled."""
+    if (place.path / "run.json").is_file():
+        benchmark = judged_benchmark(of_folder(place.path))
+        return _of_run(benchmark, place, rule), benchmark.rubric.labels
+    for found in map(find, names()):
+        if isinstance(found, JudgedBenchmark) and (by_judge := found.recorded(place.path, rule)):
+            return by_judge[place.chosen(sorted(by_judge))], found.rubric.labels
+    if not place.path.is_file():
+        raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")
+    return None
+
+
+def _of_run(benchmark: JudgedBenchmark[Any, Any], place: Place, rule: str) -> list[Labelled]:
+    run = Run(place.path)
+    judging = Judging(run.path, benchmark.rubric)
+    judge = place.chosen(judging.judges())
+    return [
+        Labelled(one.subject.unit, one.judged.labels.get(judge), one.subject.ids)
+        for one in judging.decisions(benchmark.subjects(run), judge, rule)
+    ]

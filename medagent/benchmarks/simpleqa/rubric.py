@@ -1,0 +1,71 @@
+"""What SimpleQA's judges are asked, and how their replies are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from medagent.core.errors import UserError
+from medagent.core.paths import data_dir
+from medagent.judging.rubric import BUNDLED, Case, Query, Rubric, Subject
+from refsol.simpleqa.cases import Side, judge_cases
+from refsol.simpleqa.prompts import JudgePrompt, judge_prompt
+from refsol.simpleqa.score import label_of
+from refsol.simpleqa.verdict import LABELS, RULES
+
+PUBLISHED = "published"
+
+
+class SimpleqaRubric(Rubric[JudgePrompt]):
+    """One query per answer. Its prompt comes with the package, from a user's file, or from OpenCompass."""
+
+    labels = LABELS
+    rules = RULES
+    prompt_type = JudgePrompt
+
+    def prompt(self, name: str) -> JudgePrompt:
+        """See `Rubric.prompt`. Raises UserError, InputError."""
+        if name == BUNDLED:
+            return judge_prompt()
+        if name == PUBLISHED and not published_place().is_file():
+            raise UserError(
+                "--judge-prompt published: is not packed with medagent; take it over from a checkout of OpenCompass:"
+                " medagent simpleqa prompt CHECKOUT"
+            )
+        return judge_prompt(published_place() if name == PUBLISHED else Path(name))
+
+    def queries(self, subject: Subject, prompt: JudgePrompt, labels: Mapping[str, str]) -> Sequence[Query]:
+        """See `Rubric.queries`."""
+        question = subject.item
+        return (Query(prompt.fill(question.question, question.gold, subject.answer), prompt.system),)
+
+    def read(self, reply: str, rule: str) -> str | None:
+        """See `Rubric.read`."""
+        return label_of(reply, next(one for one in RULES if one == rule))
+
+    def cases(self, prompt: JudgePrompt) -> Sequence[Case]:
+        """See `Rubric.cases`. The label of a part of an answer is that of the prompt's side."""
+        side = side_of(prompt)
+        return [
+            Case(
+                case.id,
+                case.kind,
+                Query(prompt.fill(case.question, case.gold, case.reply), prompt.system),
+                case.accepted(side),
+                case.reply,
+            )
+            for case in judge_cases()
+        ]
+
+
+def published_place() -> Path:
+    """Where HuSimpleQA's published judge prompt is kept once it was taken over."""
+    return data_dir() / "simpleqa" / "published-judge.toml"
+
+
+def side_of(prompt: JudgePrompt) -> Side:
+    """Whose criteria a prompt states."""
+    if prompt.digest == judge_prompt().digest:
+        return "bundled"
+    published = published_place()
+    return "published" if published.is_file() and prompt.digest == judge_prompt(published).digest else "other"

@@ -1,0 +1,113 @@
+"""`medagent judge`: check a judge, judge a run again, compare judges, for every benchmark whose answers are judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from medagent.engine.settings import RunSettings
+from medagent.judging.panel import PanelSettings
+from medagent.terminal import options
+from medagent.terminal.groups import GroupedCommand, group
+from medagent.terminal.settings import fields_of, with_options
+
+app = group("Judges: check one on known cases, judge a run again, compare what judges and people say.")
+
+_EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost", "max_tokens_total")
+
+
+@app.command("check", cls=GroupedCommand)
+@with_options([*fields_of(PanelSettings), *fields_of(RunSettings, "round", "results_dir", *_EFFORT)])
+def check_command(
+    given: dict[str, Any],
+    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark whose answers are judged.")],
+    quiet: options.Quiet = False,
+    json: options.AsJson = False,
+) -> None:
+    """Ask a judge about cases whose label is known: how often it agrees, and which kinds it gets wrong.
+
+    A judge may be trusted alone if the 95 % interval of its agreement begins at 90 % or above; else the exit code is 2.
+
+    Example: medagent judge check simpleqa --judge gpt-4o-mini
+    """
+    from medagent.benchmarks.base import find
+    from medagent.benchmarks.judge_check import check_plan, judged_benchmark
+    from medagent.reports.runs import carry_out
+
+    panel, settings = _settings(given)
+    check, plan = check_plan(judged_benchmark(find(benchmark)), panel, settings)
+    carry_out(plan, check, as_json=json, quiet=quiet)
+
+
+@app.command("again", cls=GroupedCommand)
+@with_options([*fields_of(PanelSettings), *fields_of(RunSettings, *_EFFORT)])
+def again_command(
+    given: dict[str, Any],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run whose answers are judged.")],
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="An item's id to judge, or `unreadable`: items without a verdict; repeatable."),
+    ] = None,
+    drop_judging: Annotated[
+        str | None, typer.Option(metavar="JUDGE", help="Judge nothing; let this judge decide nothing any more.")
+    ] = None,
+    quiet: options.Quiet = False,
+    json: options.AsJson = False,
+) -> None:
+    """Judge a run's answers again, by other judges or another prompt, without asking the model again.
+
+    A verdict is kept under its judge and the messages that it saw: what is unchanged costs nothing. A new panel decides
+    about an item as soon as all its judges replied.
+
+    Example: medagent judge again results/simpleqa-husimpleqa_r1_gpt-4o-mini --judge gpt-4o
+    """
+    from medagent.benchmarks.base import of_folder
+    from medagent.benchmarks.judge_check import judged_benchmark
+    from medagent.engine.journals import Run
+    from medagent.judging.again import judging_plan
+    from medagent.judging.judging import Judging
+    from medagent.reports.runs import carry_out
+
+    found = of_folder(run)
+    benchmark = judged_benchmark(found)
+    if drop_judging is not None:
+        Judging(run, benchmark.rubric).drop(drop_judging)
+        typer.echo(f"{run}: {drop_judging} decides nothing any more. Print the figures: medagent grade {run}")
+        return
+    panel, settings = _settings(given)
+    carry_out(judging_plan(benchmark, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
+
+
+@app.command("agree")
+def agree_command(
+    first: Annotated[str, typer.Argument(metavar="A", help="A judged run (RUN@JUDGE of several), or a file.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same, or a file that people labelled.")],
+    rules: Annotated[
+        str, typer.Option(help="How the judges' replies are read (default: as in the run).", show_default=False)
+    ] = "",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Two judges, or a judge and people: confusion table, agreement, Cohen's kappa, the items where they differ.
+
+    Example: medagent judge agree results/RUN@gpt-4o results/RUN@other-model
+    """
+    from json import dumps
+
+    from medagent.benchmarks.judge_labels import agreement
+    from medagent.reports.agreement import print_agreement
+
+    found = agreement(first, second, rules)
+    if json:
+        print(dumps(found.as_json(), ensure_ascii=False, indent=2))
+    else:
+        print_agreement(first, second, found)
+
+
+def _settings(given: dict[str, Any]) -> tuple[PanelSettings, RunSettings]:
+    """The panel and the effort of a command. Raises UserError."""
+    from medagent.core.options import checked
+
+    panel = {name: given.pop(name) for name in PanelSettings.model_fields if name in given}
+    return checked(PanelSettings, panel), checked(RunSettings, given)

@@ -1,0 +1,61 @@
+"""A benchmark whose answers are judged by models. It supplies a rubric; everything else is the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.journals import JournalKind, Run
+from medagent.engine.plan import Plan
+from medagent.engine.rows import Row
+from medagent.engine.scores import Judgement, unit_name
+from medagent.engine.settings import RunSettings
+from medagent.judging.judged import Judged
+from medagent.judging.judging import Judging
+from medagent.judging.panel import PanelSettings
+from medagent.judging.rows import JUDGEMENTS, ExchangeRow
+from medagent.judging.rubric import Rubric, Subject
+from refsol.agreement import Labelled
+
+SettingsT = TypeVar("SettingsT", bound=RunSettings)
+RowT = TypeVar("RowT", bound=Row)
+
+
+class JudgedBenchmark(Benchmark[SettingsT, RowT]):
+    """The base of judged benchmarks; their settings are a `PanelSettings` as well."""
+
+    rubric: ClassVar[Rubric[Any]]
+    judgements: ClassVar[Mapping[str, JournalKind]] = {JUDGEMENTS: JournalKind(ExchangeRow, "judge")}
+
+    def subjects(self, run: Run) -> Iterator[Subject]:
+        """The answers of a run that a judge may be asked about, in the order of their rows. Raises UserError."""
+        items = {item.id: item for item in self.items(self.source(run, {}))}
+        for row in run.rows(self.row):
+            name, answer = unit_name(row.unit, items), self.answer(row)
+            if name is not None and answer is not None and not row.owed:
+                yield Subject(row.unit, items[name.item], answer)
+
+    def recorded(self, path: Path, rule: str) -> Mapping[str, Sequence[Labelled]]:
+        """The labels by judge in another tool's files, read by a rule; none if these files are not known."""
+        return {}
+
+    def judged(self, run: Run) -> Mapping[str, Judgement]:
+        """See `Benchmark.judged`."""
+        return judgements_of(run, self)
+
+    def with_judges(self, plan: Plan, panel: PanelSettings) -> Plan:
+        """A plan that has its answers judged by a panel as well. Raises UserError."""
+        settings, folder = plan.settings, plan.folder
+        stages = Judging(folder, self.rubric).stages(
+            panel.panel(self.rubric, settings), lambda: self.subjects(Run(folder)), settings.concurrency
+        )
+        return replace(plan, stages=(*plan.stages, *stages))
+
+
+def judgements_of(run: Run, benchmark: JudgedBenchmark[Any, Any]) -> dict[str, Judged]:
+    """What the judges of a run said, by unit; units that no panel covers are left out. Raises UserError."""
+    judging = Judging(run.path, benchmark.rubric)
+    return {one.subject.unit: one.judged for one in judging.decisions(benchmark.subjects(run))}

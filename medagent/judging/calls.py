@@ -1,0 +1,130 @@
+"""The calls that have answers judged, and what came of each, keyed by what the judge saw."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic
+
+from medagent.agents.calls import Call, CallJob
+from medagent.agents.choice import AgentChoice, ModelChoice
+from medagent.judging.judged import Judged, Verdict
+from medagent.judging.panel import Panel
+from medagent.judging.rows import ExchangeRow
+from medagent.judging.rubric import P, Query, Rubric, Subject
+from medagent.models.base import Message
+
+# The settings of a judge that decide its replies; addresses and patience do not.
+_IDENTITY = {"name", "api", "temperature", "max_tokens", "extra"}
+
+
+class Replies:
+    """Replies by the digests of their calls; a call that is made again replaces the reply."""
+
+    def __init__(self, replies: Iterable[tuple[str, str | None]] = ()) -> None:
+        self._replies: dict[str, str | None] = {}
+        self._made: dict[str, int] = {}
+        for unit, reply in replies:
+            self.add(unit, reply)
+
+    def add(self, unit: str, reply: str | None) -> None:
+        """Take the reply of a call by its key in the journal; None for a call that failed."""
+        key = unit.partition("#")[0]
+        if reply is None:
+            self._replies.setdefault(key, None)
+        else:
+            self._replies[key] = reply
+            self._made[key] = self._made.get(key, 0) + 1
+
+    def get(self, key: str) -> str | None:
+        """The reply to a call; None if it was not made or failed."""
+        return self._replies.get(key)
+
+    def failed(self, key: str) -> bool:
+        """Whether a call was made, and has no reply."""
+        return key in self._replies and self._replies[key] is None
+
+    def next_key(self, key: str) -> str:
+        """The key of a call in the journal: a call with a reply keeps its row, so the next one has a number."""
+        made = self._made.get(key, 0)
+        return f"{key}#{made + 1}" if made else key
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A query, the key of its call, and what came of it."""
+
+    query: Query
+    key: str
+    verdict: Verdict
+
+
+class PanelCalls(Generic[P]):
+    """The calls of a panel, or of one `judge` of it, with the replies so far."""
+
+    def __init__(self, rubric: Rubric[P], panel: Panel[P], replies: Replies, judge: str | None = None) -> None:
+        self.panel = panel
+        self._replies = replies
+        self._rubric = rubric
+        self._rule = rubric.known_rule(panel.rule)
+        judges = [one for one in panel.judges if judge in (None, one.name)]
+        self._judges = {one.name: one.model_dump_json(include=_IDENTITY) for one in judges}
+
+    def judged(self, subject: Subject) -> Judged:
+        """What the judges said of an answer."""
+        return Judged({judge: tuple(one.verdict for one in made) for judge, made in self._exchanges(subject).items()})
+
+    def owed(self, subjects: Iterable[Subject], *, failed: bool = True) -> Iterator[Call]:
+        """The calls without a label, each once: not made yet, unreadable and, with `failed`, those that failed."""
+        seen: set[str] = set()
+        for subject in subjects:
+            if self.panel.covers(subject.unit):
+                for judge, made in self._exchanges(subject).items():
+                    for one in made:
+                        if one.verdict.label is None and (failed or not one.verdict.failed) and one.key not in seen:
+                            seen.add(one.key)
+                            yield self._call(judge, one)
+
+    def _call(self, judge: str, one: Exchange) -> Call:
+        before = (Message("system", one.query.system),) if one.query.system else ()
+        return Call(self._replies.next_key(one.key), one.query.text, judge, before=before)
+
+    def _exchanges(self, subject: Subject) -> dict[str, list[Exchange]]:
+        first = self._rubric.queries(subject, self.panel.prompt, {})
+        return {judge: self._rounds(subject, first, identity) for judge, identity in self._judges.items()}
+
+    def _rounds(self, subject: Subject, queries: Sequence[Query], identity: str) -> list[Exchange]:
+        made = [self._exchange(query, identity) for query in queries]
+        for _ in range(self._rubric.rounds - 1):
+            labels = {one.query.name: one.verdict.label for one in made if one.verdict.label is not None}
+            following = self._rubric.queries(subject, self.panel.prompt, labels)
+            made = [self._exchange(query, identity) for query in following]
+        return made
+
+    def _exchange(self, query: Query, identity: str) -> Exchange:
+        seen = f"{identity}\0{query.system}\0{query.text}"
+        key = hashlib.sha256(seen.encode("utf-8", "surrogatepass")).hexdigest()
+        reply = self._replies.get(key)
+        label = None if reply is None else self._rubric.read(reply, query.rule or self._rule)
+        return Exchange(query, key, Verdict(reply, label, query.name, self._replies.failed(key)))
+
+
+def call_job(panel: Panel[P], concurrency: int, batches: Path | None = None) -> CallJob[ExchangeRow]:
+    """The job that calls the judges of a panel, through a batch API if `batches` names the file of its batches."""
+    judges = {judge.name: AgentChoice(ModelChoice.of(judge)).batched(batches) for judge in panel.judges}
+    return CallJob(judges, concurrency, ExchangeRow)
+
+
+async def ask(rubric: Rubric[P], panel: Panel[P], subject: Subject) -> Judged:
+    """Have one answer judged at once, without a folder. Raises what a call of a judge raises."""
+    replies = Replies()
+    calls = PanelCalls(rubric, panel, replies)
+    async with call_job(panel, 1).open() as worker:
+        for _ in range(rubric.rounds + rubric.retries):
+            for call in list(calls.owed([subject])):
+                row = ExchangeRow.begin(call)
+                await worker.run(call, row)
+                replies.add(call.key, row.reply)
+    return calls.judged(subject)

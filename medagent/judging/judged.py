@@ -1,0 +1,94 @@
+"""What the judges of a panel said of one unit: the labels that a grader reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+State = Literal["judged", "unreadable", "failed", "owed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One judge's reply to one query, and the label read in it.
+
+    `reply` is None if there is none: the call was not made yet, or failed. `label` is None if there is no reply, or if
+    the reply cannot be read. `query` is the query's name; a benchmark with one query per unit leaves it empty.
+    """
+
+    reply: str | None = None
+    label: str | None = None
+    query: str = ""
+    failed: bool = False
+    """Whether the call was made, and failed."""
+
+    @property
+    def state(self) -> State:
+        """`judged` with a label, `unreadable` with a reply alone, `failed` if the call failed, else `owed`."""
+        if self.label is not None:
+            return "judged"
+        return ("failed" if self.failed else "owed") if self.reply is None else "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """All verdicts on one unit by one panel, by the judge's name, each judge's in the order of its queries.
+
+    A benchmark whose queries depend on earlier labels has as many verdicts as its labels led to. A judge without a
+    verdict was not asked: nothing about the unit needs a judge.
+    """
+
+    verdicts: Mapping[str, tuple[Verdict, ...]] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> dict[str, str | None]:
+        """Each judge's label for its last query; None where it is unreadable or owed."""
+        return {judge: said[-1].label for judge, said in self.verdicts.items() if said}
+
+    @property
+    def replies(self) -> dict[str, str | None]:
+        """Each judge's reply to its last query; None where it is owed."""
+        return {judge: said[-1].reply for judge, said in self.verdicts.items() if said}
+
+    def of(self, query: str) -> dict[str, Verdict]:
+        """Each judge's verdict on one query, where it was asked."""
+        return {judge: one for judge, said in self.verdicts.items() for one in said if one.query == query}
+
+    @property
+    def made(self) -> bool:
+        """Whether every call was made, those that failed included."""
+        return all(one.reply is not None or one.failed for said in self.verdicts.values() for one in said)
+
+    @property
+    def majority(self) -> str | None:
+        """The label of more than half of all judges, those without a label included; None if there is none."""
+        votes = Counter(label for label in self.labels.values() if label is not None)
+        return next((label for label, count in votes.items() if 2 * count > len(self.labels)), None)
+
+    @property
+    def state(self) -> State:
+        """`judged` with all labels; else `owed` if a call was not made, `failed` without a reply, or `unreadable`."""
+        states = {one.state for said in self.verdicts.values() for one in said}
+        if "owed" in states:
+            return "owed"
+        if states == {"failed"}:
+            return "failed"
+        return "judged" if states <= {"judged"} else "unreadable"
+
+    @property
+    def complete(self) -> bool:
+        """Whether the unit can be scored: every label is there, or those that are missing cannot change the majority.
+
+        A unit that is not complete is unscored and owed, never wrong.
+        """
+        return self.state == "judged" or self.majority is not None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all replies and labels, for telling whether a stored score rests on them."""
+        said = {judge: [(one.query, one.reply, one.label) for one in each] for judge, each in self.verdicts.items()}
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

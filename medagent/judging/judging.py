@@ -1,0 +1,140 @@
+"""The judgements in a run's folder: who judged with what prompt, what is owed, and what was said of each unit.
+
+`judgings.jsonl` has a panel per line, the latest last. `judgements.jsonl` is a journal of the run engine. Its units are
+digests of the judge and the messages that it was sent. So a corrected gold answer or another prompt asks again exactly
+where it changes something, and nothing depends on a row's position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Generic
+
+from pydantic import ValidationError
+
+from medagent.agents.calls import Call
+from medagent.core.errors import UserError
+from medagent.engine.files import write_changed
+from medagent.engine.plan import Stage
+from medagent.judging.calls import PanelCalls, Replies, call_job
+from medagent.judging.judged import Judged
+from medagent.judging.panel import Panel, panel_lines
+from medagent.judging.rows import JUDGEMENTS, ExchangeRow, replies_in
+from medagent.judging.rubric import P, Rubric, Subject
+
+PANELS = "judgings.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[P]):
+    """What a panel said of one answer."""
+
+    subject: Subject
+    panel: Panel[P]
+    judged: Judged
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """How much of it is there, for choosing between panels that owe something."""
+        return self.judged.complete, any(reply is not None for reply in self.judged.replies.values())
+
+
+class Judging(Generic[P]):
+    """The panels and judgements of a folder; a missing file is empty. Raises UserError naming a damaged line."""
+
+    def __init__(self, folder: Path, rubric: Rubric[P]) -> None:
+        self.folder = folder
+        self.rubric = rubric
+        self._path = folder / PANELS
+
+    def panels(self) -> list[Panel[P]]:
+        """All panels, the latest last. A last line without its newline was cut off by a crash, or is being written."""
+        if not self._path.exists():
+            return []
+        kind, panels = panel_lines(self.rubric), []
+        for number, line in enumerate(self._path.read_bytes().splitlines(keepends=True), 1):
+            if line.endswith(b"\n"):
+                try:
+                    panels.append(kind.validate_json(line))
+                except ValidationError:
+                    raise UserError(f"{self._path}:{number}: is damaged; repair or remove that line") from None
+        return panels
+
+    def judges(self) -> list[str]:
+        """The names of all judges of all panels."""
+        return sorted({name for panel in self.panels() for name in panel.names})
+
+    def add(self, panel: Panel[P]) -> None:
+        """Make a panel the latest one, unless it is that already."""
+        panels = self.panels()
+        if panels[-1:] != [panel.anonymous()]:
+            self._write([*panels, panel.anonymous()])
+
+    def drop(self, judge: str) -> None:
+        """Remove every panel that has a judge; earlier panels decide again. Its calls stay in the journal.
+
+        Raises UserError if no panel has the judge, or if no panel would be left.
+        """
+        panels = self.panels()
+        left = [panel for panel in panels if judge not in panel.names]
+        if len(left) == len(panels):
+            raise UserError(f"{self.folder}: has no judge {judge}; it has {', '.join(self.judges()) or 'none'}")
+        if not left:
+            raise UserError(f"{self.folder}: every panel has {judge}; judge again with another one before you drop it")
+        self._write(left)
+
+    def stages(
+        self, panel: Panel[P], subjects: Callable[[], Iterable[Subject]], concurrency: int, batches: Path | None = None
+    ) -> Sequence[Stage[Call, ExchangeRow]]:
+        """The stages that have every answer judged that a panel covers; only what is owed is asked.
+
+        `subjects` is called when a stage begins. The first stage records the panel. The others ask what follows from
+        labels, and ask again what could not be read; a call that failed is left to the next command.
+        """
+        job = call_job(panel, concurrency, batches)
+
+        def first() -> Sequence[Call]:
+            if panel.only != []:
+                self.add(panel)
+            return list(PanelCalls(self.rubric, panel, self._replies()).owed(subjects()))
+
+        def following() -> Sequence[Call]:
+            return list(PanelCalls(self.rubric, panel, self._replies()).owed(subjects(), failed=False))
+
+        return (
+            Stage(job, first, journal=JUDGEMENTS, title=f"Calling {', '.join(panel.names)}"),
+            *[Stage(job, following, journal=JUDGEMENTS)] * (self.rubric.rounds + self.rubric.retries - 1),
+        )
+
+    def decisions(self, subjects: Iterable[Subject], judge: str | None = None, rule: str = "") -> Iterator[Decision[P]]:
+        """What decides about each answer; with `judge`, what that one said; with `rule`, read by that one instead of
+        the panel's. Units that no panel covers are left out.
+
+        Of several panels, the latest one decides whose judges all replied about the unit. Without such a panel, it is
+        the one that comes nearest: its labels decide already, or it has a reply at all.
+        """
+        replies = self._replies()
+        panels = [panel for panel in reversed(self.panels()) if judge is None or judge in panel.names]
+        if rule:
+            panels = [replace(panel, rule=rule) for panel in panels]
+        calls = [PanelCalls(self.rubric, panel, replies, judge) for panel in panels]
+        for subject in subjects:
+            best: Decision[P] | None = None
+            for one in calls:
+                if one.panel.covers(subject.unit):
+                    found = Decision(subject, one.panel, one.judged(subject))
+                    if found.judged.state not in ("owed", "failed"):
+                        best = found
+                        break
+                    best = found if best is None or found.rank > best.rank else best
+            if best is not None:
+                yield best
+
+    def _replies(self) -> Replies:
+        return Replies((one.unit, one.reply) for one in replies_in(self.folder / JUDGEMENTS))
+
+    def _write(self, panels: Sequence[Panel[P]]) -> None:
+        kind = panel_lines(self.rubric)
+        write_changed(self._path, "".join(kind.dump_json(panel).decode() + "\n" for panel in panels))

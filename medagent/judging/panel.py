@@ -1,0 +1,86 @@
+"""Who judges, with what prompt: options of every command that has answers judged, and the panel made from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Generic, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from medagent.agents.choice import check_prices, keyed
+from medagent.core.errors import UserError
+from medagent.core.options import Option
+from medagent.engine.settings import RunSettings
+from medagent.judging.rubric import BUNDLED, P, Rubric
+from medagent.models.settings import ModelSettings, key_table
+
+JUDGES = "The judges"
+
+
+@dataclass(frozen=True, slots=True)
+class Panel(Generic[P]):
+    """Judges with their prompt, as a line of `judgings.jsonl`; `only` are the units that they judge (None: all)."""
+
+    judges: list[ModelSettings]
+    prompt: P
+    rule: str = ""
+    """How replies are read; empty: by the benchmark's default rule."""
+    only: list[str] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The judges' names."""
+        return [judge.name for judge in self.judges]
+
+    def covers(self, unit: str) -> bool:
+        """Whether it judges a unit."""
+        return self.only is None or unit in self.only
+
+    def anonymous(self) -> Self:
+        """The same without its judges' addresses, as files have it."""
+        return replace(
+            self, judges=[one.model_copy(update={"base_urls": [], "api_key_env": {}}) for one in self.judges]
+        )
+
+
+class PanelSettings(BaseModel):
+    """The options of commands in which answers are judged."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    judge: Annotated[list[str], Option(JUDGES, "place"), Field(min_length=1)]
+    """A model that judges; repeated: a panel, by majority."""
+    judge_base_url: Annotated[list[str], Option(JUDGES, "address"), Field(default_factory=list)]
+    """The judges' endpoint (default: --base-url where the command has it, else OPENAI_BASE_URL, else OpenAI)."""
+    judge_api_key_env: Annotated[
+        list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME"), Field(default_factory=list)
+    ]
+    """The environment variable that holds the judges' key; as --api-key-env."""
+    judge_prompt: Annotated[str, Option(JUDGES, "place", metavar="NAME|FILE")] = BUNDLED
+    """How the judge is asked: `bundled`, another name that the benchmark's page lists, or your file (TOML)."""
+
+    @model_validator(mode="after")
+    def _panel_fits(self) -> Self:
+        if twice := [name for name in self.judge if self.judge.count(name) > 1]:
+            raise UserError(f"--judge {twice[0]}: named twice; a panel has each judge once")
+        key_table(self.judge_api_key_env)
+        return self
+
+    def judges(self, run: RunSettings) -> list[ModelSettings]:
+        """The judges' models; where they have no endpoint or key of their own, those of the run's model."""
+        named = self.judge_api_key_env or ([] if self.judge_base_url else run.api_key_env)
+        common: dict[str, Any] = {"base_urls": self.judge_base_url or run.base_url, "api_key_env": key_table(named)}
+        return [ModelSettings(name=name, **common, **asdict(run.patience)) for name in self.judge]
+
+    def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
+        """The panel of a run, or of a command that judges again. Raises UserError, InputError."""
+        judges = self.judges(run)
+        check_prices(judges, run.max_cost)
+        others = [run.chat] if run.chat is not None else []
+        prompt = rubric.prompt(self.judge_prompt)
+        return Panel(keyed([*others, *judges])[len(others) :], prompt)
+
+
+def panel_lines(rubric: Rubric[P]) -> TypeAdapter[Panel[P]]:
+    """Panels as lines of a file; their prompt has the type that the benchmark's prompts have."""
+    return TypeAdapter(Panel[rubric.prompt_type])  # type: ignore[name-defined]  # a type that is known at run time

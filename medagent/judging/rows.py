@@ -1,0 +1,60 @@
+"""A call to a judge, as a row of `judgements.jsonl`: the whole exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel
+
+from medagent.agents.calls import Call, ReplyRow
+from medagent.core.wire import Text
+from medagent.engine.journal import CheckedLines, parsed_line
+from medagent.engine.journal_file import JournalFile
+
+JUDGEMENTS = "judgements.jsonl"
+"""The journal of judgements."""
+
+
+class ExchangeRow(ReplyRow):
+    """A message to a model and its reply, None if the call failed."""
+
+    model: str
+    message: Text
+
+    @classmethod
+    def begin(cls, unit: Call) -> Self:
+        """See `Row.begin`."""
+        return cls(unit=unit.key, status="completed", model=unit.model, message=unit.message)
+
+    @property
+    def payee(self) -> str:
+        """See `Row.payee`."""
+        return self.model
+
+
+class Reply(BaseModel):
+    """What of an `ExchangeRow` is read when many are; a later row of the same unit replaces an earlier one."""
+
+    unit: str
+    status: str
+    model: str = ""
+    reply: Text | None = None
+    reasoning: Text | None = None
+    finish_reason: str | None = None
+
+
+def replies_in(journal: Path) -> Iterator[Reply]:
+    """Every call in a journal, in order; one that was cancelled was not made. A missing file has none.
+
+    Raises UserError for a damaged line.
+    """
+    if not journal.exists():
+        return
+    with closing(JournalFile(journal, writable=False)) as file:
+        for line, _ in CheckedLines(file):
+            reply = parsed_line(journal, line, Reply)
+            if reply.status != "cancelled":
+                yield reply

@@ -1,0 +1,156 @@
+"""What a benchmark defines to have its answers judged: queries to a judge, labels, and how a reply is read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from medagent.core.errors import UserError
+from medagent.models.wording import fill, strip_thinking
+
+BUNDLED = "bundled"
+"""The name of the prompt that comes with a benchmark."""
+
+
+class PromptText(Protocol):
+    """A judge prompt: any dataclass or pydantic model with a digest. It is kept in `judgings.jsonl`."""
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the texts as they are sent, before values are put in."""
+        ...
+
+
+P = TypeVar("P", bound=PromptText)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A judge prompt of one text, or of several by name; `{name}` in a text is a placeholder."""
+
+    texts: Mapping[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Prompt:
+        """The prompt of a TOML file: a text for each name. Raises UserError."""
+        try:
+            texts = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:  # TOMLDecodeError and UnicodeDecodeError are ValueErrors
+            raise UserError(f"{path}: cannot be read as a judge prompt: {error}") from None
+        if not texts or not all(isinstance(text, str) for text in texts.values()):
+            raise UserError(f"{path}: a judge prompt holds texts alone, such as user = '…'")
+        return cls(texts)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the texts with their names."""
+        return _sha256(dict(sorted(self.texts.items())))
+
+    def fill(self, text: str = "user", /, **values: str) -> str:
+        """A text with its placeholders replaced once: braces within a value stay as they are."""
+        return fill(self.texts[text], **values)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One call to a judge about one answer.
+
+    `name` tells several queries about one answer apart. `rule` says how the reply is read; if it is empty, the panel's
+    rule decides.
+    """
+
+    text: str
+    system: str = ""
+    name: str = ""
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One answer to judge: the unit's key in `episodes.jsonl`, its item, and what its queries need of its row.
+
+    `ids` are other names by which people know it, such as the question's id in the data; units may share them.
+    """
+
+    unit: str
+    item: Any
+    answer: Any
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An answer whose label is known, for checking a judge.
+
+    `accepted` are the labels that are right, the first one shown as such. `answer` is the text that is judged.
+    """
+
+    id: str
+    kind: str
+    query: Query
+    accepted: tuple[str, ...]
+    answer: str
+
+
+class Rubric(ABC, Generic[P]):
+    """How a benchmark's answers are judged. It has no state; the prompt is that of the panel at work."""
+
+    labels: ClassVar[tuple[str, ...]]
+    """The labels that a judge gives."""
+    rules: ClassVar[tuple[str, ...]] = ("",)
+    """The names of the rules by which replies are read, the default one first."""
+    rounds: ClassVar[int] = 1
+    """How many queries about one answer follow from one another: 2 if the second depends on the first one's label."""
+    retries: ClassVar[int] = 0
+    """How often a judge is asked again within a run after a reply that cannot be read."""
+    bundled: ClassVar[Any]
+    """The prompt that comes with the benchmark."""
+    prompt_type: ClassVar[type[Any]] = Prompt
+
+    def prompt(self, name: str) -> P:
+        """The prompt of a name (`bundled`) or a file. Raises UserError."""
+        found: P = self.bundled if name == BUNDLED else self.prompt_type.read(Path(name))
+        return found
+
+    @abstractmethod
+    def queries(self, subject: Subject, prompt: P, labels: Mapping[str, str]) -> Sequence[Query]:
+        """What one judge is asked about one answer; nothing if no judge is needed.
+
+        `labels` are that judge's labels by query so far. A benchmark with one query need not look at them. With
+        several rounds, return the earlier queries as well as those that follow from their labels.
+        """
+
+    def read(self, reply: str, rule: str) -> str | None:
+        """The label in a judge's reply, None if it cannot be read. By default `only_label`."""
+        return only_label(reply, self.labels)
+
+    def known_rule(self, name: str) -> str:
+        """The rule of this name; an empty one stands for the default. Raises UserError if there is none."""
+        if name and name not in self.rules:
+            raise UserError(f"--rules {name}: unknown; replies can be read by {', '.join(self.rules) or 'one rule'}")
+        return name or self.rules[0]
+
+    def cases(self, prompt: P) -> Sequence[Case]:
+        """Answers whose label is known, for `medagent judge check`; none by default."""
+        return ()
+
+
+def only_label(reply: str, labels: Sequence[str]) -> str | None:
+    """The label that a reply states, reasoning taken off; None if it states none or several.
+
+    Labels are whole words in any case. The longest match counts: `not right` is not `right`.
+    """
+    alternatives = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
+    stated = {match.lower() for match in re.findall(rf"(?<!\w)(?:{alternatives})(?!\w)", strip_thinking(reply), re.I)}
+    return next((label for label in labels if stated == {label.lower()}), None)
+
+
+def _sha256(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()

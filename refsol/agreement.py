@@ -1,0 +1,130 @@
+"""Two labellings of the same units compared: confusion, agreement, Cohen's kappa with an interval, differences."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import InputError
+from refsol.files import InputFile, csv_rows, id_of, json_object
+from refsol.stats import Interval, bootstrap, cohen_kappa
+
+UNREAD = "unscored"
+"""What the table calls a unit without a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A unit and its label, None if it has none. `ids` are other names of the unit, which units may share."""
+
+    unit: str
+    label: str | None
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far two labellings agree.
+
+    `table` counts (first's label, second's label) over all units that both have, `unscored` among the labels.
+    `agreed`, `kappa` and its 95 % bootstrap `interval` are over the `labelled` units: those that both gave a label.
+    `differ` has the units with unlike labels; `only_first` and `only_second` those that the other one lacks.
+    """
+
+    table: Mapping[tuple[str, str], int]
+    labelled: int
+    agreed: int
+    kappa: float
+    interval: Interval | None
+    differ: tuple[tuple[str, str, str], ...]
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The agreement with its units; kappa and its interval are null where they are not defined."""
+        return {
+            "table": [{"first": a, "second": b, "count": count} for (a, b), count in sorted(self.table.items())],
+            "labelled": self.labelled,
+            "agreement": self.agreed / self.labelled if self.labelled else 0.0,
+            "kappa": _defined(self.kappa),
+            "kappa_interval": self.interval
+            and {"low": _defined(self.interval.low), "high": _defined(self.interval.high)},
+            "differ": [{"unit": unit, "first": one, "second": other} for unit, one, other in self.differ],
+            "only_first": list(self.only_first),
+            "only_second": list(self.only_second),
+        }
+
+
+def compare(first: Sequence[Labelled], second: Sequence[Labelled], *, seed: int = 0) -> Agreement:
+    """The agreement of two labellings. A unit of one that the other does not have is taken for the only one there that
+    has its name among its ids. Raises InputError if they share no unit.
+    """
+    one, other = _by_unit(first, second), _by_unit(second, first)
+    shared = [unit for unit in one if unit in other]
+    if not shared:
+        raise InputError("the two share no unit: ids (and languages) must be the same in both")
+    named = [(unit, one[unit] or UNREAD, other[unit] or UNREAD) for unit in shared]
+    pairs = [(a, b) for _, a, b in named if UNREAD not in (a, b)]
+
+    def kappa(drawn: Sequence[int]) -> float:
+        return cohen_kappa([pairs[i] for i in drawn])
+
+    return Agreement(
+        table=Counter((a, b) for _, a, b in named),
+        labelled=len(pairs),
+        agreed=sum(a == b for a, b in pairs),
+        kappa=cohen_kappa(pairs),
+        interval=bootstrap(kappa, len(pairs), seed=seed) if pairs else None,
+        differ=tuple(entry for entry in named if entry[1] != entry[2]),
+        only_first=tuple(unit for unit in one if unit not in other),
+        only_second=tuple(unit for unit in other if unit not in one),
+    )
+
+
+def read_labels(path: Path, labels: Sequence[str]) -> list[Labelled]:
+    """A file labelled by people: JSON lines or, ending in `.csv`, a CSV file, with `id` (or `qid`) and `label`.
+
+    `labels` are those that there can be; without any, every text is one. With a `language` the unit is `id/language`.
+    Without an id a row's line number is its id. An empty label is a unit that is not labelled.
+
+    Raises InputError, naming every row that has no known label or whose unit is there twice.
+    """
+    units: dict[str, Labelled] = {}
+    known = {_plain(label): label for label in labels}
+    with InputFile(path) as file:
+        for line, row in csv_rows(file, ("label",)) if path.suffix == ".csv" else file.json_lines(json_object):
+            name = id_of(row.get("id", row.get("qid")), line)
+            unit = f"{name}/{row['language']}" if row.get("language") else name
+            value = row.get("label")
+            label = known.get(_plain(value), None if labels else value) if isinstance(value, str) and value else None
+            if unit in units:
+                file.fault(f"{unit} is a duplicate", line=line)
+            elif label is None and value:
+                file.fault(f"is not one of {', '.join(labels)}", line=line, place="label")
+            units[unit] = Labelled(unit, label)
+    return list(units.values())
+
+
+def self_judged(model: str, judges: Sequence[str]) -> list[str]:
+    """A warning where the model is one of the judges."""
+    return [f"the judge {model} is the model itself: it judges its own answers"] if model in judges else []
+
+
+def _by_unit(labels: Sequence[Labelled], other: Sequence[Labelled]) -> dict[str, str | None]:
+    """Labels by unit, as the other labelling calls it."""
+    units = {one.unit for one in other}
+    count = Counter(name for one in other for name in one.ids)
+    names = {name: one.unit for one in other for name in one.ids if count[name] == 1}
+    return {one.unit if one.unit in units else names.get(one.unit, one.unit): one.label for one in labels}
+
+
+def _plain(label: str) -> str:
+    return label.strip().lower().replace(" ", "_")
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
