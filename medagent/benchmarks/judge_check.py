@@ -23,11 +23,12 @@ from medagent.engine.report import DataRef, ShownMessage, TableSection
 from medagent.engine.results import read_report
 from medagent.engine.scores import Figures, Grader, Item, Score, Scored, mean_line
 from medagent.engine.settings import RunSettings
+from medagent.judging.benchmark import JudgedBenchmark
 from medagent.judging.calls import call_job
 from medagent.judging.judging import Judging
 from medagent.judging.panel import Panel, PanelSettings
 from medagent.judging.rows import ExchangeRow
-from medagent.judging.rubric import Case, JudgedBenchmark
+from medagent.judging.rubric import Case
 from medagent.models.base import Message
 
 TRUSTED = 0.9

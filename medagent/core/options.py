@@ -126,6 +126,11 @@ def checked(model: type[M], values: Mapping[str, object], place: str = "") -> M:
         raise UserError(f"{place}--{flag}: {text} (given: {first['input']!r})") from None
 
 
+def part(model: type[M], settings: BaseModel) -> M:
+    """The part of settings that a smaller model holds."""
+    return model.model_validate({name: getattr(settings, name) for name in model.model_fields})
+
+
 def plain_type(annotation: Any) -> Any:
     """The annotation without its marks and without `None`: what a command line parses."""
     if get_origin(annotation) is Annotated:

@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from medagent.core.errors import MedagentError, UserError
@@ -54,7 +53,7 @@ class Graded:
     scores: Sequence[Scored]
     figures: Figures
     rules: str = ""
-    digests: Mapping[str, str] = MappingProxyType({})
+    digests: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[str] = ()
 
 

@@ -10,15 +10,18 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel
+
+from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
-from medagent.engine.folder import read_run
+from medagent.engine.benchmark import Benchmark
 from medagent.engine.journals import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import OWED, Spent
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage, ModelUsage
     from inspect_ai.scorer import Score
 
-    from medagent.integrations.inspect.adapters import Adapter, Judged
 
 LIMITS = {
     "round_limit": ("turn", "max-rounds", 8),
@@ -70,16 +72,14 @@ def evaluation_log(folder: Path) -> EvalLog:
     """The log of a run's folder. Raises UserError."""
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric, recompute_metrics
 
-    from medagent.integrations.inspect.adapters import adapter_class
-    from medagent.integrations.inspect.scorers import SCORERS, metric_definitions
+    from medagent.integrations.inspect.scorers import HEADLINE, medagent_score, metric_definitions
 
     report, records = read_records(folder)
-    source = adapter_class(report.benchmark)
-    run_file = read_run(folder)
-    options = source.of_run(run_file)
-    scorer, headline = SCORERS[report.benchmark]
-    judged = source.judged(Run(folder))
-    kept = _Kept(report, source, options, scorer.__name__, judged, _model(report, run_file.get("places", {})))
+    run, benchmark = Run(folder), of_folder(folder)
+    options = _options(benchmark, run)
+    judged = benchmark.judged(run)
+    scorer = medagent_score.__name__
+    kept = _Kept(report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark)
     samples = [kept.sample(record) for record in records if record.row is not None]
     log = EvalLog(
         status="success" if not report.owed else "cancelled",
@@ -101,11 +101,11 @@ def evaluation_log(folder: Path) -> EvalLog:
             metadata={"settings": report.settings, "data": report.data.model_dump(), "versions": report.versions},
             scorers=[
                 {
-                    "name": scorer.__name__,
-                    "metrics": metric_definitions(report.benchmark),
+                    "name": scorer,
+                    "metrics": metric_definitions(),
                 }
             ],
-            headline_metric=HeadlineMetric(metric=headline),
+            headline_metric=HeadlineMetric(metric=HEADLINE),
         ),
         stats=EvalStats(
             started_at=_time(report.started),
@@ -115,8 +115,6 @@ def evaluation_log(folder: Path) -> EvalLog:
         samples=samples,
     )
     recompute_metrics(log)  # reductions too: they cannot be given to the constructor
-    if report.benchmark == "promptcblue" and log.results and report.overall and report.overall.value is not None:
-        log.results.scores[0].metrics[headline].value = report.overall.value  # the official figure over all lines
     return log
 
 
@@ -125,11 +123,11 @@ class _Kept:
     """What the samples of one log share."""
 
     report: Report
-    source: type[Adapter]
-    options: Mapping[str, Any]
+    options: dict[str, Any]
     scorer: str
-    judged: Mapping[str, Judged]
+    judged: Mapping[str, Any]
     model: str
+    benchmark: Benchmark[Any, Any]
 
     def id(self, *parts: str) -> str:
         """An id that is the same for the same run, and no other log's."""
@@ -143,7 +141,7 @@ class _Kept:
         from inspect_ai.log import EvalSample
         from inspect_ai.model import ModelOutput
 
-        from medagent.integrations.inspect.adapters import STORED, stored
+        from medagent.integrations.inspect.source import STORED, stored
 
         one, row = record.outcome, record.row
         assert row is not None
@@ -151,8 +149,8 @@ class _Kept:
         said = list(_messages(record, name))
         usage = {self.model: _usage(record.spent)} if record.spent.calls else {}
         score = self.score(record)
-        kept = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row))))
-        kept |= {"judged": dict(self.judged[row.unit])} if row.unit in self.judged else {}
+        judged = self.judged.get(row.unit)
+        kept = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row, judged))))
         answer = next((message.text for message in reversed(said) if message.role == "assistant"), "")
         at = _time(row.timestamp) or _time(self.report.ended)
         scored = ScoreEvent(score=score, scorer=self.scorer, timestamp=datetime.fromisoformat(at), uuid=f"{name}-score")
@@ -160,11 +158,15 @@ class _Kept:
             id=one.item,
             epoch=one.trial,
             input=record.question or (said[0].text if said else ""),
-            target="",
+            target=record.scored.item.target if record.scored else "",
             messages=said,
             output=ModelOutput.from_content(self.model, answer),
             scores={self.scorer: score},
-            metadata={"group": one.group, "cluster": self.source.cluster(one.item, one.group), "status": row.status},
+            metadata={
+                "group": one.group,
+                "cluster": (record.scored.item.cluster if record.scored else "") or one.item,
+                "status": row.status,
+            },
             store={STORED: kept},
             events=[*_tool_events(record, name, row.started or at), scored],
             model_usage=usage,
@@ -179,19 +181,23 @@ class _Kept:
     def score(self, record: Record) -> Score:
         """What the run's own report says of the item."""
 
-        from medagent.integrations.inspect.adapters import Grade
         from medagent.integrations.inspect.scorers import as_score
 
-        one, row = record.outcome, record.row
-        checks = [
-            {"name": name, "passed": passed, "expected": expected, "actual": actual}
-            for name, passed, expected, actual in record.checks
-        ]
-        answer = getattr(row, "answer", None) or getattr(row, "reply", None)
-        more = {"status": one.status, "kind": one.kind, "because": one.because, "checks": checks}
-        found = Grade(one.value, answer, hide(one.reason), {name: value for name, value in more.items() if value})
-        score: Score = as_score(self.source, found)
-        return score
+        row, score = record.row, record.scored.score if record.scored else None
+        assert row is not None
+        if score is not None:
+            score = replace(score, reason=hide(score.reason))
+        result: Score = as_score(
+            self.report.benchmark, self.options, score, self.benchmark.answer(row), record.outcome.status
+        )
+        return result
+
+
+def _options(benchmark: Benchmark[Any, Any], run: Run) -> dict[str, Any]:
+    """The options by which the benchmark's own source finds a run's data."""
+    source = benchmark.source(run, {})
+    fields = source.model_dump(mode="json", exclude_defaults=True) if isinstance(source, BaseModel) else {}
+    return {name: value for name, value in fields.items() if name in benchmark.Settings.model_fields}
 
 
 def _messages(record: Record, name: str) -> Iterator[ChatMessage]:
@@ -214,14 +220,14 @@ def _tool_events(record: Record, name: str, started: str) -> Iterator[ToolEvent]
     from inspect_ai.event import ToolEvent
 
     from medagent.fhir_episodes.episode import EpisodeRow
+    from medagent.fhir_episodes.fhir_base import API_BASE
     from medagent.fhir_episodes.protocol import load_protocol
     from medagent.fhir_episodes.tools import Toolbox
-    from refsol.medagentbench.constants import PUBLISHED
 
     row = record.row
     if not isinstance(row, EpisodeRow):
         return
-    toolbox = Toolbox.of(load_protocol("tools"), PUBLISHED.base)
+    toolbox = Toolbox.of(load_protocol("tools"), API_BASE)
     at = datetime.fromisoformat(started)
     each = iter(row.spent.each)
     for number, turn in enumerate(row.transcript):

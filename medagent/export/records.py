@@ -50,6 +50,11 @@ class Record:
         return self.outcome.item if self.outcome.trial == 1 else f"{self.outcome.item}.{self.outcome.trial}"
 
     @property
+    def cluster(self) -> str:
+        """What items have in common that are not independent; else the item's id."""
+        return (self.scored.item.cluster if self.scored else "") or self.outcome.item
+
+    @property
     def spent(self) -> Spent:
         """What it cost."""
         return self.row.spent if self.row else Spent()

@@ -9,20 +9,21 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from medagent.agents.choice import NO_MODEL, AgentChoice
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import Setting, checked, part
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, Message, RecordBlock
 from medagent.engine.files import file_digest
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
-from medagent.engine.selection import selected
+from medagent.engine.selection import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
@@ -35,6 +36,15 @@ _SOURCE, _ITEM = "source.json", "item.json"
 """Files of a packed item."""
 
 
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Which tasks an agent is trained on: the split, the seed that they are made from, and their kind."""
+
+    split: Literal["train", "dev", "ood"] = "train"
+    seed: str = "0"
+    like: str = ""
+
+
 class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     """The base of benchmarks with a FHIR session."""
 
@@ -42,6 +52,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     unit_noun = "episodes"
     Episodes: ClassVar[type[EpisodeSettings]] = EpisodeSettings
     """The options of single episodes: which tasks and patients, and how an episode goes."""
+    kept_out: ClassVar[Sequence[str]] = ()
+    """Folders of the package that an image for agents must not hold: they have answers."""
     agents: ClassVar[Sequence[str]] = ("text",)
     """The names of its own agents; `text` is a model that acts by itself."""
 
@@ -82,7 +94,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     def pack(self, source: Any, item: Any) -> Mapping[str, bytes]:
         """The files by which `unpack` scores an episode of one item alone, away from the data set."""
-        options = self.Episodes.model_validate({name: getattr(source, name) for name in self.Episodes.model_fields})
+        options = part(self.Episodes, source)
         return {
             _SOURCE: options.model_dump_json(exclude_defaults=True).encode(),
             _ITEM: json.dumps({"id": item.id}).encode(),
@@ -96,6 +108,19 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         except (OSError, ValueError, LookupError) as error:
             raise UserError(f"{folder}: is no packed item: {error}") from None
         return self.item(source, named), self.grader(source, self.rule_sets[0])
+
+    def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
+        """An item of an endless order for training, by its number, and the options of its episode.
+
+        The default goes round the items. Raises UserError for a split or a kind that the benchmark does not have.
+        """
+        if stream.split != "train" or stream.like:
+            raise UserError(f"{self.name}: has one set of tasks; leave split and like out")
+        if number < 0:
+            raise UserError(f"task {number}: tasks are counted from 0")
+        items = {item.id: item for item in self.items(self.Episodes())}
+        order = mixed(list(items), lambda one: items[one].group)
+        return {}, items[order[number % len(order)]]
 
     def canary(self, source: Any) -> str:
         """A text by which the data set can be recognised in training data; empty if it has none."""

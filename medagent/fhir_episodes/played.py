@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from medagent.core.clock import wall_clock
+from medagent.core.options import part
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Say
 from medagent.engine.folder import RunFolder
@@ -39,8 +40,8 @@ class PlayedRun:
         self._benchmark, self._plan, self._command = benchmark, plan, command
         self._stack = ExitStack()
         self._trials: Counter[str] = Counter()
-        options = {name: getattr(plan.settings, name) for name in benchmark.Episodes.model_fields}
-        self.source = EpisodeSource.of(benchmark, {**options, "protocol": "tools", "loop": None})
+        settings = part(benchmark.Episodes, plan.settings).model_copy(update={"protocol": "tools", "loop": None})
+        self.source = EpisodeSource(benchmark, settings)
 
     @classmethod
     async def open(

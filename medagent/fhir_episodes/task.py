@@ -52,6 +52,11 @@ class FhirItem(Item):
         return FhirTask(self.id, self.group, self.question, self.context, self.mrn)
 
     @property
+    def words(self) -> str:
+        """What the agent is told and asked, in one text."""
+        return f"{self.context}\n\n{self.question}" if self.context else self.question
+
+    @property
     def record(self) -> Any:
         """The task as its data set has it, for programs that write tests."""
         return self.task

@@ -1,4 +1,4 @@
-"""MedAgentBench as an environment for training: `reset`, a method a tool, `get_reward`; synchronous, in this process.
+"""A benchmark with FHIR sessions as an environment for training: `reset`, a method a tool, `get_reward`; synchronous, in this process.
 
     environment = Environment(split="train", seed="1")
     prompt = environment.reset(task=17)
@@ -12,32 +12,23 @@ TRL's `GRPOTrainer(environment_factory=Environment)` takes it as it is: whatever
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import lru_cache
 from inspect import Parameter, Signature
-from pathlib import Path
-from shutil import rmtree
 from typing import Any, ClassVar, Literal
 
-from medagent.api import episode
-from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
-from medagent.benchmarks.medagentbench.tasks.manifest import Like
+from medagent.benchmarks.base import DEFAULT, find
 from medagent.core.errors import MedagentError, UserError
-from medagent.core.paths import cache_dir
-from medagent.fhir_episodes.episodes import SyncEpisode
+from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
+from medagent.fhir_episodes.episodes import EpisodeSource, SyncEpisode, open_episode
+from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.session import MAX_ROUNDS, Turn
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import Tool
-from refsol.medagentbench.constants import PUBLISHED
 
 Reward = Literal["official", "checks"]
 _TYPES: dict[str, type] = {"string": str, "array": list, "object": dict, "integer": int}
-_PATIENTS, _PER_TYPE = 100, 300
-"""Of one set, which costs a second or two, most of it for its patients."""
 _ENDED = "The episode has ended."
 
 
@@ -51,7 +42,7 @@ class Environment:
     `reward` is `official` (1.0 or 0.0), or `checks`: of a wrong episode half the share of the checks that passed.
     """
 
-    tools: ClassVar[Sequence[Tool]] = Toolbox.of(load_protocol("tools"), PUBLISHED.base).tools()
+    tools: ClassVar[Sequence[Tool]] = Toolbox.of(load_protocol("tools"), API_BASE).tools()
     """The FHIR functions and `finish`; the environment has a method of each one's name."""
 
     def __init__(
@@ -59,11 +50,13 @@ class Environment:
         split: Literal["train", "dev", "ood"] = "train",
         seed: str = "0",
         *,
-        like: Like = "bundled",
+        benchmark: str = DEFAULT,
+        like: str = "",
         reward: Reward = "official",
         max_rounds: int = MAX_ROUNDS,
     ) -> None:
-        self._tasks = TaskStream(split, str(seed), "shift" if split == "ood" else like)
+        self._source = Training(split, str(seed), like)
+        self._benchmark = _fhir(benchmark)
         self._reward = reward
         self._max_rounds = max_rounds
         self._next = 0
@@ -79,20 +72,18 @@ class Environment:
         number = self._next if task is None else task
         self._next = number + 1
         self._stack.close()
-        folder, chosen = self._tasks.task(number)
-        opened = episode(
-            chosen, key=f"{chosen.id}#{number}", dataset=str(folder), protocol="tools", max_rounds=self._max_rounds
-        )
-        self._open = self._stack.enter_context(opened)
+        options, item = self._benchmark.training_item(self._source, number)
+        source = EpisodeSource.of(self._benchmark, {**options, "protocol": "tools", "max_rounds": self._max_rounds})
+        self._open = self._stack.enter_context(open_episode(source, item, f"{item.id}#{number}"))
         return self._open.reset()
 
     def get_reward(self) -> float:
         """What the episode is worth as it stands. Raises UngradedError where it cannot be graded."""
         verdict = self.episode.verdict()
-        if verdict.correct is None:
+        if verdict.value is None:
             raise UngradedError(f"{self.episode.task.id}: {verdict.reason}")
-        if self._reward == "official" or verdict.correct:
-            return float(verdict.correct)
+        if self._reward == "official" or verdict.correct or not verdict.checks:
+            return verdict.value
         return 0.5 * sum(check.passed for check in verdict.checks) / len(verdict.checks)
 
     @property
@@ -106,10 +97,9 @@ class Environment:
         return self.episode.transcript
 
     @property
-    def task(self) -> Task:
+    def task(self) -> Any:
         """The task of the episode."""
-        task: Task = self.episode.task
-        return task
+        return self.episode.task
 
     @property
     def episode(self) -> SyncEpisode:
@@ -125,46 +115,11 @@ class Environment:
         return self.episode.call(tool, given) or _ENDED
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStream:
-    """The tasks of a seed, set after set; a set's own seed is `SEED/0`, `SEED/1` and so on."""
-
-    split: Literal["train", "dev", "ood"]
-    seed: str
-    like: Like
-
-    def task(self, number: int) -> tuple[Path, Task]:
-        """A task by its number, and the folder of its set. Raises UserError."""
-        if number < 0:
-            raise UserError(f"task {number}: tasks are counted from 0")
-        size = len(_tasks(self, 0)[1])
-        folder, tasks = _tasks(self, number // size)
-        return folder, tasks[number % size]
-
-
-@lru_cache(maxsize=64)
-def _tasks(stream: TaskStream, number: int) -> tuple[Path, tuple[Task, ...]]:
-    """A set, made into the cache folder where it is not there yet, and its tasks in an order that mixes the types."""
-    from medagent.benchmarks.medagentbench.generator.write import GENERATOR, Wanted, make, seed_number
-    from medagent.engine.selection import mixed
-
-    seed = f"{stream.seed}/{number}"
-    name = f"{seed_number(seed, stream.like, stream.split):064x}"[:32]
-    folder = cache_dir() / "training" / f"{stream.split}-{GENERATOR}-{_PATIENTS}-{_PER_TYPE}-{name}"
-    if not folder.is_dir():
-        aside = folder.with_name(f".{folder.name}.{os.getpid()}")
-        try:
-            make(aside, Wanted(stream.like, stream.split, seed, _PATIENTS, _PER_TYPE))
-            aside.rename(folder)
-        except OSError as error:
-            if not folder.is_dir():  # else another process has made it meanwhile
-                raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
-        finally:
-            rmtree(aside, ignore_errors=True)
-    dataset = load_dataset(str(folder), "v2")
-    types = {task.id: task.type for task in dataset.tasks}
-    by_id = {task.id: task for task in dataset.tasks}
-    return folder, tuple(by_id[one] for one in mixed(list(by_id), types.__getitem__))
+def _fhir(name: str) -> FhirBenchmark[Any]:
+    benchmark = find(name)
+    if not isinstance(benchmark, FhirBenchmark):
+        raise UserError(f"{name}: has no episodes on a FHIR server")
+    return benchmark
 
 
 def _method(tool: Tool) -> Callable[..., str]:

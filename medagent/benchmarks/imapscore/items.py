@@ -10,6 +10,7 @@ from typing import Any
 
 from medagent.benchmarks.imapscore.settings import ImapSource
 from medagent.core.errors import UserError
+from medagent.core.options import part
 from medagent.engine.scores import Item
 from refsol.answer_files import read_answers
 from refsol.answers import AskedItem, match_answers
@@ -28,7 +29,7 @@ class ImapItem(Item):
 
 def imap_items(source: ImapSource) -> Sequence[ImapItem]:
     """The items of the source's data. Raises UserError, InputError."""
-    own = ImapSource.model_validate({name: getattr(source, name) for name in ImapSource.model_fields})
+    own = part(ImapSource, source)
     return [
         ImapItem(id=one.id, question=f"{one.question}\n\n{one.response}", target=one.label, rated=one, source=own)
         for one in rated_answers(source)

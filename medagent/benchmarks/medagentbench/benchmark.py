@@ -28,7 +28,7 @@ from medagent.benchmarks.medagentbench.settings import (
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Task, select
 from medagent.core.errors import UserError
-from medagent.core.options import Setting, checked
+from medagent.core.options import Setting, checked, part
 from medagent.engine.benchmark import Say
 from medagent.engine.blocks import Block
 from medagent.engine.files import file_digest
@@ -36,7 +36,7 @@ from medagent.engine.journals import Run
 from medagent.engine.report import DataRef, Report
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.fhir_data.embedded import EhrFile
-from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
@@ -54,12 +54,13 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     GradeOptions = MedAgentBenchGrading
     rule_sets = ("official", *(name for name in RULE_SETS if name != "official"))
     agents = AGENTS
+    kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
     def items(self, source: TaskSource) -> Sequence[TaskItem]:
         """See `Benchmark.items`."""
         dataset = dataset_of(source)
-        own = TaskSource.model_validate({name: getattr(source, name) for name in TaskSource.model_fields})
+        own = part(TaskSource, source)
         return [item_of(task, dataset, own) for task in dataset.tasks]
 
     def data(self, source: TaskSource) -> DataRef:
@@ -118,6 +119,14 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
         return unpacked_task(folder)
+
+    def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
+        """See `FhirBenchmark.training_item`: set after set is made from the seed."""
+        from medagent.benchmarks.medagentbench.generator.stream import training_task
+
+        folder, task = training_task(stream, number)
+        source = TaskSource(dataset=str(folder))
+        return {"dataset": str(folder)}, item_of(task, dataset_of(source), source)
 
     def canary(self, source: TaskSource) -> str:
         """See `FhirBenchmark.canary`."""

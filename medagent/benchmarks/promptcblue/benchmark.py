@@ -19,6 +19,7 @@ from medagent.benchmarks.promptcblue.lines import DataLine
 from medagent.benchmarks.promptcblue.rows import LineRow
 from medagent.benchmarks.promptcblue.settings import LineSource, PromptcblueSettings
 from medagent.core.lazy import LazySequence
+from medagent.core.options import part
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block
 from medagent.engine.files import write_changed, write_changed_parts
@@ -49,7 +50,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
 
     def items(self, source: LineSource) -> Sequence[LineItem]:
         """See `Benchmark.items`."""
-        own = LineSource.model_validate({name: getattr(source, name) for name in LineSource.model_fields})
+        own = part(LineSource, source)
         return line_items(data_of(own), own)
 
     def data(self, source: LineSource) -> DataRef:
@@ -58,7 +59,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
 
     def grader(self, source: LineSource, rules: str) -> Grader[LineRow]:
         """See `Benchmark.grader`."""
-        return LineGrader(source)
+        return LineGrader(part(LineSource, source))
 
     async def plan(self, settings: PromptcblueSettings, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises ProblemsError with all that is wrong with the test file or the gold."""

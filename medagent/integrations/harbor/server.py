@@ -26,11 +26,11 @@ from fhir_server.processes.http import serving
 from fhir_server.wire.http import Request, Response, split_target
 from medagent.core.errors import UserError
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
+from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.http_episodes import refusal
 from medagent.integrations.harbor.log import LogWriter
-from refsol.medagentbench.constants import PUBLISHED
 
-BASE = PUBLISHED.base.rstrip("/")
+BASE = API_BASE.rstrip("/")
 FINISH = "/finish"
 SERVER_LOG = "server.log"
 START_S = 60.0

@@ -58,7 +58,7 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, given: Mapping[st
             raise UserError(f"{folder}: is not empty; name a new folder")
         acts = _reference_acts(benchmark, given)
         with TemporaryDirectory(dir=folder, prefix=".") as aside:
-            environment = _environment(Path(aside), resources)
+            environment = _environment(Path(aside), resources, benchmark.kept_out)
             written = [Path(aside) / "tasks" / safe_name(item.id) for item in items]
             for item, path in zip(items, written, strict=True):
                 _write(path, benchmark, settings, item, environment, acts.get(item.id))
@@ -87,12 +87,12 @@ def _reference_acts(benchmark: FhirBenchmark[Any], given: Mapping[str, Any]) -> 
         }
 
 
-def _environment(folder: Path, resources: Iterable[bytes]) -> list[Path]:
+def _environment(folder: Path, resources: Iterable[bytes], kept_out: Sequence[str]) -> list[Path]:
     """The files of environment/: Dockerfile, wheel and patients."""
     patients = folder / PATIENTS
     with patients.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         packed.writelines(resources)
-    wheel = write_wheel(folder)
+    wheel = write_wheel(folder, kept_out)
     dockerfile = folder / "Dockerfile"
     dockerfile.write_text(_filled("Dockerfile", wheel=wheel.name, patients=PATIENTS), encoding="utf-8")
     return [dockerfile, wheel, patients]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module, metadata
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -16,20 +16,21 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 from medagent.core.errors import UserError
 
 PACKAGES = ("medagent", "refsol", "fhir_server")
-TASKS = "medagent/benchmarks/medagentbench/tasks/data/"
-"""What is left out."""
 _WHEEL = "Wheel-Version: 1.0\nGenerator: medagent\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def write_wheel(folder: Path) -> Path:
-    """Write it into a folder, the same bytes for the same files; returns its path. Raises UserError."""
+def write_wheel(folder: Path, left_out: Sequence[str]) -> Path:
+    """Write it into a folder, the same bytes for the same files, without the files below `left_out`; returns its path.
+
+    Raises UserError.
+    """
     version, about = _installed()
     name = f"medagent-{version}"
     path = folder / f"{name}-py3-none-any.whl"
     info = {f"{name}.dist-info/{part}": text.encode() for part, text in about.items()}
     record = []
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
-        for place, content in [*_files(), *info.items()]:
+        for place, content in [*_files(left_out), *info.items()]:
             _add(archive, place, content)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{place},sha256={digest},{len(content)}")
@@ -51,12 +52,12 @@ def _installed() -> tuple[str, dict[str, str]]:
     return found.version, {**{name: text or "" for name, text in about.items()}, "WHEEL": _WHEEL}
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
+def _files(left_out: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         root = Path(str(import_module(package).__file__)).parent
         for path in sorted(root.rglob("*")):
             place = path.relative_to(root.parent).as_posix()
-            if path.is_file() and "__pycache__" not in path.parts and not place.startswith(TASKS):
+            if path.is_file() and "__pycache__" not in path.parts and not place.startswith(tuple(left_out)):
                 yield place, path.read_bytes()
 
 

@@ -21,7 +21,7 @@ from medagent.engine.rows import Row
 from medagent.fhir_episodes.episode import EpisodeJob, EpisodeRow, EpisodeUnit
 from medagent.fhir_episodes.session import Session
 from medagent.fhir_episodes.tools import Toolbox, ToolError
-from medagent.integrations.inspect.adapters import STORED, Adapter
+from medagent.integrations.inspect.source import STORED, Source, stored
 from medagent.models.base import ToolCall
 
 _open: dict[str, OpenRecord] = {}
@@ -33,7 +33,7 @@ class OpenRecord:
     """One sample's episode."""
 
     uuid: str
-    source: Adapter
+    source: Source
     session: Session
     toolbox: Toolbox
     prompt: str
@@ -63,7 +63,7 @@ class OpenRecord:
         store_row(self.store, self.source, self.row, record=self.uuid)
 
 
-async def open_record(state: TaskState, source: Adapter) -> OpenRecord:
+async def open_record(state: TaskState, source: Source) -> OpenRecord:
     """Open a sample's episode over a private copy of the record."""
     job: EpisodeJob = source.job("")
     unit: EpisodeUnit = source.unit(str(state.sample_id), state.epoch)
@@ -87,7 +87,7 @@ async def close_record(state: TaskState) -> None:
 
 
 def record_of(state: TaskState) -> OpenRecord:
-    """The episode of a sample. Raises UserError outside a task of MedAgentBench."""
+    """The episode of a sample. Raises UserError outside a task with FHIR sessions."""
     return _found(state.uuid)
 
 
@@ -100,9 +100,9 @@ def _found(uuid: str) -> OpenRecord:
     try:
         return _open[uuid]
     except KeyError:
-        raise UserError("there is no open record: the FHIR tools work in the task medagent/medagentbench") from None
+        raise UserError("there is no open record: the FHIR tools work in tasks with FHIR sessions") from None
 
 
-def store_row(store: Store, source: Adapter, row: Row, **more: Any) -> None:
+def store_row(store: Store, source: Source, row: Row, **more: Any) -> None:
     """Keep a row in a sample's store."""
-    store.set(STORED, {**source.stored(row), **more})
+    store.set(STORED, {**stored(source.name, source.options, row), **more})

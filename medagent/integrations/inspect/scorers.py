@@ -1,13 +1,12 @@
-"""The project's own grading as Inspect's scorers: they read the row in a sample's store, and ask nobody but judges.
+"""The project's own scores as Inspect's scorers: they read the row in a sample's store, and ask nobody but judges.
 
 So a log of `inspect eval` and one of `medagent export inspect` are scored by the same code, and again by
-`inspect score` without a model.
+`inspect score` without a model. The headline metric is the benchmark's own overall figure.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from typing import Any
 
 from inspect_ai.scorer import (
@@ -15,112 +14,90 @@ from inspect_ai.scorer import (
     INCORRECT,
     Metric,
     SampleScore,
-    Score,
     Scorer,
     Target,
-    accuracy,
     grouped,
     mean,
     metric,
     scorer,
     stderr,
 )
+from inspect_ai.scorer import Score as InspectScore
 from inspect_ai.solver import TaskState
+from pydantic import TypeAdapter
 
 from medagent.engine.rows import OWED
-from medagent.integrations.inspect.adapters import STORED, Adapter, Grade, adapter
-from refsol.promptcblue.parse import CCKS
-from refsol.promptcblue.public import PUBLIC
-from refsol.promptcblue.score import score
-from refsol.promptcblue.tasks import specs_of
+from medagent.engine.scores import Score, Scored
+from medagent.integrations.inspect.source import STORED, Source, source_of
 
 NOT_GRADED = OWED | {"refused"}
 """Statuses of rows that are no answer."""
+HEADLINE = "overall"
+_SCORE = TypeAdapter(Score)
 
 
 @metric
-def points() -> Metric:
-    """PromptCBLUE's official figure: the mean of the tasks' main figures, each over all its lines (0 to 1).
-
-    Of several epochs it is the first one's.
-    """
+def overall() -> Metric:
+    """The benchmark's own overall figure (0 to 1 for rates), by the code that prints the table of a run."""
 
     def compute(scores: list[SampleScore]) -> float:
-        gold: dict[str, list[Any]] = defaultdict(list)
-        parsed: dict[str, list[Any]] = defaultdict(list)
+        units: list[Scored] = []
+        source: Source | None = None
         for one in scores:
-            said = one.score.metadata or {}
-            if "parsed" in said:
-                gold[said["task"]].append(said["gold"])
-                parsed[said["task"]].append(said["parsed"])
-        specs = {spec.name: spec for edition in (PUBLIC, CCKS) for spec in specs_of(edition)}
-        if not gold:
+            kept = (one.score.metadata or {}).get(STORED)
+            if kept is None:
+                continue
+            source = source_of(kept["benchmark"], kept["options"])
+            item = source.item(str(one.sample_id))
+            units.append(Scored(item, 1, item.id, kept["status"], _SCORE.validate_python(kept["score"])))
+        if source is None:
             return math.nan
-        return score(gold, parsed, tuple(specs[name] for name in gold)).overall
+        figures = source.grader.figures(units)
+        value = figures.overall.value if figures.overall is not None else None
+        return math.nan if value is None else value
 
     return compute
 
 
-@scorer(metrics=[accuracy(), stderr(cluster="cluster"), grouped(accuracy(), "group", all=False)])
-def refsol() -> Scorer:
-    """Right or wrong: MedAgentBench by its rules, SimpleQA by its judges."""
-    return _graded
+@scorer(metrics=[overall(), stderr(cluster="cluster"), grouped(mean(), "group", all=False)])
+def medagent_score() -> Scorer:
+    """What an item is worth: right or wrong, or its value."""
+    return _scored
 
 
-@scorer(metrics=[points(), grouped(mean(), "group", all=False)])
-def refsol_points() -> Scorer:
-    """PromptCBLUE: each line's figure, and the official one over all."""
-    return _graded
+def metric_definitions() -> list[dict[str, Any]]:
+    """The metrics of the scorer, as a log's header names them."""
+    nested = {"type": "metric", "name": "mean", "params": {}}
+    return [
+        {"name": f"medagent/{HEADLINE}", "options": {}},
+        {"name": "inspect_ai/stderr", "options": {"cluster": "cluster"}},
+        {"name": "inspect_ai/grouped", "options": {"metric": nested, "group_key": "group", "all": False}},
+    ]
 
 
-@scorer(metrics=[mean(), stderr()])
-def refsol_score() -> Scorer:
-    """imapScore: the mean score."""
-    return _graded
-
-
-SCORERS = {
-    "medagentbench": (refsol, "accuracy"),
-    "simpleqa": (refsol, "accuracy"),
-    "promptcblue": (refsol_points, "points"),
-    "imapscore": (refsol_score, "mean"),
-}
-"""Each benchmark's scorer, and its headline metric."""
-
-
-def metric_definitions(benchmark: str) -> list[dict[str, Any]]:
-    """The metrics of a benchmark's scorer, as a log's header names them."""
-    by_group = {"group_key": "group", "all": False}
-    grouped_by = {"refsol": "accuracy", "refsol_points": "mean"}
-    first: dict[str, list[tuple[str, dict[str, Any]]]] = {
-        "refsol": [("inspect_ai/accuracy", {}), ("inspect_ai/stderr", {"cluster": "cluster"})],
-        "refsol_points": [("medagent/points", {})],
-        "refsol_score": [("inspect_ai/mean", {}), ("inspect_ai/stderr", {})],
-    }
-    name = SCORERS[benchmark][0].__name__
-    found = list(first[name])
-    if name in grouped_by:
-        nested = {"type": "metric", "name": grouped_by[name], "params": {}}
-        found.append(("inspect_ai/grouped", {"metric": nested, **by_group}))
-    return [{"name": metric_name, "options": options} for metric_name, options in found]
-
-
-async def _graded(state: TaskState, target: Target) -> Score:
+async def _scored(state: TaskState, target: Target) -> InspectScore:
     """The score of a sample, from what its store holds."""
     kept = state.store.get(STORED)
     if kept is None:
-        return Score.unscored(reason="no_row", explanation="the sample was not carried out by a medagent solver")
-    source = adapter(kept["benchmark"], kept["options"])
-    row = source.row.model_validate(kept["row"])
+        return InspectScore.unscored(reason="no_row", explanation="the sample was not carried out by a medagent solver")
+    source = source_of(kept["benchmark"], kept["options"])
+    row = source.benchmark.row.model_validate(kept["row"])
     if row.status in NOT_GRADED:
-        return Score.unscored(reason=row.status, explanation=row.error or row.status)
-    return as_score(source, await source.grade(str(state.sample_id), row, kept.get("judged")))
+        return InspectScore.unscored(reason=row.status, explanation=row.error or row.status)
+    score = await source.score(str(state.sample_id), row, kept.get("judged"))
+    return as_score(source.name, source.options, score, source.benchmark.answer(row), row.status)
 
 
-def as_score(source: type[Adapter] | Adapter, grade: Grade) -> Score:
-    """A grade as Inspect keeps it."""
-    details = dict(grade.details)
-    if grade.value is None:
-        return Score.unscored(answer=grade.answer, explanation=grade.explanation, metadata=details)
-    value = (CORRECT if grade.value == 1 else INCORRECT) if source.right_or_wrong else grade.value
-    return Score(value=value, answer=grade.answer, explanation=grade.explanation, metadata=details)
+def as_score(
+    benchmark: str, options: dict[str, Any], score: Score | None, answer: str | None, status: str
+) -> InspectScore:
+    """A score as Inspect keeps it; its whole JSON lies in the metadata, from which the figures are made."""
+    if score is None:
+        return InspectScore.unscored(answer=answer, explanation="the judges left no verdict")
+    kept = {"benchmark": benchmark, "options": options, "status": status, "score": _SCORE.dump_python(score)}
+    details = {name: value for name, value in kept["score"].items() if value and name in ("kind", "because", "checks")}
+    metadata = {"status": status, **details, STORED: kept}
+    if score.value is None:
+        return InspectScore.unscored(answer=answer, explanation=score.reason, metadata=metadata)
+    value = score.value if score.correct is None else CORRECT if score.correct else INCORRECT
+    return InspectScore(value=value, answer=answer, explanation=score.reason, metadata=metadata)

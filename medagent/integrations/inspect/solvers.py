@@ -26,9 +26,9 @@ from medagent.engine.boundary import PluginError
 from medagent.engine.rows import OWED, Row
 from medagent.fhir_episodes.episode import EpisodeJob, name_unusable, play
 from medagent.fhir_episodes.session import Turn
-from medagent.integrations.inspect.adapters import MODEL, adapter
 from medagent.integrations.inspect.model import InspectModel, completion
 from medagent.integrations.inspect.records import OpenRecord, open_record, record_of, store_row
+from medagent.integrations.inspect.source import MODEL, source_of
 from medagent.integrations.inspect.tools import fhir_tools, finish, parameters, tool_def
 from medagent.models.settings import ModelSettings
 
@@ -36,7 +36,7 @@ from medagent.models.settings import ModelSettings
 @solver
 def private_record(benchmark: str, options: dict[str, Any]) -> Solver:
     """Opens a private copy of the record, shows the task's first message, and offers the FHIR tools."""
-    source = adapter(benchmark, options)
+    source = source_of(benchmark, options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         opened = await open_record(state, source)
@@ -70,7 +70,7 @@ def episode(protocol: str = "text") -> Solver:
 @solver
 def single_unit(benchmark: str, options: dict[str, Any]) -> Solver:
     """Carries one unit of a benchmark out: one question, or the extraction of one item."""
-    source = adapter(benchmark, options)
+    source = source_of(benchmark, options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         job = source.job(str(get_model()))

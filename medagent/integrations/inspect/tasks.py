@@ -1,7 +1,9 @@
-"""The four benchmarks as Inspect's tasks; their parameters are options of `medagent run`."""
+"""Every installed benchmark as a task of Inspect; its parameters are options of `medagent run`."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 from inspect_ai import Task, task
@@ -9,118 +11,95 @@ from inspect_ai._util.error import PrerequisiteError  # what Inspect shows as on
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import HeadlineMetric
 from inspect_ai.model import GenerateConfig
-from inspect_ai.solver import Solver
 
+from medagent.benchmarks.base import find, names
 from medagent.core.errors import MedagentError
-from medagent.integrations.inspect.adapters import Adapter, adapter
+from medagent.core.options import Field, as_setting
+from medagent.core.options import options as options_of
+from medagent.engine.settings import RunSettings
+from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.integrations.inspect.records import close_record
-from medagent.integrations.inspect.scorers import SCORERS
+from medagent.integrations.inspect.scorers import HEADLINE, medagent_score
 from medagent.integrations.inspect.solvers import episode, private_record, single_unit
+from medagent.integrations.inspect.source import Source, source_of
+from medagent.reports.tables import say
+
+SHARED = ("ids", "per_type", "strip_thinking")
+"""Options of every run that a task of Inspect has too."""
+LEFT_OUT = ("agent", "model", "answers", "few_shot", "batch", "cache", "replay", "temperature", "max_tokens")
+"""Options that say who answers, which is Inspect's to say."""
 
 
-@task
-def medagentbench(
-    version: str = "v2",
-    dataset: str = "synthetic",
-    types: str | list[str] = (),  # type: ignore[assignment]  # Inspect reads `-T types=task1,task5` as a list
-    protocol: str = "text",
-    writes: str = "ack",
-    max_rounds: int = 8,
-    ehr: str | None = None,
-    fhir: str | None = None,
-) -> Task:
-    """MedAgentBench: an agent acts on a hospital's FHIR server.
-
-    Args:
-        version: v1 (100 tasks) or v2 (300 tasks).
-        dataset: synthetic (the newest edition); synthetic@1; official; or a folder of `medagent data new`.
-        types: Only these task types, e.g. task1,task5.
-        protocol: text (as published) or tools (tool calling).
-        writes: What happens to a POST: ack (as published) or execute.
-        max_rounds: Messages an agent has.
-        ehr: FHIR data (NDJSON) instead of the data set's.
-        fhir: A FHIR server's base URL instead of the embedded one.
-    """
-    options = {
-        "version": version,
-        "dataset": dataset,
-        "types": listed(types),
-        "protocol": protocol,
-        "writes": writes,
-        "max_rounds": max_rounds,
-        "ehr": ehr,
-        "fhir": fhir,
-    }
-    source = adapter("medagentbench", options)
-    setup = private_record("medagentbench", source.given)
-    return _task(source, episode(protocol), setup=setup, cleanup=close_record)
+def installed() -> dict[str, Callable[..., Task]]:
+    """A task for each benchmark that is installed; one that cannot be imported is named in a line."""
+    tasks = {}
+    for name in names():
+        try:
+            tasks[name] = benchmark_task(name)
+        except MedagentError as error:
+            say(f"warning: {name}: {error}")
+    return tasks
 
 
-@task
-def promptcblue(data: str | None = None, gold: str | None = None, strip_thinking: bool = False) -> Task:
-    """PromptCBLUE: Chinese medical tasks, a call a line.
+def benchmark_task(name: str) -> Callable[..., Task]:
+    """The task of a benchmark. Raises UserError if it cannot be imported."""
+    benchmark = find(name)
+    fields = [field for field in options_of(benchmark.Settings) if _is_offered(field)]
 
-    Args:
-        data: The test file (JSON lines); by default two lines a task that come along.
-        gold: Structured right answers.
-        strip_thinking: Cut a leading <think> block before an answer is read.
-    """
-    source = adapter("promptcblue", {"data": data, "gold": gold, "strip_thinking": strip_thinking})
-    return _task(source, single_unit("promptcblue", source.given))
+    def function(**given: Any) -> Task:
+        options = {key: value for key, value in given.items() if value is not None}
+        listed = {field.name: _listed(field, options[field.name]) for field in fields if field.name in options}
+        return _task(source_of(name, listed))
 
-
-@task
-def simpleqa(data: str | None = None, variant: str = "husimpleqa", lang: str | list[str] = ()) -> Task:  # type: ignore[assignment]  # as `types` above
-    """SimpleQA: short facts, judged by the model of the role `grader` (--model-role grader=NAME).
-
-    Args:
-        data: The questions; by default the forty Hungarian ones that come along.
-        variant: The format of data.
-        lang: Languages of the instruction, e.g. en,hu (default: all of the prompt).
-    """
-    source = adapter("simpleqa", {"data": data, "variant": variant, "lang": listed(lang)})
-    return _task(source, single_unit("simpleqa", source.given))
+    function.__name__ = function.__qualname__ = name.replace("-", "_")
+    lines = [f"    {field.name}: {field.help}" for field in fields]
+    function.__doc__ = "\n".join([inspect.getdoc(type(benchmark)) or name, "", "Args:", *lines])
+    parameters = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Any) for field in fields
+    ]
+    vars(function)["__signature__"] = inspect.Signature(parameters, return_annotation=Task)
+    found: Callable[..., Task] = task(function, name=name)
+    return found
 
 
-@task
-def imapscore(data: str | None = None, graph: str | None = None) -> Task:
-    """imapScore: the facts that a model extracts of rated answers, scored against the doctor's.
-
-    Args:
-        data: The items (JSON lines in the released form); by default the dozen that come along.
-        graph: A graph of medical entities that links terms.
-    """
-    source = adapter("imapscore", {"data": data, "graph": graph})
-    return _task(source, single_unit("imapscore", source.given))
+def _is_offered(field: Field) -> bool:
+    """Whether an option of a run is a parameter of a task: it says which items there are, or what an agent may do."""
+    own = field.name not in RunSettings.model_fields or field.name in SHARED
+    return own and field.option.kept in ("setting", "place") and field.name not in LEFT_OUT
 
 
-def listed(value: str | list[str] | tuple[str, ...]) -> list[str]:
-    """A list as `-T` gives it: one word stays a word."""
-    return [one.strip() for one in value.split(",")] if isinstance(value, str) else list(value)
+def _listed(field: Field, value: Any) -> Any:
+    """A value as settings take it: Inspect reads `a,b` as a list."""
+    default = field.info.get_default(call_default_factory=True)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) if isinstance(default, tuple) else [str(one) for one in value]
+    return as_setting(value) if isinstance(value, str) else value
 
 
-def _task(source: Adapter, solver: Solver, **more: Any) -> Task:
-    score, headline = SCORERS[source.name]
+def _task(source: Source) -> Task:
     try:
         plan = source.plan()
     except MedagentError as error:
         raise PrerequisiteError(str(error)) from None
-    settings = plan.settings
+    settings: Any = plan.settings
     samples = [
         Sample(
-            input=item.question,
+            input=getattr(item, "words", item.question),
             target=item.target,
             id=item.id,
-            metadata={"group": item.group, "cluster": source.cluster(item.id, item.group)},
+            metadata={"group": item.group, "cluster": item.cluster or item.id},
         )
         for item in source.items
     ]
+    solver: dict[str, Any] = {"solver": single_unit(source.name, source.options)}
+    if isinstance(source.benchmark, FhirBenchmark):
+        setup = private_record(source.name, source.options)
+        solver = {"solver": episode(settings.protocol), "setup": setup, "cleanup": close_record}
     return Task(
         dataset=MemoryDataset(samples, name=f"{plan.data.name} {plan.data.version}".strip()),
-        solver=solver,
-        scorer=score(),
+        scorer=medagent_score(),
         config=GenerateConfig(temperature=None if settings.temperature < 0 else settings.temperature),
-        headline_metric=HeadlineMetric(metric=headline),
+        headline_metric=HeadlineMetric(metric=HEADLINE),
         metadata={"data": plan.data.model_dump()},
-        **more,
+        **solver,
     )

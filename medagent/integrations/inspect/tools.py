@@ -10,16 +10,16 @@ from typing import Any
 from inspect_ai.tool import Tool as InspectTool
 from inspect_ai.tool import ToolDef, ToolParams
 
+from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import FINISH, Toolbox
 from medagent.integrations.inspect.records import current_record
 from medagent.models.base import Tool
-from refsol.medagentbench.constants import PUBLISHED
 
 
 def fhir_tools() -> list[InspectTool]:
     """One tool a FHIR function, for a solver of one's own."""
-    toolbox = Toolbox.of(load_protocol("tools"), PUBLISHED.base)
+    toolbox = Toolbox.of(load_protocol("tools"), API_BASE)
     return [tool_def(tool).as_tool() for tool in toolbox.tools() if tool is not FINISH]
 
 

@@ -1,0 +1,57 @@
+"""The tasks of a seed for training, set after set, each made when it is needed."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from shutil import rmtree
+from typing import get_args
+
+from medagent.benchmarks.medagentbench.generator.write import GENERATOR, Wanted, make, seed_number
+from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
+from medagent.benchmarks.medagentbench.tasks.manifest import Like
+from medagent.core.errors import UserError
+from medagent.core.paths import cache_dir
+from medagent.engine.selection import mixed
+from medagent.fhir_episodes.benchmark import Training
+
+_PATIENTS, _PER_TYPE = 100, 300
+"""Of one set, which costs a second or two, most of it for its patients."""
+
+
+def training_task(stream: Training, number: int) -> tuple[Path, Task]:
+    """A task by its number, and the folder of its set; a set's own seed is `SEED/0`, `SEED/1` and so on.
+
+    Raises UserError.
+    """
+    if number < 0:
+        raise UserError(f"task {number}: tasks are counted from 0")
+    size = len(_tasks(stream, 0)[1])
+    folder, tasks = _tasks(stream, number // size)
+    return folder, tasks[number % size]
+
+
+@lru_cache(maxsize=64)
+def _tasks(stream: Training, number: int) -> tuple[Path, tuple[Task, ...]]:
+    """A set, made into the cache folder if it is not there yet, and its tasks in an order that mixes the types."""
+    name_of_kind = "shift" if stream.split == "ood" else stream.like or "bundled"
+    like: Like | None = next((one for one in get_args(Like) if one == name_of_kind), None)
+    if like is None:
+        raise UserError(f"like {stream.like!r}: there are {', '.join(get_args(Like))}")
+    seed = f"{stream.seed}/{number}"
+    name = f"{seed_number(seed, like, stream.split):064x}"[:32]
+    folder = cache_dir() / "training" / f"{stream.split}-{GENERATOR}-{_PATIENTS}-{_PER_TYPE}-{name}"
+    if not folder.is_dir():
+        aside = folder.with_name(f".{folder.name}.{os.getpid()}")
+        try:
+            make(aside, Wanted(like, stream.split, seed, _PATIENTS, _PER_TYPE))
+            aside.rename(folder)
+        except OSError as error:
+            if not folder.is_dir():  # else another process has made it meanwhile
+                raise UserError(f"{folder}: cannot be written: {error.strerror}") from None
+        finally:
+            rmtree(aside, ignore_errors=True)
+    tasks = {task.id: task for task in load_dataset(str(folder), "v2").tasks}
+    order = mixed(list(tasks), lambda one: tasks[one].type)
+    return folder, tuple(tasks[one] for one in order)

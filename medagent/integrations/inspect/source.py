@@ -1,0 +1,139 @@
+"""A benchmark as a task of another tool: its items, the unit of each epoch, and the score of one row.
+
+A plan of `medagent run` gives items and units, so prompts, order and settings are those of a run. Scores are those of
+the benchmark's own grader. Nothing here knows which benchmark it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, lru_cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
+from weakref import finalize
+
+from pydantic import TypeAdapter
+
+from medagent.benchmarks.base import find
+from medagent.core.options import checked
+from medagent.core.waiting import blocking
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.job import LazyUnits
+from medagent.engine.plan import Plan
+from medagent.engine.rows import Row
+from medagent.engine.scores import Grader, Score, unit_name
+from medagent.engine.scoring import graded
+from medagent.engine.units import unit_keys
+from medagent.judging.benchmark import JudgedBenchmark
+from medagent.judging.calls import ask
+from medagent.judging.judged import Judged
+from medagent.judging.rubric import Subject
+
+MODEL = "medagent.integrations.inspect.model:InspectModel"
+JUDGE = "medagent.integrations.inspect.model:InspectGrader"
+STORED = "medagent"
+"""The key of a sample's store under which its row lies."""
+_JUDGED = TypeAdapter(Judged)
+
+
+class Source:
+    """One benchmark with its options, which are those of `medagent run`. Raises UserError for what cannot be used."""
+
+    def __init__(self, name: str, options: Mapping[str, Any]) -> None:
+        self.name = name
+        self.options = {key: value for key, value in options.items() if value is not None}
+        """The options as they were given, for a log."""
+        self.benchmark: Benchmark[Any, Any] = find(name)
+        self._plans: dict[int, Plan] = {}
+
+    def plan(self, trials: int = 1) -> Plan:
+        """The plan of so many trials, with Inspect's model."""
+        if trials not in self._plans:
+            fields = self.benchmark.Settings.model_fields
+            judge = {"judge": [JUDGE]} if "judge" in fields else {}
+            options = {"model": MODEL, **judge, "results_dir": self._aside, **self.options, "trials": trials}
+            settings = checked(self.benchmark.Settings, options)
+            self._plans[trials] = blocking(self.benchmark.plan(settings, lambda _: None))
+        return self._plans[trials]
+
+    @cached_property
+    def _aside(self) -> Path:
+        """A folder for what a plan keeps beside a run, for this process alone: Inspect has a cache of its own."""
+        folder = Path(mkdtemp(prefix="medagent-inspect-"))
+        finalize(self, rmtree, folder, ignore_errors=True)
+        return folder
+
+    @cached_property
+    def items(self) -> Sequence[Any]:
+        """The items that the options select, in the order in which a run does them."""
+        known = {item.id: item for item in self.plan().items}
+        names = [unit_name(key, known) for key in unit_keys(self._units(1))]
+        return [known[name.item] for name in names if name is not None]
+
+    def item(self, name: str) -> Any:
+        """The item of an id."""
+        return self.items[self._places[name]]
+
+    def unit(self, item: str, epoch: int = 1) -> Any:
+        """The unit of an item in an epoch: what a run does in that trial, with that trial's seed."""
+        return self._units(epoch)[self._places[item] + (epoch - 1) * len(self.items)]
+
+    def job(self, model: str) -> Any:
+        """The job that carries units out, for one of the models that are evaluated."""
+        job: Any = self.plan().stages[0].job
+        identity = getattr(job, "identity", None)
+        return job if identity is None else replace(job, identity={**identity, "name": model})
+
+    @cached_property
+    def grader(self) -> Grader[Any]:
+        """The benchmark's grader."""
+        return self.benchmark.grader(self.plan().settings, self.benchmark.rule_sets[0]).__enter__()
+
+    async def score(self, item: str, row: Row, judged: Mapping[str, Any] | None = None) -> Score | None:
+        """The score of a row; None if its judges left no verdict. `judged` is what they said, where that is known; else
+        they are asked.
+        """
+        benchmark = self.benchmark
+        if not isinstance(benchmark, JudgedBenchmark):
+            return await graded(self.grader, self.item(item), row)
+        verdicts = await self._asked(benchmark, item, row) if judged is None else _JUDGED.validate_python(judged)
+        return await graded(self.grader, self.item(item), row, verdicts) if verdicts.complete else None
+
+    async def _asked(self, benchmark: JudgedBenchmark[Any, Any], item: str, row: Row) -> Judged:
+        settings: Any = self.plan().settings
+        panel = settings.panel(benchmark.rubric, settings)
+        answer = benchmark.answer(row)
+        return (
+            Judged() if answer is None else await ask(benchmark.rubric, panel, Subject(item, self.item(item), answer))
+        )
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {item.id: place for place, item in enumerate(self.items)}
+
+    def _units(self, trials: int) -> Sequence[Any]:
+        """Units come trial by trial, each trial in the same order."""
+        units = self.plan(trials).stages[0].units()
+        return units if isinstance(units, LazyUnits) else list(units)
+
+
+def stored(name: str, options: Mapping[str, Any], row: Row, judged: Judged | None = None) -> dict[str, Any]:
+    """What a log keeps of a sample, so that it can be scored from there alone. Cost is left out: a log has the usage of
+    its own calls.
+    """
+    kept = {"benchmark": name, "options": dict(options), "row": row.model_dump(mode="json", exclude={"spent"})}
+    return kept if judged is None else {**kept, "judged": _JUDGED.dump_python(judged, mode="json")}
+
+
+def source_of(name: str, options: Mapping[str, Any]) -> Source:
+    """A benchmark with options; the same one for the same options. Raises UserError."""
+    return _source(name, json.dumps(options, sort_keys=True, default=str))
+
+
+@lru_cache(maxsize=16)
+def _source(name: str, options: str) -> Source:
+    return Source(name, json.loads(options))
