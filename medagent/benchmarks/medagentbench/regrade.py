@@ -141,6 +141,6 @@ def _official_data(wanted: Wanted, dataset: Dataset) -> OfficialData:
         return OfficialData(url=wanted.fhir, headers=server_headers([]))
     if wanted.ehr is not None:
         return OfficialData(imported_file(wanted.ehr).path)
-    if (dataset.hospital or dataset.edition) and wanted.key is None:
+    if (dataset.hospital or dataset.bundled) and wanted.key is None:
         return OfficialData(patients_file(dataset).path)
     raise UserError("--official asks a FHIR server, not a key: name the patients by --ehr FILE or --fhir URL")

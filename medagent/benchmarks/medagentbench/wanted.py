@@ -22,7 +22,7 @@ class Wanted(BaseModel):
     tasks: Annotated[Path | None, Option(GRADING)] = None
     """The task file, where it is not the bundled data set's."""
     dataset: Annotated[str | None, Option(GRADING)] = None
-    """The data set: synthetic, synthetic@1, official, or a folder of medagent data new."""
+    """The data set: synthetic, official, or a folder of medagent data new."""
     fhir: Annotated[str | None, Option(GRADING)] = None
     """Facts from a FHIR server's base URL."""
     ehr: Annotated[Path | None, Option(GRADING)] = None

@@ -55,10 +55,10 @@ def export_harbor(folder: Path, given: Mapping[str, Any]) -> Exported:
     """
     settings = checked(MedAgentBenchSettings, given)
     dataset = load_dataset(settings.dataset, settings.version)
-    if dataset.edition is None and dataset.hospital is None:
+    if not dataset.bundled and dataset.hospital is None:
         raise UserError(
-            f"data set {settings.dataset!r}: its patients are not here, and an image needs them; export a bundled set "
-            "or a folder of `medagent data new`"
+            f"data set {settings.dataset!r}: its patients are not here, and an image needs them; export the bundled "
+            "set or a folder of `medagent data new`"
         )
     tasks = select(dataset, settings.types, settings.ids, settings.limit, settings.per_type)
     facts = grading.facts(dataset, fhir=None, ehr=None, key=None)
@@ -108,10 +108,9 @@ def _patients(dataset: Dataset) -> Iterable[bytes]:
         with dataset.hospital.open("rb") as file:
             yield from file
         return
-    from fhir_server.synthetic.editions import EDITIONS
+    from fhir_server.synthetic.bundled import hospital
 
-    edition = next(one for one in EDITIONS if one.name == dataset.edition)
-    for line in edition.lines():
+    for line in hospital():
         yield f"{line.rstrip()}\n".encode()
 
 

@@ -24,7 +24,6 @@ from medagent.benchmarks.imapscore.job import ExtractionJob, ItemRow, ItemUnit
 from medagent.benchmarks.medagentbench.episode import EpisodeRow, EpisodeUnit
 from medagent.benchmarks.medagentbench.plan import GradingContext
 from medagent.benchmarks.medagentbench.results.write import recorded, result_item
-from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST
 from medagent.benchmarks.promptcblue.benchmark import PredictionContext, sample_scores
 from medagent.benchmarks.promptcblue.rows import LineRow
 from medagent.benchmarks.simpleqa.folder import RunFiles
@@ -163,12 +162,6 @@ class MedAgentBenchAdapter(Adapter):
     name = "medagentbench"
     row = EpisodeRow
     needs = ("version", "dataset", "tasks_file", "ehr", "fhir", "api_base")
-
-    @classmethod
-    def of_run(cls, run: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Adapter.of_run`; a run that names no data set is of the earliest edition."""
-        found = super().of_run(run)
-        return found if "tasks_file" in found else {"dataset": EARLIEST, **found}
 
     def item(self, unit: EpisodeUnit) -> Item:
         """See `Adapter.item`."""

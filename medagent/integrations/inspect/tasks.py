@@ -33,7 +33,7 @@ def medagentbench(
 
     Args:
         version: v1 (100 tasks) or v2 (300 tasks).
-        dataset: synthetic (the newest edition); synthetic@1; official; or a folder of `medagent data new`.
+        dataset: synthetic; official; or a folder of `medagent data new`.
         types: Only these task types, e.g. task1,task5.
         protocol: text (as published) or tools (tool calling).
         writes: What happens to a POST: ack (as published) or execute.

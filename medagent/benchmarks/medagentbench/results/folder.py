@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.paths import results_path
 from medagent.benchmarks.medagentbench.results.write import write_trials
-from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Dataset, load_dataset, load_tasks_file
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset, load_tasks_file
 from medagent.core.errors import UserError
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
@@ -40,7 +40,7 @@ def _task_set(run: Run, tasks_file: Path | None) -> Dataset:
     path = tasks_file or (Path(named) if isinstance(named, str) else None)
     settings = run.settings
     if path is None:
-        dataset = load_dataset(str(settings.get("dataset") or EARLIEST), str(settings.get("version")))
+        dataset = load_dataset(str(settings.get("dataset") or BUNDLED), str(settings.get("version")))
     else:
         dataset = load_tasks_file(path)
     if settings.get("tasks-digest") not in (None, dataset.digest):

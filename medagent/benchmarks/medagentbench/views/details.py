@@ -158,7 +158,7 @@ def _panels(graded: Graded) -> Iterator[Block]:
     report = graded.reports[0]
     name = "this run" if len(graded.reports) == 1 else "this run, trial 1"
     lines = [_line(name, report.overall), *(_line(other, rate) for other, rate in report.baselines.items())]
-    if graded.dataset.edition:  # whose answer key the rules that it follows were made for
+    if graded.dataset.bundled:  # whose answer key the rules that it follows were made for
         count = report.overall.graded
         lines.append(("reference (solves all)", count, 1.0, *_ends(count, count)))
     for section in published_sections(graded.dataset):

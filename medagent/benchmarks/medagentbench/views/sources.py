@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from fhir_server.synthetic import editions
+from fhir_server.synthetic.bundled import DIGEST
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.facts import embedded_facts
 from medagent.benchmarks.medagentbench.regrade import regraded_file
@@ -43,9 +43,7 @@ def run_details(run: Run, wanted: Wanted) -> Details:
         ]
     played = {(row.task_id, row.trial): Played.of_row(row) for row in rows}
     executed = run.settings.get("writes") == "execute"
-    digest = run.settings.get("ehr-digest")
-    edition = next((one.name for one in editions.EDITIONS if one.digest == digest), None)
-    every = _hospital(edition) if edition else facts
+    every = _hospital() if run.settings.get("ehr-digest") == DIGEST else facts
     return details(Graded(dataset, reports, played, every, executed))
 
 
@@ -57,8 +55,8 @@ def file_details(path: Path, wanted: Wanted) -> tuple[Report, Details]:
     facts = grading.facts(dataset, fhir=wanted.fhir, ehr=wanted.ehr, key=wanted.key)
     base = wanted.base or grading.shown_base(results)
     graded = grade_file(results, grading.items(dataset), facts, base=base, also=_OTHERS, constants=dataset.constants)
-    edition = dataset.edition if (wanted.fhir, wanted.ehr, wanted.key) == (None, None, None) else None
-    every = _hospital(edition) if edition else facts
+    bundled = dataset.bundled and (wanted.fhir, wanted.ehr, wanted.key) == (None, None, None)
+    every = _hospital() if bundled else facts
     return report, details(Graded(dataset, [graded], _recorded(results, dataset), every))
 
 
@@ -89,8 +87,8 @@ def _facts(run: Run, dataset: Dataset, wanted: Wanted) -> Facts:
     return embedded_facts(imported_file(Path(named)).path)
 
 
-def _hospital(edition: str) -> Facts:
+def _hospital() -> Facts:
     """Every reading of the bundled hospital's patients; a data set's key holds those that decide and no others."""
     from medagent.fhir_data.embedded import bundled_file
 
-    return embedded_facts(bundled_file(edition=edition).path)
+    return embedded_facts(bundled_file().path)
