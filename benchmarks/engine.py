@@ -27,17 +27,18 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks.medagentbench.plan import make_plan
+
 from benchmarks.engine_peers import PEERS
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
-from medagent.fhir_episodes.episode import EpisodeRow
-from medagent.benchmarks.medagentbench.plan import make_plan
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.engine.journal import Journal
 from medagent.engine.local import LocalExecutor
 from medagent.engine.memory import few_collections
 from medagent.engine.progress import Progress
 from medagent.engine.units import Watch, run_units
+from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import ModelServer
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply
 

@@ -24,6 +24,7 @@ import argparse
 import compileall
 import http.client
 import json
+import lzma
 import os
 import re
 import shutil
@@ -44,11 +45,11 @@ from benchmarks.fhir_client import get, in_turn, lasting, load, once, own_client
 from benchmarks.fhir_running import Running, Serving
 from benchmarks.table import machine, row
 from fhir_server import Request, Server
-from fhir_server.synthetic import generate
 
 JSON = [("Content-Type", "application/fhir+json")]
 CODES = ("MG", "K", "GLU", "A1C", "BP")
 NOTE = json.dumps({"resourceType": "Observation", "status": "final", "code": {"text": "BP"}}).encode()
+HOSPITAL = Path(__file__).parent / "data" / "hospital.ndjson.xz"
 WARM_S = 20.0
 """So long another server is asked before it is measured: a JVM compiles while it runs."""
 Figures = list[tuple[str, float]]
@@ -58,9 +59,14 @@ def report(what: str, figure: str) -> None:
     print(f"{what:<48} {figure}", flush=True)
 
 
+def hospital() -> list[str]:
+    """The 59,017 resources that every figure of docs/performance.md is measured on; they do not change."""
+    return lzma.decompress(HOSPITAL.read_bytes()).decode().splitlines()
+
+
 def resources(count: int | None) -> Iterator[str]:
     """The hospital, or as many copies of its patients as give `count` resources."""
-    lines = list(generate())
+    lines = hospital()
     if count is None:
         yield from lines
         return
@@ -278,7 +284,7 @@ def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> 
 def against(base: str, own: Figures, paths: list[str], seconds: float) -> None:
     """The same on another server, and how many times as fast this one is."""
     print(f"\n{base}")
-    rate, _ = by_transactions(base, list(generate()))
+    rate, _ = by_transactions(base, hospital())
     report("import by transactions of 500 over HTTP", f"{rate:,.0f}/s")
     once(base, paths)
     load(base, paths, 16, WARM_S)

@@ -21,8 +21,8 @@ from typing import Any
 
 import medagent
 from medagent.benchmarks.base import of_folder
-from medagent.engine.run import Run, report_of
 from medagent.engine.blocks import ConversationBlock, Details, ItemDetail, Message
+from medagent.engine.run import Run, report_of
 from medagent.reports.page.document import RunPage
 from medagent.reports.page.render import render
 

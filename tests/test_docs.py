@@ -18,13 +18,13 @@ import typer.main
 import medagent
 import medagent.rl
 import medagent.testing
-from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.benchmarks.medagentbench.results.write import result_item
-from medagent.fhir_episodes.session import Turn, Write
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
 from medagent.cli.app import app
 from medagent.engine.report import Report
 from medagent.engine.rows import Spent
+from medagent.fhir_episodes.episode import EpisodeRow
+from medagent.fhir_episodes.session import Turn, Write
 from tests.command import medagent as medagent_command
 from tests.shared_data import ROOT
 from tools import option_tables

@@ -1,20 +1,37 @@
-"""Who the patients are. Birthdays and names are dealt so that some fall together: see `people`."""
+"""Who the patients are. Birthdays and names are dealt so that some fall together, which look-ups have to tell apart."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date
 
 from fhir_server.synthetic import names
+from fhir_server.synthetic.clock import Clock
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.times import TODAY
 
-NAMESAKES = 4
-"""Pairs of patients who share a name; as many again share a birth date and nearly a name."""
-BIRTHDAYS = {"today": 11, "just before": 6, "just after": 6}
-"""How many patients have their birthday on the clock's day, or within a week before or after it."""
-
-LEAP_DAY = date(2024, 2, 29)
+_LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
+NAMESAKES = 0.04
+"""Share of patients who share the name of another one; as many share a birth date and the family name."""
+BIRTHDAYS = {"today": 0.16, "week before": 0.06, "week after": 0.06}
+"""Share of patients whose birthday lies so; those are the ages that are easily one year off."""
+LEAP, LEAP_YEAR = 1_000, 1956
+FEMALE = (
+    *names.FEMALE,
+    *("Åsa", "Zoë", "Chloé", "Inès", "Łucja", "Márta", "Noémi", "Sinéad", "Şule", "Thị Mai", "Ana María", "Đurđa"),
+    *("Xiulan", "Yuki", "Nasrin", "Ifeoma", "Leilani", "Anahit", "Ketevan", "Wanjiru", "Siosaia", "Rukmini"),
+)
+MALE = (
+    *names.MALE,
+    *("André", "Björn", "Ciarán", "Günter", "İsmail", "José Luis", "Łukasz", "Øyvind", "Raúl", "Séan", "Tomáš"),
+    *("Wei", "Hiroshi", "Dae-Jung", "Chidi", "Kapono", "Aram", "Giorgi", "Kipchoge", "Tevita", "Venkat"),
+)
+FAMILIES = (
+    *names.FAMILIES,
+    *("Álvarez", "Åkesson", "Çelik", "D'Amico", "de la Cruz", "Đặng", "Gómez-Ruiz", "Kovačević", "MacLeod"),
+    *("Müller", "Nuñez", "O'Rourke", "Öztürk", "Přibyl", "Sørensen", "Škoda", "van den Berg", "Włodarczyk", "Zhāng"),
+    *("Kahananui", "Petrosyan", "Gelashvili", "Mwangi", "Tuilagi", "Subramanian", "Watanabe", "Kim", "Nguyen", "Silva"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,61 +49,77 @@ class Person:
     street: str
     town: tuple[str, str, str]
     zip: str
-
-    @property
-    def age(self) -> int:
-        """Full years on the clock's day."""
-        return TODAY.year - self.birth.year - ((TODAY.month, TODAY.day) < (self.birth.month, self.birth.day))
+    age: int
+    died: int | None = None
+    """Days before today, of those who have died."""
 
 
-def people(dice: Dice, ages: list[tuple[int, int]]) -> list[Person]:
-    """One person for each (youngest, oldest) age. The last of them share names or birth dates with earlier ones."""
-    mrns = _mrns(dice, len(ages))
-    days = _birthdays(dice, len(ages))
-    families = dice.shuffled(names.FAMILIES)
-    out = [_person(dice, mrn, families[n % len(families)], _born(dice, days[n], ages[n])) for n, mrn in enumerate(mrns)]
-    for n in range(NAMESAKES):
-        model, twin = out[n], out[-1 - n]
-        out[-1 - n] = replace(twin, family=model.family, given=model.given, gender=model.gender)
-        model, twin = out[NAMESAKES + n], out[-1 - NAMESAKES - n]
-        givens = _givens(model.gender)
-        given = givens[(givens.index(model.given) + 1) % len(givens)]
-        out[-1 - NAMESAKES - n] = replace(
-            twin, family=model.family, given=given, gender=model.gender, birth=model.birth
+def people(dice: Dice, clock: Clock, form: str, ages: Sequence[tuple[int, int]]) -> list[Person]:
+    """One person for each (youngest, oldest) age. The last of them share names or birth dates with the first."""
+    count = len(ages)
+    mrns = _mrns(dice, form, count)
+    days = _birthdays(dice, clock, count)
+    families = dice.shuffled(FAMILIES)
+    out = [
+        _person(dice, clock, mrns[n], families[n % len(families)], _born(dice, clock, days[n], ages[n]))
+        for n in range(count)
+    ]
+    pairs = max(1, round(NAMESAKES * count))
+    for n in range(pairs):
+        model, twin = out[n], count - 1 - n
+        out[twin] = replace(out[twin], family=model.family, given=model.given, gender=model.gender)
+        model, twin = out[pairs + n], count - 1 - pairs - n
+        givens = [name for name in _givens(model.gender) if name != model.given]
+        out[twin] = replace(
+            out[twin],
+            family=model.family,
+            given=dice.pick(givens),
+            gender=model.gender,
+            birth=model.birth,
+            age=model.age,
         )
     return out
 
 
-def _mrns(dice: Dice, count: int) -> list[str]:
-    numbers: dict[int, None] = {}
-    while len(numbers) < count:
-        numbers[dice.between(500_000, 6_999_999)] = None
-    return [f"S{number:07d}" for number in numbers]
+def _mrns(dice: Dice, form: str, count: int) -> list[str]:
+    found: dict[str, None] = {}
+    while len(found) < count:
+        letters = (
+            str(dice.between(0, 9)) if sign == "#" else dice.pick(_LETTERS) if sign == "@" else sign for sign in form
+        )
+        found["".join(letters)] = None
+    return list(found)
 
 
-def _birthdays(dice: Dice, count: int) -> list[int]:
-    """Days from the clock's day to the birthday, -182 … 182."""
-    near = [0] * BIRTHDAYS["today"]
-    near += [-1 - n for n in range(BIRTHDAYS["just before"])]
-    near += [1 + n for n in range(BIRTHDAYS["just after"])]
-    near.append((LEAP_DAY - TODAY).days)
-    return dice.shuffled(near + [dice.between(-182, 182) for _ in range(count - len(near))])
+def _birthdays(dice: Dice, clock: Clock, count: int) -> list[int]:
+    """Days from today to this year's birthday, as many before today as after it; `LEAP` stands for 29 February."""
+    passed = clock.today.timetuple().tm_yday - 1
+    near = [0] * round(BIRTHDAYS["today"] * count) + [LEAP]
+    near += [max(-passed, -1 - n % 7) for n in range(round(BIRTHDAYS["week before"] * count))]
+    near += [min(364 - passed, 1 + n % 7) for n in range(round(BIRTHDAYS["week after"] * count))]
+    rest = count - len(near)
+    before = [dice.between(-passed, -1) for _ in range(rest // 2)]
+    after = [dice.between(1, 364 - passed) for _ in range(rest - rest // 2)]
+    return dice.shuffled(near + before + after)[:count]
 
 
-def _born(dice: Dice, offset: int, ages: tuple[int, int]) -> date:
-    day = TODAY + timedelta(days=offset)
-    year = day.year - dice.between(*ages)
-    leap_day = (day.month, day.day) == (2, 29)
-    return day.replace(year=year - year % 4 if leap_day else year)
+def _born(dice: Dice, clock: Clock, offset: int, ages: tuple[int, int]) -> date:
+    if offset == LEAP:
+        return date(LEAP_YEAR + 4 * dice.between(0, 5), 2, 29)
+    day = clock.date_of(offset)
+    if (day.month, day.day) == (2, 29):
+        day = clock.date_of(offset - 1)
+    return day.replace(year=day.year - dice.between(*ages))
 
 
 def _givens(gender: str) -> tuple[str, ...]:
-    return names.FEMALE if gender == "female" else names.MALE
+    return FEMALE if gender == "female" else MALE
 
 
-def _person(dice: Dice, mrn: str, family: str, birth: date) -> Person:
+def _person(dice: Dice, clock: Clock, mrn: str, family: str, birth: date) -> Person:
     gender = dice.pick(("female", "male"))
     town = dice.pick(names.TOWNS)
+    today = clock.today
     return Person(
         mrn=mrn,
         family=family,
@@ -99,4 +132,5 @@ def _person(dice: Dice, mrn: str, family: str, birth: date) -> Person:
         street=f"{dice.between(3, 9800)} {dice.pick(names.STREETS)} {dice.pick(names.WAYS)}",
         town=town,
         zip=f"{town[2]}{dice.between(1, 99):02d}",
+        age=today.year - birth.year - ((today.month, today.day) < (birth.month, birth.day)),
     )

@@ -21,7 +21,7 @@ def _group() -> None:
 def build(
     out: Annotated[Path, typer.Argument(help="Where to write the key.")],
     tasks: Annotated[Path | None, typer.Option(help="A task file; by default the data set's.")] = None,
-    dataset: Annotated[str, typer.Option(help="synthetic, synthetic@1, official, or a folder.")] = "synthetic",
+    dataset: Annotated[str, typer.Option(help="synthetic, official, or a folder.")] = "synthetic",
     version: Annotated[str, typer.Option(help="v1 or v2 of the data set.")] = "v2",
     fhir: Annotated[str | None, typer.Option(help="Facts from a FHIR server's base URL.")] = None,
     ehr: Annotated[Path | None, typer.Option(help="Facts from an NDJSON file of FHIR resources.")] = None,

@@ -148,14 +148,13 @@ class EhrFile:
     digest: str
 
 
-def bundled_file(report: Callable[[str], None] = lambda _: None, edition: str | None = None) -> EhrFile:
-    """The bundled hospital, or an earlier edition's, as an SQLite file in the cache folder, built on first use."""
-    from fhir_server.synthetic.editions import EDITIONS, PRESENT
+def bundled_file(report: Callable[[str], None] = lambda _: None) -> EhrFile:
+    """The bundled hospital as an SQLite file in the cache folder, built on first use."""
+    from fhir_server.synthetic.bundled import DIGEST, hospital
 
-    found = next((one for one in EDITIONS if one.name == edition), PRESENT)
     announce = "building the hospital (once; some seconds)"
-    built = _built(f"hospital-{found.digest[:16]}", found.lines, lambda: report(announce))
-    return EhrFile(built, found.digest)
+    built = _built(f"hospital-{DIGEST[:16]}", hospital, lambda: report(announce))
+    return EhrFile(built, DIGEST)
 
 
 def imported_file(path: Path, report: Callable[[str], None] = lambda _: None) -> EhrFile:

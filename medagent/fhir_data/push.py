@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from fhir_server.synthetic.editions import PRESENT
+from fhir_server.synthetic.bundled import hospital
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import JsonTextError
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
@@ -188,7 +188,7 @@ async def _push(
 
 def _source(data: Path | None) -> Iterator[Read]:
     if data is None:
-        lines = PRESENT.lines()
+        lines = hospital()
     elif is_sqlite(data):
         lines = stored_lines(data)
     else:

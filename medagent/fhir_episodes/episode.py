@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -142,13 +141,12 @@ class EpisodeJob:
 
     @property
     def files(self) -> Sequence[JobFile]:
-        """The embedded server's file; every machine can make a bundled hospital."""
-        from fhir_server.synthetic.editions import EDITIONS
+        """The embedded server's file; every machine can make the bundled hospital."""
+        from fhir_server.synthetic.bundled import DIGEST
 
         if self.ehr.file is None:
             return ()
-        edition = next((one.name for one in EDITIONS if one.digest == self.ehr.digest), None)
-        return (JobFile(self.ehr.file, partial(_hospital, edition) if edition else None),)
+        return (JobFile(self.ehr.file, _hospital if self.ehr.digest == DIGEST else None),)
 
     def moved(self, places: Mapping[Path, Path]) -> Self:
         """See `JobWithFiles.moved`."""
@@ -191,10 +189,10 @@ class EpisodeWorker:
         row.status = session.outcome().status or "round_limit"
 
 
-def _hospital(edition: str) -> Path:
+def _hospital() -> Path:
     from medagent.fhir_data.embedded import bundled_file
 
-    return bundled_file(edition=edition).path
+    return bundled_file().path
 
 
 async def play(session: Session, policy: Policy, observation: str) -> int:

@@ -1,4 +1,4 @@
-"""A benchmark with FHIR sessions as an environment for training: `reset`, a method a tool, `get_reward`; synchronous, in this process.
+"""A benchmark with FHIR sessions as an environment for training: `reset`, a method a tool, `get_reward`. Synchronous.
 
     environment = Environment(split="train", seed="1")
     prompt = environment.reset(task=17)

@@ -83,7 +83,7 @@ def _hospital(seed: int | None) -> Server:
         from medagent.fhir_data.embedded import bundled_file
 
         return Server.open(bundled_file().path)
-    from fhir_server.synthetic.editions import hospital
+    from fhir_server.synthetic.bundled import hospital
 
     server = Server.open(None)
     server.load(hospital(seed))

@@ -12,7 +12,7 @@ from refsol.medagentbench.key import KeyEhr, build_key, read_key, write_key
 from refsol.medagentbench.recorded import RecordedRun, read_recorded, stated_version
 from refsol.medagentbench.results import ResultItem, ResultsFile, read_results
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
-from refsol.medagentbench.score import GradedItem, Grader, GradeReport, Rate, grade_file, names_tasks
+from refsol.medagentbench.score import GradedItem, Grader, GradeReport, Rate, grade_file
 from refsol.medagentbench.verdict import Branch, Check, Verdict
 
 __all__ = [
@@ -50,7 +50,6 @@ __all__ = [
     "failure_of",
     "grade_file",
     "grade_item",
-    "names_tasks",
     "read_episodes",
     "read_key",
     "read_recorded",

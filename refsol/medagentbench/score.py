@@ -284,20 +284,6 @@ def _check_task_set(path: Path, results: Sequence[ResultItem], known: Mapping[st
         )
 
 
-def names_tasks(path: Path, tasks: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a results file may be of these tasks: nothing it says of its tasks is known to be of other ones.
-
-    False as well where it cannot be read with them: the official runner's files are read by the tasks' words.
-    """
-    known = {str(task["id"]): task for task in tasks}
-    try:
-        items = read_recorded(path, tasks).items
-    except InputError:
-        return False
-    named = [item for item in items if item.task_id in known and (item.eval_MRN or item.expected_sol)]
-    return 2 * len(_foreign(named, known)) <= len(named)
-
-
 def _foreign(items: Sequence[ResultItem], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The ids of items that contradict the task of their id."""
     return [item.task_id for item in items if _is_of_another(item, known[item.task_id])]

@@ -146,6 +146,7 @@ def combined_trees(parts: Sequence[TreePart]) -> TreeFigures:
 
 
 def micro(parts: Sequence[tuple[int, int, int]]) -> PRF:
+    """Micro figures of hits, wanted and predicted items."""
     hits, wanted, given = map(sum, zip(*parts, strict=True)) if parts else (0, 0, 0)
     return _prf(hits, wanted, given)
 

@@ -114,7 +114,7 @@ def test_a_run_of_an_agent_in_a_running_loop(tmp_path: Path, capsys: pytest.Capt
     assert (report.overall.value, report.overall.n, report.complete) == (1.0, 30, True)
     assert (report.benchmark, report.data.name, report.data.version) == (
         "medagentbench",
-        "MedAgentBench-Synthetic@2",
+        "MedAgentBench-Synthetic",
         "v2",
     )
     assert [item.item for item in report.items][:2] == ["task2_1", "task2_2"]

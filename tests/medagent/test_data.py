@@ -21,10 +21,9 @@ def test_the_list_names_data_sets_and_says_whether_the_hospital_is_built(
     ran = medagent("data")
     assert ran.code == 0
     rows = [line.split() for line in ran.out.splitlines()]
-    assert [row[:3] for row in rows if len(row) == 4 and row[0].startswith("synthetic@")] == [
-        [edition, version, count]
-        for edition in ("synthetic@2", "synthetic@1")
-        for version, count in (("v1", "100"), ("v2", "300"))
+    assert [row[:3] for row in rows if len(row) == 4 and row[0] == "synthetic"] == [
+        ["synthetic", "v1", "100"],
+        ["synthetic", "v2", "300"],
     ]
     assert "hospital: not built yet" in ran.out
     assert not any(tmp_path.rglob("*.sqlite"))

@@ -30,7 +30,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_official_files_grade_as_the_run(exported: Path, name: str, tmp_path: Path) -> None:
     own = json.loads((exported.parent / "v2_r1_constant" / "grade.json").read_text())
     # v1 or v2 is told from the numbers, which a part of a task set does not prove: the task file is named.
-    tasks = Path(__file__).parents[2] / "medagent/benchmarks/medagentbench/tasks/data/synthetic@2/test_data_v2.json"
+    tasks = Path(__file__).parents[2] / "medagent/benchmarks/medagentbench/tasks/data/synthetic/test_data_v2.json"
     key = tasks.with_name("key_v2.json")
     found = medagent("grade", exported / name, "--tasks", tasks, "--key", key, "--json")
     graded = json.loads(found.out)

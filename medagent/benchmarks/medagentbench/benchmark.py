@@ -26,7 +26,7 @@ from medagent.benchmarks.medagentbench.settings import (
     TaskEpisodes,
     TaskSource,
 )
-from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Task, select
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Task, select
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked, part
 from medagent.engine.benchmark import Say
@@ -96,7 +96,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         named = options.tasks or (options.dataset is None and places.get("tasks-file")) or None
         source = GradingSource(
             version=settings.get("version") or "v2",
-            dataset=options.dataset or settings.get("dataset") or EARLIEST,
+            dataset=options.dataset or settings.get("dataset") or BUNDLED,
             tasks_file=Path(named) if named else None,
             fhir=options.fhir,
             ehr=options.ehr,

@@ -37,7 +37,7 @@ def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[s
             "data set 'official' is about patients of its own: for a run name their FHIR server with --fhir, or their "
             "data (NDJSON) with --ehr"
         )
-    return bundled_file(report, dataset.edition)
+    return bundled_file(report)
 
 
 def built_hospital() -> Path | None:

@@ -55,10 +55,10 @@ def unpacked_task(folder: Path) -> tuple[FhirItem, TaskGrader]:
 
 def resource_lines(dataset: Dataset) -> Iterable[bytes]:
     """The patients as lines of NDJSON. Raises UserError if they are not here."""
-    if dataset.edition is None and dataset.hospital is None:
+    if not dataset.bundled and dataset.hospital is None:
         raise UserError(
-            f"data set {dataset.name!r}: its patients are not here, and an image needs them; export a bundled set "
-            "or a folder of `medagent data new`"
+            f"data set {dataset.name!r}: its patients are not here, and an image needs them; export the bundled "
+            "set or a folder of `medagent data new`"
         )
     return _lines(dataset)
 
@@ -68,8 +68,7 @@ def _lines(dataset: Dataset) -> Iterable[bytes]:
         with dataset.hospital.open("rb") as file:
             yield from file
         return
-    from fhir_server.synthetic.editions import EDITIONS
+    from fhir_server.synthetic.bundled import hospital
 
-    edition = next(one for one in EDITIONS if one.name == dataset.edition)
-    for line in edition.lines():
+    for line in hospital():
         yield f"{line.rstrip()}\n".encode()

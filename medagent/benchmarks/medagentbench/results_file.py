@@ -72,7 +72,7 @@ def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool =
         grading.check_patients(results, dataset)
     source = GradingSource(
         version=dataset.version,
-        dataset=str(dataset.path.parent) if dataset.manifest and dataset.edition is None else dataset.name,
+        dataset=str(dataset.path.parent) if dataset.manifest and not dataset.bundled else dataset.name,
         tasks_file=dataset.path if dataset.alone else None,
         fhir=options.fhir,
         ehr=options.ehr,

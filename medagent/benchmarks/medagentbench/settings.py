@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import model_validator
 
-from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, named
+from medagent.benchmarks.medagentbench.tasks.dataset import named
 from medagent.core.errors import UserError
 from medagent.core.options import Names, Option, Setting
 from medagent.core.plugins import is_import_path
@@ -25,7 +25,7 @@ class TaskSource(DataSource):
     version: Annotated[str, Option(WHICH)] = "v2"
     """v1 (100 tasks) or v2 (300 tasks)."""
     dataset: Annotated[str, Option(WHICH)] = "synthetic"
-    """synthetic (that is synthetic@2); synthetic@1; official once it is imported; or a folder of medagent data new."""
+    """synthetic; official once it is imported; or a folder of medagent data new."""
     tasks_file: Annotated[Path | None, Option(WHICH, "place")] = None
     """Your own task file instead of a data set."""
 
@@ -111,9 +111,6 @@ class MedAgentBenchGrading(GradeOptions):
     """Your copy of the official refsol.py: its verdicts stand beside those of medagent."""
 
 
-def _place_or_name(dataset: str) -> str | None:
-    """A data set as `run.json` keeps it: a folder by its whole path, so that the run can be graded from elsewhere;
-    nothing for the first edition, of which runs are where `run.json` names no data set.
-    """
-    name = named(dataset)
-    return None if name == EARLIEST else name or str(Path(dataset).resolve())
+def _place_or_name(dataset: str) -> str:
+    """A data set as `run.json` keeps it: a folder by its whole path, so that the run can be graded from elsewhere."""
+    return named(dataset) or str(Path(dataset).resolve())

@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from fhir_server.synthetic.editions import PROFILE
-from fhir_server.synthetic.hospital import BUNDLED, FULL, Profile, Size, lines
-from tests.fhir_server.synthetic.test_synthetic import recorded, shape
-from tests.shared_data import ROOT
+from fhir_server.synthetic import BUNDLED, FULL, Profile, Size, lines
+from fhir_server.synthetic.bundled import PROFILE
+from tests.shared_data import ROOT, SHARED, need
 
 NOW = "2023-11-13T10:15:00+00:00"
 DIGEST = "6ca526792ffaced27c18dc7f95e7c2cc6a95262299d6c9024235ed537ad7f7d7"
@@ -32,6 +31,27 @@ def small(seed: int = 7, size: Size = BUNDLED) -> Profile:
 def digest() -> str:
     """What another process prints."""
     return hashlib.sha256("".join(line + "\n" for line in lines(small())).encode()).hexdigest()
+
+
+def shape(value: Any) -> Any:
+    """A resource without its values: keys, nesting, and kinds of scalars."""
+    if isinstance(value, dict):
+        return {key: shape(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [shape(inner) for inner in value]
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def recorded(kind: str) -> Resource:
+    """A resource of the kind as the benchmark's server sent it, without `meta`."""
+    path = need(SHARED / "hapi" / "recorded_medagentbench_image.jsonl")
+    for line in path.read_text(encoding="utf-8").splitlines():
+        for entry in json.loads(json.loads(line)["body"]).get("entry", []):
+            resource: Resource = entry["resource"]
+            if resource["resourceType"] == kind:
+                resource.pop("meta")
+                return resource
+    raise AssertionError(f"no {kind} was recorded")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""`clinosim eval`, another simulator's judge of cohorts, scores the patients of `synthetic@2`.
+"""`clinosim eval`, another simulator's judge of cohorts, scores the patients of `synthetic`.
 
 It reads a folder of NDJSON, a file a type, and looks for tests by LOINC code. Ours have the benchmark's local names, as
 its own server sends them, so the copy that is judged has LOINC codes in their place; nothing else is changed. Its two
@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
-from fhir_server.synthetic.editions import PRESENT
+from fhir_server.synthetic.bundled import hospital
 
 CARD = Path(__file__).resolve().parents[3] / "docs" / "data-card.md"
 AXES = ("structural", "clinical", "locale", "us_core_compliance")
@@ -28,7 +28,7 @@ folder = Path("cohort/us/fhir_r4")
 folder.mkdir(parents=True)
 with ExitStack() as stack:
     files: dict[str, IO[str]] = {}
-    for line in PRESENT.lines():
+    for line in hospital():
         resource = json.loads(line)
         kind = resource["resourceType"]
         if kind == "Observation":
@@ -48,4 +48,4 @@ scores = {axis["axis"]: axis["score"] for axis in report["axes"]}
 card = CARD.read_text(encoding="utf-8")
 for axis, score in scores.items():
     assert f"| {axis} | {score} |" in card, f"{CARD}: says otherwise than {axis} {score}"
-print("scores of synthetic@2, of 100: " + ", ".join(f"{axis} {score}" for axis, score in scores.items()))
+print("scores of synthetic, of 100: " + ", ".join(f"{axis} {score}" for axis, score in scores.items()))

@@ -140,9 +140,7 @@ def main() -> None:
     with ModelServer(reply=reply) as server:
         os.environ |= {"LOCAL_BASE_URL": server.url, "LOCAL_API_KEY": "k", "OPENAI_API_KEY": "k", "COLUMNS": "200"}
         types = "task1,task2,task5,task9"
-        chosen = ["--tasks", types, "--dataset", "synthetic@1"]  # where one answer for all is right now and then
-        given = [f"types={types}", "dataset=synthetic@1"]
-        count = compare(server.url, "medagentbench", chosen, given, "refsol")
+        count = compare(server.url, "medagentbench", ["--tasks", types], [f"types={types}"], "refsol")
         words = ["--tasks", types, "--protocol", "tools"]
         count += compare(
             server.url, "medagentbench", words, [f"types={types}", "protocol=tools", "writes=ack"], "refsol"

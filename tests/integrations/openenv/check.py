@@ -14,8 +14,8 @@ from openenv import GenericEnvClient
 from openenv.core.mcp_client import MCPToolClient
 
 import medagent
-from medagent.fhir_episodes.tools import Toolbox
 from medagent.fhir_episodes.protocol import load_protocol
+from medagent.fhir_episodes.tools import Toolbox
 from medagent.integrations.rl import TaskStream
 from medagent.rl import Environment
 

@@ -12,8 +12,8 @@ import verifiers.v1 as vf
 from mini import chat_endpoint
 
 import medagent
-from medagent.fhir_episodes.tools import Toolbox
 from medagent.fhir_episodes.protocol import load_protocol
+from medagent.fhir_episodes.tools import Toolbox
 
 BASE = "http://localhost:8080/fhir"
 TOOLBOX = Toolbox.of(load_protocol("tools"), BASE)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from fhir_server import Server
 from fhir_server.app import create_app
-from fhir_server.synthetic.editions import PRESENT
+from fhir_server.synthetic.bundled import hospital as bundled
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.fhir_data import http as http_ehr
 from medagent.fhir_data.http import HttpEhr, ambiguous
@@ -239,7 +239,7 @@ def test_a_ca_file_that_is_none_is_named(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def hospital() -> Iterator[Server]:
     server = Server.open(None)
-    server.load(PRESENT.lines())
+    server.load(bundled())
     yield server
     server.close()
 

@@ -229,7 +229,7 @@ def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatc
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     official = data_dir() / "official"
     official.mkdir(parents=True)
-    shutil.copy(dataset_folder("synthetic@1") / "test_data_v2.json", official)
+    shutil.copy(dataset_folder("synthetic") / "test_data_v2.json", official)
     ran = medagent("data", "export", "harbor", tmp_path / "out", "--dataset", "official")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "data set 'official': its patients are not here" in ran.err

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from medagent.integrations.inspect.adapters import ADAPTERS, adapter, adapter_class, stored
 
 import medagent
-from medagent.fhir_episodes.tools import Toolbox
-from medagent.fhir_episodes.protocol import load_protocol
 from medagent.core.errors import UserError
-from medagent.integrations.inspect.adapters import ADAPTERS, adapter, adapter_class, stored
+from medagent.fhir_episodes.protocol import load_protocol
+from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import ToolCall
 from tests.command import medagent as command
 
@@ -99,10 +99,9 @@ def test_a_benchmark_without_a_task_is_named() -> None:
 
 def test_options_of_a_run_are_read_from_its_folder() -> None:
     run = {"settings": {"version": "v1", "api-base": BASE, "model": "m"}, "places": {"ehr": "own.ndjson"}}
-    expected = {"version": "v1", "dataset": "synthetic@1", "ehr": "own.ndjson", "api_base": BASE}
+    run["settings"]["dataset"] = "synthetic"
+    expected = {"version": "v1", "dataset": "synthetic", "ehr": "own.ndjson", "api_base": BASE}
     assert ADAPTERS["medagentbench"].of_run(run) == expected
-    run["settings"]["dataset"] = "synthetic@2"
-    assert ADAPTERS["medagentbench"].of_run(run) == {**expected, "dataset": "synthetic@2"}
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 import medagent
-from medagent.fhir_episodes.tools import Toolbox
-from medagent.fhir_episodes.protocol import load_protocol
 from medagent.core.errors import UserError
+from medagent.fhir_episodes.protocol import load_protocol
+from medagent.fhir_episodes.tools import Toolbox
 from medagent.integrations import rl
 from medagent.rl import Environment, UngradedError
 from refsol.medagentbench.verdict import ungraded

@@ -37,8 +37,8 @@ def test_runs_are_graded_anew_and_ranked(tmp_path: Path, monkeypatch: pytest.Mon
     assert float(table[3][2].partition(" ")[0]) < 50
     headings = [line for line in made.out.splitlines() if line.startswith("## ")]
     assert [one.partition(" (")[0] for one in headings] == [
-        "## MedAgentBench-Synthetic@2 v1",
-        "## MedAgentBench-Synthetic@2 v2",
+        "## MedAgentBench-Synthetic v1",
+        "## MedAgentBench-Synthetic v2",
     ]
     assert made.out.count("Not the published tasks: scores do not compare with published ones.") == 2
     assert "* Protocol: text, prompts " in made.out

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from medagent import Benchmark, Grader, Item, Option, Plan, ReplyRow, RunSettings, Score, single_turn
-from medagent import Say
+from medagent import Benchmark, Grader, Item, Option, Plan, ReplyRow, RunSettings, Say, Score, single_turn
 
 
 class SumsSettings(RunSettings):

@@ -1,7 +1,7 @@
 """What a task's words state: clock, codes, thresholds, doses and intervals, read as any agent has to read them.
 
-The patterns are those of made tasks (`generator/wording.toml`) and of the first edition; the published numbers stand
-for what they do not find, as in the published tasks' own words.
+The patterns are those of made tasks (`generator/wording.toml`); the published numbers stand for what they do not find,
+as in the published tasks' own words.
 """
 
 from __future__ import annotations

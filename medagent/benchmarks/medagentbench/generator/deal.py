@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.hospital.people import FAMILIES, FEMALE, MALE
+from fhir_server.synthetic.people import FAMILIES, FEMALE, MALE
 from medagent.benchmarks.medagentbench.generator.charts import Chart, Charts
 from medagent.benchmarks.medagentbench.generator.phrases import (
     NOT_FOUND,

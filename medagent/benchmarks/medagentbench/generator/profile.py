@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from fhir_server.synthetic.hospital import KeyTest, Profile, Size
+from fhir_server.synthetic import KeyTest, Profile, Size
 from refsol.medagentbench.constants import Constants, Lab
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from fhir_server.synthetic import BUNDLED, FULL, lines
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.hospital import BUNDLED, FULL, lines
 from medagent.benchmarks.medagentbench.generator.charts import Charts
 from medagent.benchmarks.medagentbench.generator.deal import Dealer
 from medagent.benchmarks.medagentbench.generator.profile import profile

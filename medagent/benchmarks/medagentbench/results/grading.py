@@ -6,26 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fhir_server import synthetic
-from medagent.benchmarks.medagentbench.items import task_dicts
-from medagent.benchmarks.medagentbench.tasks.dataset import (
-    EARLIEST,
-    EDITIONS,
-    VERSIONS,
-    Dataset,
-    load_dataset,
-    load_tasks_file,
-)
+from fhir_server.synthetic.bundled import DIGEST
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file
 from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL
 from medagent.core.errors import UserError
-from medagent.reports.tables import say
-from refsol.medagentbench import PUBLISHED, names_tasks, stated_version
+from refsol.medagentbench import PUBLISHED, stated_version
 
 
 def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dataset:
-    """The task file that is named; else the data set that is named or that `run.json` names (the first edition where
-    that names none), or of a file alone the edition that it fits, in the results file's version. Raises UserError,
-    InputError.
+    """The task file that is named; else the data set that is named, that `run.json` names, or the bundled one, in the
+    results file's version. Raises UserError, InputError.
     """
     settings = run_settings(results)
     if tasks_file is not None:
@@ -35,8 +25,7 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
         if version not in VERSIONS:
             said = "does not say which version it is of" if version is None else f"version {version!a} is no data set's"
             raise UserError(f"{results}: {said}; name its task file with --tasks")
-        named = dataset or settings.get("dataset")
-        found = load_dataset(named, version) if named else _bundled(results, version, settings)
+        found = load_dataset(dataset or settings.get("dataset") or BUNDLED, version)
     if settings.get("tasks-digest") not in (None, found.digest):
         raise UserError(
             f"{results}: run.json beside it says that the run had another task set than {found.path}; "
@@ -45,29 +34,12 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
     return found
 
 
-def _bundled(results: Path, version: str, settings: dict[str, Any]) -> Dataset:
-    """The bundled set that a file belongs to where nothing names one: the present one, or an earlier edition whose
-    patients and answers the file has; which one is then said.
-    """
-    if "tasks-digest" in settings:
-        return load_dataset(EARLIEST, version)
-    present = load_dataset(EDITIONS[0], version)
-    if names_tasks(results, task_dicts(present)):
-        return present
-    for edition in EDITIONS[1:]:
-        other = load_dataset(edition, version)
-        if names_tasks(results, task_dicts(other)):
-            say(f"{results}: is of the data set {edition}, and graded as such")
-            return other
-    return present
-
-
 def check_patients(results: Path, dataset: Dataset) -> None:
     """For a run whose facts nobody names: raises UserError where `run.json` says that it had other patients than the
     data set's. A FHIR server is taken to hold these.
     """
     patients = run_settings(results).get("ehr-digest")
-    own = dataset.manifest.files[HOSPITAL] if dataset.manifest else synthetic.DIGEST
+    own = dataset.manifest.files[HOSPITAL] if dataset.manifest else DIGEST
     if patients not in (None, own):
         raise UserError(
             f"{results}: run.json beside it says that the run had patient data of its own; name it with --ehr"

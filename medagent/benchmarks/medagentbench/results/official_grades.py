@@ -101,6 +101,6 @@ def _data(source: GradingSource, dataset: Dataset) -> OfficialData:
         return OfficialData(url=source.fhir, headers=server_headers([]))
     if source.ehr is not None:
         return OfficialData(imported_file(source.ehr).path)
-    if (dataset.hospital or dataset.edition) and source.key is None:
+    if (dataset.hospital or dataset.bundled) and source.key is None:
         return OfficialData(patients_file(dataset).path)
     raise UserError("--official asks a FHIR server, not a key: name the patients by --ehr FILE or --fhir URL")

@@ -20,7 +20,7 @@ from medagent.benchmarks.medagentbench.results.paths import results_path
 from medagent.benchmarks.medagentbench.results.write import result_item
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.submission.replay import problem_of
-from medagent.benchmarks.medagentbench.tasks.dataset import EARLIEST, Dataset, load_dataset
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset
 from medagent.core.options import Setting
 from medagent.engine.journals import Run
 from medagent.engine.report import TableLine
@@ -55,7 +55,7 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         run = Run(folder)
         settings = run.settings
         found = Checked(about, settings)
-        named = load_dataset(dataset or str(settings.get("dataset") or EARLIEST), str(settings.get("version")))
+        named = load_dataset(dataset or str(settings.get("dataset") or BUNDLED), str(settings.get("version")))
         if named.digest != settings.get("tasks-digest"):
             found.problems.append(f"the run was over another task set than {named.name} {named.version}")
             return found

@@ -33,10 +33,8 @@ from refsol.files import read_json
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.schema import validator
 
-EDITIONS = ("synthetic@2", "synthetic@1")
-"""The bundled sets, the newest first; `synthetic` is the newest."""
-EARLIEST = EDITIONS[-1]
-DATASETS = (*EDITIONS, "official")
+BUNDLED = "synthetic"
+DATASETS = (BUNDLED, "official")
 VERSIONS = ("v1", "v2")
 OFFICIAL_DIGESTS = {
     "v1": "b539a3dece8cf2fe0518bbfe76e47dec53e3676755c9bb6d87ff261b2aad856a",
@@ -107,9 +105,9 @@ class Dataset:
         return self.manifest.constants if self.manifest else self.fixed or PUBLISHED
 
     @property
-    def edition(self) -> str | None:
-        """The bundled edition that it is, or None."""
-        return self.name if self.name in EDITIONS and not self.alone else None
+    def bundled(self) -> bool:
+        """Whether it is the bundled set, whose patients come with the package."""
+        return self.name == BUNDLED and not self.alone
 
     @property
     def hospital(self) -> Path | None:
@@ -117,7 +115,7 @@ class Dataset:
 
         Where the file is not there, but the seed, they are made again into the cache folder.
         """
-        if self.manifest is None or self.edition:
+        if self.manifest is None or self.bundled:
             return None
         folder = self.path.parent
         if not (folder / HOSPITAL).exists() and (folder / SEED).is_file():
@@ -136,9 +134,7 @@ class Dataset:
         """What tables and reports call it: scores on data sets of different names do not compare."""
         if self.official_version is not None:
             return "MedAgentBench"
-        if self.name in EDITIONS:  # the earliest was called so before there were others
-            return "MedAgentBench-Synthetic" + self.name.removeprefix("synthetic").removesuffix("@1")
-        return self.name
+        return "MedAgentBench-Synthetic" if self.name == BUNDLED else self.name
 
     @property
     def ref(self) -> DataRef:
@@ -159,15 +155,13 @@ class Dataset:
 
 
 def named(dataset: str) -> str | None:
-    """The name of a data set that has one (`synthetic` is the newest edition); None for any other text."""
-    name = EDITIONS[0] if dataset == "synthetic" else dataset
-    return name if name in DATASETS else None
+    """The name of a data set that has one; None for any other text."""
+    return dataset if dataset in DATASETS else None
 
 
 def dataset_folder(name: str) -> Path:
     """The folder of a data set, named or given by its path. Raises UserError where there is none."""
-    name = named(name) or name
-    if name in EDITIONS:
+    if name == BUNDLED:
         return Path(__file__).parent / "data" / name
     if name == "official":
         return data_dir() / "official"
@@ -180,14 +174,13 @@ def dataset_folder(name: str) -> Path:
 
 def load_dataset(name: str, version: str) -> Dataset:
     """One version of a data set. Raises UserError for an unknown name or version, or one not imported yet."""
-    name = named(name) or name
     folder = dataset_folder(name)
     if version not in VERSIONS:
         raise UserError(f"unknown version {version!r}; known: {', '.join(VERSIONS)}")
     path = folder / f"test_data_{version}.json"
     if is_made(folder):
         manifest = read_manifest(folder)
-        title = name if name in EDITIONS else manifest.name
+        title = name if name == BUNDLED else manifest.name
         return _read(checked_file(folder, manifest, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(

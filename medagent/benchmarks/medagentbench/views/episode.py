@@ -72,7 +72,7 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
     first += [
         _line(other.removeprefix("baseline "), line) for other, line in lines.items() if other.startswith("baseline ")
     ]
-    if dataset.edition:  # whose answer key the rules that it follows were made for
+    if dataset.bundled:  # whose answer key the rules that it follows were made for
         first.append(("reference (solves all)", overall.n, 1.0, *_ends(overall.n, overall.n)))
     for section in published_sections(dataset):
         first += [
@@ -91,11 +91,11 @@ def _readings(source: TaskSource) -> Facts:
     """Every reading of the patients; a data set's key holds those that decide and no others."""
     dataset = dataset_of(source)
     own = (source.fhir, source.ehr, getattr(source, "key", None)) != (None, None, None)
-    if own or dataset.edition is None:
+    if own or not dataset.bundled:
         return open_facts(source, dataset).facts
     from medagent.fhir_data.embedded import bundled_file
 
-    return embedded_facts(bundled_file(edition=dataset.edition).path)
+    return embedded_facts(bundled_file().path)
 
 
 def _answer(row: EpisodeRow, score: Score) -> AnswerBlock:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.engine.journal import last_rows
+from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import ModelServer, stall
 from tests.medagent.benchmarks.medagentbench.oracle import asked, text_reply
 from tests.medagent.benchmarks.medagentbench.runs import episodes, results, rows, run, run_in_child, settled

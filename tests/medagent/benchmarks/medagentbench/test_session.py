@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fhir_server import Server
+from medagent.benchmarks.medagentbench.tasks.dataset import Task
+from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_episodes.fhir_base import FhirBase
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.requests_words import ActionError, prepare
 from medagent.fhir_episodes.session import Outcome, Session, SessionRules, clean, strip_thinking
-from medagent.benchmarks.medagentbench.tasks.dataset import Task
-from medagent.fhir_data.embedded import EmbeddedEhr
 
 BASE = "http://localhost:8080/fhir/"
 PATIENT = {"resourceType": "Patient", "id": "p1", "name": [{"family": "Kis", "given": ["Ann"]}]}

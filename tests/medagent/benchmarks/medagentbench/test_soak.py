@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.engine.journal import last_rows
+from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.medagent.benchmarks.medagentbench.faults import CONTEXT_FULL, FAULTS
 from tests.medagent.benchmarks.medagentbench.oracle import text_reply

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from fhir_server import Server
-from medagent.fhir_episodes.protocol import Protocol, load_protocol
-from medagent.fhir_episodes.session import Outcome, Session, SessionRules
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_tasks_file
 from medagent.fhir_data.embedded import EmbeddedEhr
 from medagent.fhir_data.http import HttpEhr
 from medagent.fhir_data.record import Ehr
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.session import Outcome, Session, SessionRules
 from tests.medagent.test_serve import served
 from tests.shared_data import DATA, SHARED, need, read_xz
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medagent.fhir_episodes.tools import FINISH, Toolbox, ToolError
 from medagent.fhir_episodes.protocol import FhirFunction, load_protocol
+from medagent.fhir_episodes.tools import FINISH, Toolbox, ToolError
 from medagent.models.base import ToolCall
 
 BASE = "http://localhost:8080/fhir"

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from fhir_server.synthetic.editions import PRESENT
+from fhir_server.synthetic.bundled import DIGEST as BUNDLED_DIGEST
+from fhir_server.synthetic.bundled import hospital
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
 from medagent.benchmarks.medagentbench.generator.phrases import contexts, instruction, wordings
 from medagent.benchmarks.medagentbench.generator.write import Wanted, kept_seed, make
@@ -37,7 +38,7 @@ DIGEST = "15b63942c6a4a0ba152daabcb601d677d528e646f960ef78d79ccc95e7a6b211"
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`synthetic@2`, made again."""
+    """The bundled set, made again."""
     folder = tmp_path_factory.mktemp("whole") / "set"
     make(folder, Wanted(seed="synthetic@2"))
     return folder
@@ -83,37 +84,15 @@ def test_the_key_is_what_the_hospital_says(shift: Path) -> None:
         assert read_key(dataset.key) == build_key(items(dataset), NdjsonEhr(dataset.hospital), dataset.constants)
 
 
-def test_the_second_bundled_edition_is_what_its_seed_gives(whole: Path) -> None:
-    committed = dataset_folder("synthetic@2")
+def test_the_bundled_set_is_what_its_seed_gives(whole: Path) -> None:
+    committed = dataset_folder("synthetic")
     assert kept_seed(committed) == "synthetic@2"
     for file in committed.iterdir():
         if file.name != "seed.txt":
             assert file.read_bytes() == (whole / file.name).read_bytes(), file.name
-    assert (PRESENT.name, PRESENT.digest) == ("synthetic@2", read_manifest(committed).files["hospital.ndjson"])
+    assert read_manifest(committed).files["hospital.ndjson"] == BUNDLED_DIGEST
     with (whole / "hospital.ndjson").open(encoding="utf-8") as lines:
-        assert all(line == made + "\n" for line, made in zip(lines, PRESENT.lines(), strict=True))
-
-
-def test_a_results_file_of_the_earlier_edition_is_recognised(tmp_path: Path) -> None:
-    results = [
-        {
-            "task_id": task.id,
-            "answer": "[]",
-            "expected_sol": task.sol,
-            "eval_MRN": task.eval_MRN,
-            "timestamp": "2026-01-01T00:00:00",
-            "post_history": [],
-            "post_count": 0,
-        }
-        for task in load_dataset("synthetic@1", "v1").tasks
-    ]
-    path = tmp_path / "results.json"
-    document = {"version": "v1", "round": "x", "timestamp": "2026-01-01T00:00:00", "total_tasks": 100}
-    path.write_text(json.dumps({**document, "results": results}), encoding="utf-8")
-    ran = medagent("grade", path, "--json")
-    assert json.loads(ran.out)["overall"]["right"] == 13
-    assert ran.err == f"{path}: is of the data set synthetic@1, and graded as such\n"
-    assert "belongs to another task set" in medagent("grade", path, "--dataset", "synthetic@2").err
+        assert all(line == made + "\n" for line, made in zip(lines, hospital(), strict=True))
 
 
 def test_a_hospital_that_is_not_there_is_made_again_from_the_kept_seed(shift: Path, tmp_path: Path) -> None:

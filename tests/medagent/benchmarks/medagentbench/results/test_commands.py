@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
-from medagent.benchmarks.medagentbench.tasks.keys import write_bundled_keys
 from tests.command import medagent
 from tests.refsol.medagentbench.items import BLOOD_PRESSURE, post, put
 from tests.shared_data import DATA, SHARED, need, read_xz
@@ -51,14 +50,6 @@ def results_file(folder: Path, spoil: dict[str, dict[str, Any]] | None = None, *
     path = folder / "results.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
-
-
-def test_the_keys_of_the_first_edition_are_those_of_its_hospital(tmp_path: Path) -> None:
-    write_bundled_keys(tmp_path)
-    for version in ("v1", "v2"):
-        shipped = load_dataset("synthetic@1", version).key
-        assert shipped is not None
-        assert shipped.read_bytes() == (tmp_path / f"key_{version}.json").read_bytes()
 
 
 def test_the_bundled_set_needs_nothing_beside_the_results(tmp_path: Path) -> None:
@@ -140,12 +131,9 @@ def test_a_results_file_of_another_set_names_the_way_on(tmp_path: Path) -> None:
 def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     path = results_file(tmp_path)
     run = tmp_path / "run.json"
-    settings = {"dataset": "synthetic@2", "tasks-digest": load_dataset("synthetic", "v1").digest}
+    settings = {"dataset": "synthetic", "tasks-digest": load_dataset("synthetic", "v1").digest}
     run.write_text(json.dumps({"settings": settings}), encoding="utf-8")
     assert medagent("grade", path)[0] == 0
-    settings = {"tasks-digest": load_dataset("synthetic@1", "v1").digest}  # a run from before there was another edition
-    run.write_text(json.dumps({"settings": settings}), encoding="utf-8")
-    assert "belongs to another task set" in medagent("grade", path)[2]
     run.write_text(json.dumps({"settings": {"tasks-digest": "0" * 64}}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
@@ -201,7 +189,7 @@ def test_runs_over_different_task_sets_are_not_compared(tmp_path: Path) -> None:
         (("--key", "nowhere.json"), "nowhere.json: cannot be read"),
         (("--key", "k", "--ehr", "e"), "only one of --fhir, --ehr, --key"),
         (("--tasks", "nowhere.json"), "nowhere.json: cannot be read"),
-        (("--dataset", "nothing"), "unknown data set 'nothing'; known: synthetic@2, synthetic@1, official"),
+        (("--dataset", "nothing"), "unknown data set 'nothing'; known: synthetic, official"),
         (("--dataset", "official"), "medagent tasks import"),
     ],
 )

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from medagent.fhir_episodes.protocol import load_protocol
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.benchmarks.medagentbench.tasks.official import FILES, SOURCE, import_official, read_texts
 from medagent.core.errors import UserError
+from medagent.fhir_episodes.protocol import load_protocol
 from tests.command import medagent
 from tests.shared_data import DATA, SHARED, need, read_xz
 

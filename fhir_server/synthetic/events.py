@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fhir_server.synthetic import problems as p
+from fhir_server.synthetic import render
+from fhir_server.synthetic import vocabulary as v
+from fhir_server.synthetic.clock import DAY, Clock
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.hospital import render
-from fhir_server.synthetic.hospital import vocabulary as v
-from fhir_server.synthetic.hospital.clock import DAY, Clock
-from fhir_server.synthetic.hospital.profile import Profile
-from fhir_server.synthetic.hospital.render import JsonObject
-from fhir_server.synthetic.hospital.story import Stay, Story
+from fhir_server.synthetic.profile import Profile
+from fhir_server.synthetic.render import JsonObject
+from fhir_server.synthetic.story import Stay, Story
 
 _DRUGS = tuple(p.DRUGS.values())
 _OLD_ORDERS = ("completed", "completed", "completed", "stopped", "stopped", "cancelled", "entered-in-error")

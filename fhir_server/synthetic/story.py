@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fhir_server.synthetic import problems as p
+from fhir_server.synthetic.clock import DAY, Clock
+from fhir_server.synthetic.courses import DIABETIC, Courses, a1c_percent, all_courses
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.hospital.clock import DAY, Clock
-from fhir_server.synthetic.hospital.courses import DIABETIC, Courses, a1c_percent, all_courses
-from fhir_server.synthetic.hospital.people import Person, people
-from fhir_server.synthetic.hospital.profile import Profile
+from fhir_server.synthetic.people import Person, people
+from fhir_server.synthetic.profile import Profile
 
 AGES = {"admitted": (34, 91), "followed": (26, 84), "new": (19, 58)}
 SEEN = {"admitted": (16, 60), "followed": (4, 120), "new": (20, 400)}

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fhir_server.synthetic.clock import DAY
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.hospital.clock import DAY
-from fhir_server.synthetic.hospital.profile import KeyTest, Profile
+from fhir_server.synthetic.profile import KeyTest, Profile
 
 SETTINGS = (("admitted", 0.48), ("followed", 0.36), ("new", 0.16))
 MAGNESIUM = (("severe", 0.17), ("moderate", 0.19), ("mild", 0.19), ("normal", 0.29), ("stale", 0.1), ("never", 0.06))
