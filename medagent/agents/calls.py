@@ -157,5 +157,5 @@ def single_turn(
         stages=(Stage(job, lambda: calls),),
         items=list(items.values()),
         decides={**settings.decides(), **who.digests(), "data-digest": data.digest, **(decides or {})},
-        command=f"medagent run {benchmark.reference or benchmark.name}",
+        command=benchmark.command,
     )

@@ -161,6 +161,11 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         return answer if answer is not None else getattr(row, "reply", None)
 
     @property
+    def command(self) -> str:
+        """The command that runs it."""
+        return f"medagent run {self.reference or self.name}"
+
+    @property
     def journals(self) -> Mapping[str, JournalKind]:
         """The journals of a run, `episodes.jsonl` first."""
         return {JOURNAL: JournalKind(self.row), **self.judgements}

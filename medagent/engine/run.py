@@ -27,6 +27,7 @@ from medagent.engine.progress import Progress
 from medagent.engine.report import Report
 from medagent.engine.results import REPORT, Graded, Standing, compose, in_order, keep
 from medagent.engine.score_book import SCORES, ScoreBook
+from medagent.engine.scores import Grader
 from medagent.engine.scoring import Scoring
 from medagent.engine.settings import RunSettings
 from medagent.engine.unit_limits import UnitLimits
@@ -73,30 +74,42 @@ async def execute(
             few_collections(),
             Journals(folder.path, benchmark.journals, first=folder.journal, writable=folder.writable) as journals,
         ):
-            items = {item.id: item for item in plan.items}
-            book = ScoreBook(folder.path / SCORES)
-            judged: dict[str, Any] | None = {} if benchmark.judgements else None
-            scoring: Scoring[Any] = Scoring(items, grader, journals[JOURNAL], book, judged)
-            standing = await _stages(plan, journals, folder, scoring, quiet, say)
-            if standing.stopped:
-                say(_stopped(standing, benchmark.unit_noun))
-            elif standing.exceeded:
-                say(f"{standing.exceeded}.")
-            idle = journals.idle and not standing.owed
-            before = folder.digests(_OWN | benchmark.journals.keys()) if idle else {}
-            run = Run(folder.path, journals)
-            if benchmark.judgements:
-                scoring.judged_by(benchmark.judged(run))
-            scores = in_order(items, await scoring.of_units(_asked(plan, journals)))
-            graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests)
-            if folder.writable:
-                graded = replace(graded, files=benchmark.write(run, scores))
-                scoring.write()
-            report = compose(benchmark, folder.path, graded, journals, standing)
-            if folder.writable:
-                keep(folder.path, report)
-            if idle:
-                say(_finished(folder.path, before, folder.digests(_OWN | benchmark.journals.keys())))
+            return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)
+
+
+async def _carried_out(
+    plan: Plan,
+    benchmark: Benchmark[Any, Any],
+    grader: Grader[Any],
+    folder: RunFolder,
+    journals: Journals,
+    quiet: bool,
+    say: Say,
+) -> Report:
+    """Carry the stages out, score every unit, and write what came of it."""
+    items = {item.id: item for item in plan.items}
+    judged: dict[str, Any] | None = {} if benchmark.judgements else None
+    scoring: Scoring[Any] = Scoring(items, grader, journals[JOURNAL], ScoreBook(folder.path / SCORES), judged)
+    standing = await _stages(plan, journals, folder, scoring, quiet, say)
+    if standing.stopped:
+        say(_stopped(standing, benchmark.unit_noun))
+    elif standing.exceeded:
+        say(f"{standing.exceeded}.")
+    idle = journals.idle and not standing.owed
+    before = folder.digests(_OWN | benchmark.journals.keys()) if idle else {}
+    run = Run(folder.path, journals)
+    if benchmark.judgements:
+        scoring.judged_by(benchmark.judged(run))
+    scores = in_order(items, await scoring.of_units(_asked(plan, journals)))
+    graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests)
+    if folder.writable:
+        graded = replace(graded, files=benchmark.write(run, scores))
+        scoring.write()
+    report = compose(benchmark, folder.path, graded, journals, standing)
+    if folder.writable:
+        keep(folder.path, report)
+    if idle:
+        say(_finished(folder.path, before, folder.digests(_OWN | benchmark.journals.keys())))
     return report
 
 

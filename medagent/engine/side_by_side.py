@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Scored
@@ -17,7 +18,16 @@ def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mappi
     lines = [_line(name, some) for name, some in {rules: scores, **others}.items()]
     section = TableSection(title="The same items under each rule set", lines=tuple(lines))
     notes = [note for name, some in others.items() for note in _notes(name, scores, some)]
-    return replace(figures, table=[*figures.table, section], notes=[*notes, *figures.notes])
+    details = {
+        "others": {name: _rate(some) for name, some in others.items()},
+        "differing": {name: differing(scores, some) for name, some in others.items()},
+    }
+    return replace(
+        figures,
+        table=[*figures.table, section],
+        notes=[*notes, *figures.notes],
+        details={**figures.details, **details},
+    )
 
 
 def differing(scores: Sequence[Scored], others: Sequence[Scored]) -> list[str]:
@@ -33,6 +43,19 @@ def _notes(name: str, scores: Sequence[Scored], others: Sequence[Scored]) -> Ite
     ungraded = [one.score.reason for one in others if one.score is not None and one.correct is None]
     if ungraded:
         yield f"Not graded by {name}: {len(ungraded)}, first because: {ungraded[0]}"
+
+
+def _rate(scores: Sequence[Scored]) -> dict[str, Any]:
+    line = _line("", scores)
+    right, ungraded = line.counts["right"], line.more["not graded"]
+    return {
+        "right": right,
+        "wrong": line.n - right,
+        "ungraded": ungraded,
+        "rate": line.value,
+        "rate_of_all": line.more["rate of all"],
+        "interval_95": list(line.interval or ()),
+    }
 
 
 def _line(name: str, scores: Sequence[Scored]) -> TableLine:

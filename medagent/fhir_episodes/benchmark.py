@@ -165,7 +165,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 "system-digest": file_digest(settings.system) if settings.system else None,
                 **(who.digests() if isinstance(who, AgentChoice) else {}),
             },
-            command=f"medagent run {self.reference or self.name}",
+            command=self.command,
         )
 
     def selected(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:

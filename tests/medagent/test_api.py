@@ -25,17 +25,27 @@ PUBLIC = [
     "CallJob",
     "CallRow",
     "ChatModel",
+    "Check",
     "compare",
     "Completion",
-    "Dataset",
     "DataRef",
+    "Dataset",
     "Episode",
     "episode",
+    "EpisodeContext",
     "EpisodeError",
-    "Findings",
+    "EpisodeRow",
+    "EpisodeSettings",
+    "FhirBenchmark",
+    "FhirItem",
+    "FhirSettings",
+    "FhirTask",
+    "Figures",
     "grade",
+    "Grader",
     "HttpEpisode",
     "HttpEpisodes",
+    "Item",
     "ItemOutcome",
     "ItemView",
     "Job",
@@ -60,13 +70,16 @@ PUBLIC = [
     "run",
     "run_sync",
     "RunSettings",
+    "Say",
+    "Score",
+    "Scored",
     "serve_episodes",
-    "ShownMessage",
     "Session",
     "SessionEndedError",
+    "ShownMessage",
+    "single_turn",
     "Spent",
     "Stage",
-    "Standing",
     "StopRunError",
     "SyncEpisode",
     "TableLine",
@@ -87,7 +100,7 @@ class AgeAgent(Agent):
     """Knows one thing: how old a patient is."""
 
     def play(self, task: Any, prompt: str) -> Iterator[str]:
-        reply: Any = yield f"GET {self.context.base}Patient?identifier={task.eval_MRN}"
+        reply: Any = yield f"GET {self.context.base}Patient?identifier={task.mrn}"
         bundle = json.JSONDecoder().raw_decode(reply, reply.index("{"))[0]
         born = date.fromisoformat(bundle["entry"][0]["resource"]["birthDate"])
         yield f"FINISH([{2023 - born.year - ((born.month, born.day) > (11, 13))}])"
@@ -164,7 +177,7 @@ def test_an_episode_in_one_call() -> None:
             with pytest.raises(SessionEndedError, match="has not begun"):
                 await e.act("FINISH([])")
             assert "Question: " in e.reset()
-            reply = await e.call("get_patient", {"identifier": e.task.eval_MRN})
+            reply = await e.call("get_patient", {"identifier": e.task.mrn})
             assert '"resourceType": "Patient"' in reply
             assert "no tool 'nothing'" in await e.call("nothing", {})
             await e.act("FINISH([67])")

@@ -17,7 +17,7 @@ FLOORS = [
     ["models"],
     ["engine", "terminal"],
     ["agents", "fhir_data", "reports"],
-    ["judging"],
+    ["fhir_episodes", "judging"],
     ["benchmarks"],
     ["api"],
     ["export", "integrations", "testing"],

@@ -111,7 +111,7 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
                 "prompts-digest": prompts.digest,
                 "embed-digest": encoder.plugin.digest if encoder and encoder.plugin else None,
             },
-            command="medagent run imapscore",
+            command=self.command,
             warnings=graph.warnings if graph else (),
         )
 

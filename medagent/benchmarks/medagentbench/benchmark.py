@@ -57,6 +57,11 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
     kept_out = ("medagent/benchmarks/medagentbench/tasks/data/",)
     kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
 
+    @property
+    def command(self) -> str:
+        """See `Benchmark.command`: it is the default benchmark."""
+        return "medagent run"
+
     def items(self, source: TaskSource) -> Sequence[TaskItem]:
         """See `Benchmark.items`."""
         dataset = dataset_of(source)

@@ -24,9 +24,16 @@ BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing 
 BASELINES = ("nop", "constant")
 
 
-def figures(scores: Sequence[Scored], dataset: Dataset, rules: str, official: OfficialGrades | None = None) -> Figures:
+def figures(
+    scores: Sequence[Scored],
+    dataset: Dataset,
+    rules: str,
+    official: OfficialGrades | None = None,
+    *,
+    whole: bool = False,
+) -> Figures:
     """The figures of all trials; the table is of the first one. `official` holds what a copy of the official grader
-    says of the same items.
+    says of the same items. With `whole`, the details have the checks of every item.
     """
     first = [one for one in scores if one.trial == 1]
     items = tuple(one.outcome for one in scores)
@@ -53,12 +60,17 @@ def figures(scores: Sequence[Scored], dataset: Dataset, rules: str, official: Of
         notes=[*notes, *published_notes(dataset)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
-            "grades": [grade_document([one for one in scores if one.trial == trial], rules) for trial in trials],
+            "grades": [_grade([one for one in scores if one.trial == trial], rules, whole) for trial in trials],
             "trials": _trials(graded, groups) if several else {},
             "cluster_bootstrap": None if not graded else _bounds(graded, groups),
             **({"official_grader": official.document(items)} if official is not None else {}),
         },
     )
+
+
+def _grade(scores: Sequence[Scored], rules: str, whole: bool) -> dict[str, Any]:
+    document = grade_document(scores, rules)
+    return {**document, "items": list(item_documents(scores))} if whole else document
 
 
 def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:

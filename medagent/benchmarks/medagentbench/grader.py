@@ -60,7 +60,8 @@ class TaskGrader(Grader[EpisodeRow]):
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
-        return figures(scores, self._dataset, self.rules, self._official())
+        whole = isinstance(self._source, GradingSource)
+        return figures(scores, self._dataset, self.rules, self._official(), whole=whole)
 
     def _score(self, item: TaskItem, row: EpisodeRow) -> Score:
         episode = recorded(row)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.figures import item_documents
 from medagent.benchmarks.medagentbench.grader import TaskGrader, score_of
 from medagent.benchmarks.medagentbench.items import item_of, task_dicts
 from medagent.benchmarks.medagentbench.results import grading
@@ -94,7 +93,7 @@ def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool =
     if options.side_by_side:
         figures = beside(figures, rules, scores, others)
     details = dict(figures.details)
-    document = {**details["grades"][0], "duplicates": list(report.duplicates), "items": list(item_documents(scores))}
+    document = {**details["grades"][0], "duplicates": list(report.duplicates)}
     figures = replace(
         figures,
         notes=[*_notes(report), *figures.notes],

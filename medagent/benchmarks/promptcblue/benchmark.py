@@ -87,7 +87,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
                 **who.digests(),
                 **(read_card(settings.card).settings() if settings.card else {}),
             },
-            command="medagent run promptcblue",
+            command=self.command,
         )
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:

@@ -118,7 +118,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
             stages=(Stage(job, lambda: calls, title=f"Calling {who.label}"), *_judging(folder, panel, settings)),
             items=items,
             decides={**_decided(settings, prompt, data), **who.digests()},
-            command="medagent run simpleqa",
+            command=self.command,
             prepare=prepare,
             warnings=[
                 *shared_ids([_question(item, item.id) for item in chosen]),

@@ -41,7 +41,7 @@ class ErringAgent(Agent):
             yield "FINISH([-1])"
         while number == 10:
             yield f"GET {base}/Patient?_count=1&name={INJECTION}"
-        yield from _altered(number, SOLVERS[task.type](RecordReader(base, task)), base, task.eval_MRN)
+        yield from _altered(number, SOLVERS[task.type](RecordReader(base, task)), base, task.mrn)
 
 
 def _altered(number: int, solver: Generator[str, str, list[Any]], base: str, mrn: str) -> Generator[str, str, None]:

@@ -113,7 +113,7 @@ def test_what_cannot_be_served_is_said(server: HttpEpisodes) -> None:
     with pytest.raises(UserError, match="unknown task id"):
         server.open("task99_1")
     with pytest.raises(UserError, match="protocol: episodes over HTTP take dataset"):
-        HttpEpisodes("http://localhost:1", protocol="tools")
+        medagent.serve_episodes(protocol="tools").__enter__()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}"), medagent.serve_episodes(port=port):

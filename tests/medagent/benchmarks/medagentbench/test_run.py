@@ -383,7 +383,7 @@ def test_show_and_compare(tmp_path: Path) -> None:
     assert "verdict: right" in one.out
     assert "\x1b" not in one.out
     assert "✗" in medagent("show", poor, "task3_1").out
-    assert "holds no episode" in medagent("show", good, "task99_1").err
+    assert "has no item" in medagent("show", good, "task99_1").err
     compared = medagent("compare", poor, good, "--json")
     found = json.loads(compared.out)
     assert found["lost"] == []

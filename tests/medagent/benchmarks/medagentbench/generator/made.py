@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.medagentbench.generator.write import Wanted, make
-from medagent.benchmarks.medagentbench.results import grading
+from medagent.benchmarks.medagentbench.items import task_dicts
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like, Split
 from refsol.medagentbench import KeyEhr, constant_answers, grade_item
@@ -23,7 +23,7 @@ def small(folder: Path, like: Like = "shift", seed: str = "one", split: Split | 
 
 def items(dataset: Dataset) -> list[dict[str, Any]]:
     """Its tasks as a grader reads them."""
-    return grading.items(dataset)
+    return task_dicts(dataset)
 
 
 def right(dataset: Dataset, answers: Mapping[str, str]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from tests.medagent.benchmarks.medagentbench.generator.made import both, constan
 from tests.shared_data import ROOT
 
 RECALL = """
+from dataclasses import replace
 from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 
 
@@ -24,7 +25,7 @@ class Recall(ReferenceAgent):
     '''Knows the published numbers by heart and reads no context.'''
 
     def start(self, task, *, key, seed):
-        return super().start(task.model_copy(update={"context": ""}), key=key, seed=seed)
+        return super().start(replace(task, context=""), key=key, seed=seed)
 """
 
 

@@ -299,7 +299,7 @@ def test_whoever_reads_a_task_knows_every_number_that_grades_it(seed: str, shift
         for name in used.get(task.type, ()):
             assert attrgetter(name)(read) == attrgetter(name)(constants), (task.id, name)
         if task.type != "task1":
-            assert stated_mrn(task) == task.eval_MRN
+            assert stated_mrn(task.instruction) == task.eval_MRN
         for words in {"task3": [constants.blood_pressure], "task8": [constants.referral]}.get(task.type, ()):
             assert words in task.instruction
 
