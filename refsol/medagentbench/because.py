@@ -1,37 +1,13 @@
-"""Why the right conduct was right: the facts that a verdict rests on, as data and as one sentence."""
+"""Why the right conduct was right: sentences about laboratory results and what a task states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from refsol.medagentbench.clinical import LabResult
 from refsol.medagentbench.constants import Lab
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One fact: `name` is a laboratory code, `birthDate`, or the field that states it; `time` is as stored.
-
-    `role` says what the rule took it for. `value` and `time` are None where there is none, `unit` where it has none.
-    """
-
-    name: str
-    value: int | float | str | None
-    unit: str | None
-    time: str | None
-    role: str
-
-
-@dataclass(frozen=True, slots=True)
-class Because:
-    """The facts that decide what the right conduct is, and a sentence that says so. `dataclasses.asdict` is its JSON
-    form.
-    """
-
-    sentence: str
-    facts: tuple[Fact, ...] = ()
+from refsol.verdict import Because, Fact
 
 
 def stated(name: str, value: str, sentence: str) -> Because:

@@ -13,7 +13,7 @@ from medagent.benchmarks.medagentbench.prompts.protocol import load_protocol
 from medagent.core.errors import UserError
 from medagent.integrations import rl
 from medagent.rl import Environment, UngradedError
-from refsol.medagentbench.verdict import ungraded
+from refsol.verdict import ungraded
 
 
 @pytest.fixture(autouse=True)

@@ -14,9 +14,9 @@ from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.core.clock import wall_clock
 from medagent.engine.files import write_whole
 from medagent.engine.journals import Run
+from refsol.history import HistoryMessage
 from refsol.medagentbench.constants import PUBLISHED
 from refsol.medagentbench.episodes import Created, RecordedEpisode
-from refsol.medagentbench.history import HistoryMessage
 
 
 def write_trials(

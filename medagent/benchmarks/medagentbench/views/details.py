@@ -28,10 +28,10 @@ from medagent.reports.page.blocks import (
     TextBlock,
     VerdictsBlock,
 )
+from refsol.history import HistoryError, Post, extract_posts, read_messages
 from refsol.medagentbench import KIND_WORDS, PUBLISHED, Facts, GradedItem, GradeReport, Rate, Verdict
-from refsol.medagentbench.history import HistoryError, Post, extract_posts, read_messages
-from refsol.medagentbench.verdict import show
 from refsol.stats import wilson
+from refsol.verdict import show
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from medagent.reports.page.blocks import Field, Order, OrdersBlock
+from refsol.history import Post
 from refsol.medagentbench import Check, Verdict
-from refsol.medagentbench.history import Post
 from refsol.medagentbench.matchers import lookup
-from refsol.medagentbench.verdict import MISSING
+from refsol.verdict import MISSING
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 _URL = " url"
