@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from refsol.history import HistoryMessage
-from refsol.verdict import show
+from refsol.verdict import Check, Verdict, show
 
 FailureKind = Literal[
     "infrastructure",
@@ -86,6 +86,26 @@ def failed_protocol(
     if "completed" in failed:
         return Failure(kind, KIND_WORDS[kind])
     return Failure(kind, "the last message is a POST that nothing followed")
+
+
+def failed_orders(verdict: Verdict, failed: Mapping[str, Check]) -> Failure | None:
+    """A failure of the orders: one too many, one missing, or a wrong field; None if they are right."""
+    if "no POST" in failed:
+        return Failure("order-not-due", "a POST, where none was due" + why(verdict))
+    if count := failed.get("posts"):
+        placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
+        kind: FailureKind = "order-missing" if placed < due else "order-not-due"
+        return Failure(kind, f"{placed} of {due} orders accepted" + why(verdict))
+    wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
+    if not wrong:
+        return None
+    reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
+    return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def why(verdict: Verdict) -> str:
+    """What decides, to be put behind a reason."""
+    return f": {verdict.because.sentence}" if verdict.because else ""
 
 
 def _is_cut(said: str) -> bool:

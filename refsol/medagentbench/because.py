@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from refsol.medagentbench.clinical import LabResult
 from refsol.medagentbench.constants import Lab
+from refsol.moments import distance_words
 from refsol.verdict import Because, Fact
 
 
@@ -21,7 +22,9 @@ def last(lab: Lab, found: LabResult | None, now: datetime, window: str, conseque
     if found is None:
         return Because(f"no {lab.code} {window}{then}", (Fact(lab.code, None, lab.unit, None, f"none {window}"),))
     fact = Fact(lab.code, found.value, lab.unit, found.text, f"latest {window}")
-    return Because(f"last {lab.code} {found.value} {lab.unit} at {found.text}, {_distance(found, now)}{then}", (fact,))
+    return Because(
+        f"last {lab.code} {found.value} {lab.unit} at {found.text}, {distance_words(found.time, now)}{then}", (fact,)
+    )
 
 
 def mean_of(lab: Lab, found: Sequence[LabResult], mean: float, window: str) -> Because:
@@ -31,17 +34,3 @@ def mean_of(lab: Lab, found: Sequence[LabResult], mean: float, window: str) -> B
     facts = tuple(Fact(lab.code, one.value, lab.unit, one.text, f"one {window}") for one in found)
     values = ", ".join(str(one.value) for one in found)
     return Because(f"{lab.code} {window}: {values} {lab.unit}; their mean is {mean:.6g}", facts)
-
-
-def _distance(found: LabResult, now: datetime) -> str:
-    """How long before now: `5 h before now`; days from two days on. Empty for a time without a zone."""
-    if found.time.tzinfo is None:
-        return "a time without a zone"
-    passed = now - found.time
-    side = "before" if passed >= timedelta(0) else "after"
-    passed = abs(passed)
-    if passed < timedelta(hours=1):
-        return f"{passed // timedelta(minutes=1)} min {side} now"
-    if passed < timedelta(days=2):
-        return f"{passed // timedelta(hours=1)} h {side} now"
-    return f"{passed // timedelta(days=1)} days {side} now"

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from refsol.failures import Failure, FailureKind, failed_protocol
+from refsol.failures import Failure, failed_orders, failed_protocol, why
 from refsol.history import HistoryMessage
 from refsol.medagentbench.episodes import NOT_THE_AGENT
-from refsol.verdict import Because, Check, Fact, Verdict, show
+from refsol.verdict import Because, Fact, Verdict, show
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\d.]*\d)")
@@ -40,7 +40,7 @@ def failure_of(
     return (
         failed_protocol(failed, status, transcript)
         or _missed(verdict.because, transcript)
-        or _orders(verdict, failed)
+        or failed_orders(verdict, failed)
         or _answer(verdict, answer, read=bool(transcript))
     )
 
@@ -93,24 +93,6 @@ def _words(fact: Fact) -> str:
     return f"the {fact.name} of {fact.time}" if fact.time else f"the {fact.name} of the patient"
 
 
-def _orders(verdict: Verdict, failed: dict[str, Check]) -> Failure | None:
-    if "no POST" in failed:
-        return Failure("order-not-due", "a POST, where none was due" + _why(verdict))
-    if count := failed.get("posts"):
-        placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
-        kind: FailureKind = "order-missing" if placed < due else "order-not-due"
-        return Failure(kind, f"{placed} of {due} orders accepted" + _why(verdict))
-    wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
-    if not wrong:
-        return None
-    reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
-    return Failure("order-wrong", reasons, wrong[0].name)
-
-
-def _why(verdict: Verdict) -> str:
-    return f": {verdict.because.sentence}" if verdict.because else ""
-
-
 def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
     """A failure of the answer. `read`: the transcript shows that what decides was read."""
     wanted = [one for one in verdict.accepted if one]
@@ -120,8 +102,8 @@ def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
         return Failure("wrong-form", f"the value of {show(wanted[0])}, written as {said}")
     form = "" if _is_list(answer) else ", which is no JSON list either"
     if _numbers(_leaves(answer)) == [-1.0]:
-        return Failure("wrong-value" if read else "reading-missed", f"said that there is none{form}{_why(verdict)}")
-    return Failure("wrong-value", f"answered {said}{form}{_why(verdict)}")
+        return Failure("wrong-value" if read else "reading-missed", f"said that there is none{form}{why(verdict)}")
+    return Failure("wrong-value", f"answered {said}{form}{why(verdict)}")
 
 
 def _is_list(answer: Any) -> bool:
