@@ -65,7 +65,7 @@ def grade_item(
         ends_in_attempt(messages),
         extract_posts(messages, constants.acknowledgement),
     )
-    return _judge(ruling, reply)
+    return judge(ruling, reply)
 
 
 def evaluate(
@@ -97,7 +97,8 @@ def task_type(task: Mapping[str, Any]) -> str:
     return str(task.get("type") or str(task.get("id")).partition("_")[0])
 
 
-def _judge(ruling: Ruling, reply: Reply) -> Verdict:
+def judge(ruling: Ruling, reply: Reply) -> Verdict:
+    """The verdict on a reply."""
     checks: list[Check] = []
     try:
         checks.extend(ruling.demand(reply))

@@ -66,7 +66,8 @@ def task3(case: Case) -> Ruling:
 
     words = ["none" if mean is None else f"{mean:.6g}" for mean in means]
     facts = tuple(done_fact(one, "of the past 12 h") for one in recent)
-    evidence = Evidence(tuple(named(one.resource) for one in recent), () if recent else (HEART_RATE,))
+    window = (case.now - timedelta(hours=12), case.now)
+    evidence = Evidence(tuple(named(one.resource) for one in recent), () if recent else (HEART_RATE,), window)
     sentence = f"mean heart rate of the past 6 h: {words[0]}, of the past 12 h: {words[1]} ({len(recent)} readings)"
     because = Because(sentence, facts or (absent(HEART_RATE, "none in the past 12 h"),))
     return Ruling("query", because, demand, evidence, (means,))

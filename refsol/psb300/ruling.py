@@ -40,10 +40,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an agent must have read to know what is right: resources (`Procedure/12`), and searches for an absence."""
+    """What an agent must have read to know what is right: resources (`Procedure/12`), and searches for an absence.
+
+    `window`: only what was then has to be searched.
+    """
 
     resources: tuple[str, ...] = ()
     searches: tuple[Search, ...] = ()
+    window: tuple[datetime, datetime] | None = None
 
 
 @dataclass(frozen=True, slots=True)
