@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def compare(path: Path, difference: Callable[[dict[str, Any]], str | None]) -> i
                 if text is not None:
                     differing.append(text)
     except InputError as error:
-        print(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
         return 1
     for text in differing[:MAX_SHOWN]:
         print(text)

@@ -52,7 +52,8 @@ def baselines(
         orders = [("[]", posts) for posts in _ORDERS.get(kind, ())]
         for name, choices in (("nop", []), ("constant", answers), ("blind", [*answers, *orders])):
             outcomes = [_outcomes(group, behaviour) for behaviour in (NOTHING, *choices)]
-            results[name].update(max(outcomes, key=_right))
+            best = max(outcomes, key=_right)
+            results[name].update(best)
     return results
 
 
