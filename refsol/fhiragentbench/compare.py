@@ -64,7 +64,7 @@ def compare(question: Question, answer: Any) -> bool | None:
         return _whether(question, text, is_true=values == [1.0])
     if is_denial(text, question.question):
         named = any(plain(_written(value)) in plain(text) for value in values)
-        return None if named else values == [0.0]
+        return None if named or values == [0.0] else False
     return _one(question, values[0], text) if len(values) == 1 else _list(values, text)
 
 

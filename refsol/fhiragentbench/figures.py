@@ -7,7 +7,24 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from refsol.fhiragentbench.questions import Question
-from refsol.fhiragentbench.rows import RowScore
+
+
+@dataclass(frozen=True, slots=True)
+class RowPart:
+    """What one row contributes to the figures; `dataclasses.asdict` is its JSON form.
+
+    `correct` is None if nobody could decide, `recall` and `precision` if they do not count, `grounded` if it cannot be
+    told or nothing has to be found.
+    """
+
+    correct: int | None
+    recall: float | None
+    precision: float | None
+    grounded: bool | None
+    answerable: bool
+    types: str
+    family: str
+    template: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +46,12 @@ class Figures:
     grounded: int
 
 
-def figures(rows: Iterable[RowScore]) -> Figures:
+def figures(rows: Iterable[RowPart]) -> Figures:
     """The figures of all rows together. A question with two rows counts twice, one without a row nowhere."""
     scores = list(rows)
     decided = [one.correct for one in scores if one.correct is not None]
-    precisions = [one.retrieval.precision for one in scores if one.retrieval.precision is not None]
-    recalls = [one.retrieval.recall for one in scores if one.retrieval.recall is not None]
+    precisions = [one.precision for one in scores if one.precision is not None]
+    recalls = [one.recall for one in scores if one.recall is not None]
     precision, recall = _mean(precisions), _mean(recalls)
     return Figures(
         rows=len(scores),
@@ -50,18 +67,18 @@ def figures(rows: Iterable[RowScore]) -> Figures:
     )
 
 
-def grouped(rows: Iterable[RowScore], key: Callable[[Question], str]) -> dict[str, Figures]:
-    """The figures by a property of the question (`family`, `types`, `template`), sorted by its name."""
-    groups: dict[str, list[RowScore]] = {}
+def grouped(rows: Iterable[RowPart], key: Callable[[RowPart], str]) -> dict[str, Figures]:
+    """The figures by a property of the question (`family`, `types`, `template`), sorted by its value."""
+    groups: dict[str, list[RowPart]] = {}
     for row in rows:
-        groups.setdefault(key(row.question), []).append(row)
+        groups.setdefault(key(row), []).append(row)
     return {name: figures(groups[name]) for name in sorted(groups)}
 
 
-def by_types(rows: Iterable[RowScore]) -> dict[str, dict[str, float | None]]:
+def by_types(rows: Iterable[RowPart]) -> dict[str, dict[str, float | None]]:
     """The published table by types: means rounded to four places, and F1 of the rounded ones, itself not rounded."""
     table: dict[str, dict[str, float | None]] = {}
-    for name, group in grouped(rows, lambda question: question.types).items():
+    for name, group in grouped(rows, lambda row: row.types).items():
         precision, recall = rounded(group.precision), rounded(group.recall)
         table[name] = {
             "questions": group.rows,

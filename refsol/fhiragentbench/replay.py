@@ -108,7 +108,7 @@ def difference(line: Mapping[str, Any]) -> str | None:
         "overall": _overall(scores),
     }
     if rules != "a2a":
-        ours["by_types"] = by_types(scores)
+        ours["by_types"] = by_types(score.part for score in scores)
     for name, value in expected.items():
         if place := _differs(ours.get(name), value):
             return f"{line['id']} ({line['group']}): {name}{place}"
@@ -174,7 +174,7 @@ def _row_json(score: RowScore, rules: RuleName) -> dict[str, Any]:
 
 
 def _overall(scores: Sequence[RowScore]) -> dict[str, Any]:
-    total = figures(scores)
+    total = figures(score.part for score in scores)
     return {
         "questions": total.rows,
         "accuracy": total.accuracy,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP, Correct, is_error, is_null
+from refsol.fhiragentbench.figures import RowPart
 from refsol.fhiragentbench.outputs import Output
 from refsol.fhiragentbench.questions import Question
 from refsol.fhiragentbench.retrieval import Retrieval, RuleName, retrieve
@@ -47,6 +47,21 @@ class RowScore:
         if self.correct is None or not any(self.question.true_ids.values()):
             return None
         return self.correct == 1 and all_found(self.question, self.retrieval)
+
+    @property
+    def part(self) -> RowPart:
+        """What the row contributes to the figures."""
+        question, retrieval = self.question, self.retrieval
+        return RowPart(
+            self.correct,
+            retrieval.recall,
+            retrieval.precision,
+            self.grounded,
+            bool(question.true_ids),
+            question.types,
+            question.family if question.template else "",
+            question.template,
+        )
 
     @property
     def reason(self) -> str:
@@ -95,8 +110,3 @@ def all_found(question: Question, retrieval: Retrieval) -> bool:
     """Whether every true id was found."""
     found = set(retrieval.found)
     return all(one in found for ids in question.true_ids.values() for one in ids)
-
-
-def answerable(scores: Sequence[RowScore]) -> tuple[list[RowScore], list[RowScore]]:
-    """The rows of questions with true ids, and those of questions without."""
-    return [one for one in scores if one.question.true_ids], [one for one in scores if not one.question.true_ids]
