@@ -2,7 +2,8 @@
 
 Pairs are by position, and the sample ids of a pair must agree. These functions take whatever the published scorer
 takes (numbers for texts, missing and extra keys); the strict check of a file's form stands before them, in `files`.
-Three things that scorer takes by accident are refused: labels that are lists, labels ending in NUL, empty gold labels.
+Three things that scorer takes by accident are refused: labels that are lists, gold labels that end in NUL or are empty.
+A predicted label loses the NULs at its end, as in that scorer's arrays.
 """
 
 from __future__ import annotations
@@ -82,9 +83,10 @@ def classes(gold: Items, predicted: Items, *, empty_label: str, average: Average
 
     Raises InputError.
     """
-    parts = [(_label(want), _label(have) or empty_label) for want, have in _pairs(gold, predicted)]
-    if not all(want for want, _ in parts):
-        raise InputError("an empty gold label")
+    parts = [(_label(want), (_label(have) or empty_label).rstrip("\0")) for want, have in _pairs(gold, predicted)]
+    for want, _ in parts:
+        if not want or want.endswith("\0"):
+            raise InputError("a gold label ends in a NUL character" if want else "an empty gold label")
     return Measured(parts, partial(_averaged, average=average))
 
 
@@ -193,8 +195,6 @@ def _frozen_unordered(value: object) -> Hashable:
 def _label(answer: object) -> str:
     if not isinstance(answer, str):
         raise InputError("a label is no text")
-    if answer.endswith("\0"):
-        raise InputError("a label ends in a NUL character")
     return answer
 
 
