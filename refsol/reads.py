@@ -37,7 +37,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Query:
     """A search of one patient's resources of a type; `code`, `status` and a window of time narrow it."""
 
     kind: str
@@ -56,9 +56,9 @@ def has_read(reads: Sequence[Read], reference: str) -> bool:
     )
 
 
-def searched(reads: Sequence[Read], wanted: Wanted) -> bool:
+def searched(reads: Sequence[Read], query: Query) -> bool:
     """Whether a search that leaves out nothing that is wanted was read to its last page."""
-    return any(_covers(read.url, wanted) and _to_the_end(reads, read) for read in reads)
+    return any(_covers(read.url, query) and _to_the_end(reads, read) for read in reads)
 
 
 def _to_the_end(reads: Sequence[Read], first: Read) -> bool:
@@ -73,30 +73,30 @@ def _to_the_end(reads: Sequence[Read], first: Read) -> bool:
     return True
 
 
-def _covers(url: str, wanted: Wanted) -> bool:
+def _covers(url: str, query: Query) -> bool:
     parts = urlsplit(url)
-    path, patient = parts.path.rstrip("/"), wanted.patient
+    path, patient = parts.path.rstrip("/"), query.patient
     if path.endswith(f"/Patient/{patient}/$everything"):
         return not set(_parameters(parts.query)) - _HARMLESS
     parameters = _parameters(parts.query)
     if path.endswith("/Patient"):
-        return f"{wanted.kind}:patient" in parameters.get("_revinclude", []) and _names(parameters, patient)
-    if not path.endswith(f"/{wanted.kind}") or not _is_about(parameters, patient):
+        return f"{query.kind}:patient" in parameters.get("_revinclude", []) and _names(parameters, patient)
+    if not path.endswith(f"/{query.kind}") or not _is_about(parameters, patient):
         return False
     rest = {name: values for name, values in parameters.items() if name not in _HARMLESS | {"patient", "subject"}}
-    return all(_spares(name, values, wanted) for name, values in rest.items())
+    return all(_spares(name, values, query) for name, values in rest.items())
 
 
-def _spares(name: str, values: Sequence[str], wanted: Wanted) -> bool:
+def _spares(name: str, values: Sequence[str], query: Query) -> bool:
     """Whether a parameter leaves out nothing that is wanted."""
     alternatives = [{part.rpartition("|")[2] for part in value.split(",")} for value in values]
     if name == "code":
-        return wanted.code is not None and all(wanted.code in one for one in alternatives)
+        return query.code is not None and all(query.code in one for one in alternatives)
     if name == "status":
-        return wanted.status is not None and all(wanted.status in one for one in alternatives)
+        return query.status is not None and all(query.status in one for one in alternatives)
     if name == "category":
-        return wanted.kind == "Observation" and all(one & {"laboratory", "vital-signs"} for one in alternatives)
-    return name == "date" and wanted.window is not None and all(_keeps(value, wanted.window) for value in values)
+        return query.kind == "Observation" and all(one & {"laboratory", "vital-signs"} for one in alternatives)
+    return name == "date" and query.window is not None and all(_keeps(value, query.window) for value in values)
 
 
 def _keeps(bound: str, window: tuple[datetime, datetime]) -> bool:
@@ -123,10 +123,10 @@ def _names(parameters: Mapping[str, list[str]], patient: str) -> bool:
 
 
 def _parameters(query: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    parameters: dict[str, list[str]] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
-        found.setdefault(name, []).append(value)
-    return found
+        parameters.setdefault(name, []).append(value)
+    return parameters
 
 
 def _relative(url: str) -> str:

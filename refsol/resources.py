@@ -53,8 +53,8 @@ class FhirSearches:
         if (kind, query) not in self._pages:
             url = f"{self._base}{kind}?{query}&_format=json"
             entries = objects(self._bundle(url).get("entry"))
-            found = [as_object(entry.get("resource")) for entry in entries]
-            self._pages[kind, query] = [one for one in found if one.get("resourceType") == kind]
+            resources = [as_object(entry.get("resource")) for entry in entries]
+            self._pages[kind, query] = [one for one in resources if one.get("resourceType") == kind]
         return self._pages[kind, query]
 
     def _bundle(self, url: str) -> dict[str, Any]:

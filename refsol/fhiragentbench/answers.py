@@ -71,8 +71,8 @@ def read_judge(reply: str | None, rules: RuleName = "published") -> Correct | No
         return 0
     if rules == "a2a":
         return 1 if reply.strip() == "1" else 0
-    said = reply.strip().strip("'")
-    return 1 if said == "1" else 0 if said == "0" else None
+    stated = reply.strip().strip("'")
+    return 1 if stated == "1" else 0 if stated == "0" else None
 
 
 def _can_be_searched(answer: Any) -> bool:

@@ -80,8 +80,8 @@ def _nothing(question: Question, text: str) -> bool | None:
     if is_denial(text, question.question):
         return True
     if asks_whether(question):
-        said = polarity(text)
-        return None if said is None else not said
+        stated = polarity(text)
+        return None if stated is None else not stated
     bare: list[Number | Moment] = [*numbers(text), *moments(text)]
     if len(bare) != 1 or plain(text) != plain(bare[0].text):
         return None
@@ -89,16 +89,16 @@ def _nothing(question: Question, text: str) -> bool | None:
 
 
 def _whether(question: Question, text: str, *, is_true: bool) -> bool | None:
-    said = polarity(text)
-    if said is not None:
-        return said == is_true
+    stated = polarity(text)
+    if stated is not None:
+        return stated == is_true
     return False if is_true and is_denial(text, question.question) else None
 
 
 def _one(question: Question, value: Value, text: str) -> bool | None:
     written = _written(value)
-    if (found := moments(written)) and found[0].text == written:
-        return _moment(question, found[0], text)
+    if (dates := moments(written)) and dates[0].text == written:
+        return _moment(question, dates[0], text)
     try:
         number = float(written)
     except ValueError:
@@ -108,13 +108,13 @@ def _one(question: Question, value: Value, text: str) -> bool | None:
 
 def _number(question: Question, value: float, text: str) -> bool | None:
     """Whole numbers after rounding, if the answer states one exact number. Units do not count."""
-    said = the_number(text)
-    if said is None or (not said.is_alone and said.text in question.question):
+    stated = the_number(text)
+    if stated is None or (not stated.is_alone and stated.text in question.question):
         return None
-    same = _same_number(value, said.value)
-    if same or said.is_alone:
+    same = _same_number(value, stated.value)
+    if same or stated.is_alone:
         return same
-    unclear = abs(said.value) == abs(value) or _may_be_other_unit(value, said.value) or 1900 <= said.value <= 2250
+    unclear = abs(stated.value) == abs(value) or _may_be_other_unit(value, stated.value) or 1900 <= stated.value <= 2250
     return None if unclear else same
 
 
@@ -136,15 +136,15 @@ def _may_be_other_unit(value: float, other: float) -> bool:
 
 def _moment(question: Question, true: Moment, text: str) -> bool | None:
     """A time: by the day, and within a minute if the answer has a clock time."""
-    found = moments(text)
-    if len({one.day for one in found}) != 1 or len({one.minute for one in found}) != 1 or has_denial(text):
+    dates = moments(text)
+    if len({one.day for one in dates}) != 1 or len({one.minute for one in dates}) != 1 or has_denial(text):
         return None
-    said = found[0]
-    if said.day != true.day:
-        return None if said.has_zone else False
-    if said.minute is None or true.minute is None:
+    stated = dates[0]
+    if stated.day != true.day:
+        return None if stated.has_zone else False
+    if stated.minute is None or true.minute is None:
         return None if true.minute is not None and _TIME_OF_DAY.search(question.question) else True
-    return True if abs(said.minute - true.minute) <= 1 else None
+    return True if abs(stated.minute - true.minute) <= 1 else None
 
 
 def _text(value: str, text: str) -> bool | None:
@@ -168,15 +168,15 @@ def _list(values: Sequence[Value], text: str) -> bool | None:
             return None
         return _same_amounts([float(value or 0) for value in values], [one.value for one in amounts])
     true = {plain(_written(value)) for value in values}
-    said = {plain(part) for part in parts(text)}
-    return True if said == true else False if said and said < true else None
+    stated = {plain(part) for part in parts(text)}
+    return True if stated == true else False if stated and stated < true else None
 
 
-def _same_amounts(true: Sequence[float], said: Sequence[float]) -> bool | None:
+def _same_amounts(true: Sequence[float], stated: Sequence[float]) -> bool | None:
     """Whether two lists have the same whole numbers, in any order."""
-    if len(true) != len(said):
-        return False if len(said) < len(true) else None
-    pairs = [_same_number(one, other) for one, other in zip(sorted(true), sorted(said), strict=True)]
+    if len(true) != len(stated):
+        return False if len(stated) < len(true) else None
+    pairs = [_same_number(one, other) for one, other in zip(sorted(true), sorted(stated), strict=True)]
     return None if None in pairs else all(pairs)
 
 

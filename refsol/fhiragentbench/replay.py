@@ -166,7 +166,7 @@ def _row_json(score: RowScore, rules: RuleName) -> dict[str, Any]:
         return values
     return {
         **values,
-        "found": list(score.retrieval.found),
+        "found": list(score.retrieval.matches),
         "types": score.question.types,
         "true_answer": score.question.judged_answer,
         "normalized": score.normalized,

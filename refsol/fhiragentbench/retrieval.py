@@ -28,7 +28,7 @@ class ResourcesError(ValueError):
 class Retrieval:
     """The found ids that count. `recall` and `precision` are None where they do not count."""
 
-    found: tuple[Any, ...]
+    matches: tuple[Any, ...]
     recall: float | None
     precision: float | None
 
@@ -47,28 +47,28 @@ def retrieve(true_ids: Ids, resources: Any, rules: RuleName = "published") -> Re
     `resources` is an object of id lists by type, or a text of it in JSON or Python. Types that the truth does not name
     do not count.
     """
-    found = found_ids(true_ids, resources)
+    matches = found_ids(true_ids, resources)
     true = [one for ids in true_ids.values() for one in ids]
     if not true:
-        return Retrieval(found, None if found else 1.0, 0.0 if found else 1.0)
-    if not found:
-        return Retrieval(found, 0.0, None)
-    hits = share(set(found), true)
+        return Retrieval(matches, None if matches else 1.0, 0.0 if matches else 1.0)
+    if not matches:
+        return Retrieval(matches, 0.0, None)
+    hits = share(set(matches), true)
     recall = float(hits == 1) if rules == "published" else hits
-    return Retrieval(found, recall, share(set(true), found))
+    return Retrieval(matches, recall, share(set(true), matches))
 
 
 def found_ids(true_ids: Ids, resources: Any) -> tuple[Any, ...]:
     """The found ids of the types that the truth names, in its order. Raises ResourcesError."""
     by_type = _object(resources)
-    found: list[Any] = []
+    matches: list[Any] = []
     for kind in true_ids:
         value = by_type.get(kind)
         if isinstance(value, Iterable):
-            found.extend(value)
-    if not all(isinstance(one, Hashable) for one in found):
+            matches.extend(value)
+    if not all(isinstance(one, Hashable) for one in matches):
         raise ResourcesError("a list of ids holds a list or an object")
-    return tuple(found)
+    return tuple(matches)
 
 
 def share(pool: set[Any], of: Sequence[Any]) -> float:

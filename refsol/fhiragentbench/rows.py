@@ -101,12 +101,12 @@ def failure_of(question: Question, output: Output, retrieval: Retrieval, rules: 
         return "error"
     if is_null(output.answer) or text == "":
         return "said-nothing"
-    if any(question.true_ids.values()) and not retrieval.found:
+    if any(question.true_ids.values()) and not retrieval.matches:
         return "nothing-found"
     return "wrong-answer" if all_found(question, retrieval) else "not-all-found"
 
 
 def all_found(question: Question, retrieval: Retrieval) -> bool:
     """Whether every true id was found."""
-    found = set(retrieval.found)
-    return all(one in found for ids in question.true_ids.values() for one in ids)
+    matches = set(retrieval.matches)
+    return all(one in matches for ids in question.true_ids.values() for one in ids)

@@ -86,8 +86,8 @@ class Moment:
 
 def plain(text: str) -> str:
     """Letters and digits in lower case, single blanks between them; decimal points and minus signs stay."""
-    kept = re.sub(r"(?<!\d)\.|\.(?!\d)|[^\w.\s-]|_", " ", text.lower())
-    return " ".join(re.sub(r"-(?!\d)|(?<=\w)-", " ", kept).split())
+    cleaned = re.sub(r"(?<!\d)\.|\.(?!\d)|[^\w.\s-]|_", " ", text.lower())
+    return " ".join(re.sub(r"-(?!\d)|(?<=\w)-", " ", cleaned).split())
 
 
 def is_denial(text: str, question: str) -> bool:
@@ -97,8 +97,8 @@ def is_denial(text: str, question: str) -> bool:
         return True
     if _DENIALS.match(words) is None or _TURN.search(words) or re.search(r"[,;:\n]|\.\s", text.strip().rstrip(".")):
         return False
-    asked = set(re.findall(r"\d+", question))
-    return all(one.text in asked for one in numbers(text)) and not _NUMBER_WORD.search(text)
+    known = set(re.findall(r"\d+", question))
+    return all(one.text in known for one in numbers(text)) and not _NUMBER_WORD.search(text)
 
 
 def has_denial(text: str) -> bool:
@@ -134,9 +134,9 @@ def numbers(text: str) -> list[Number]:
 def the_number(text: str) -> Number | None:
     """The one exact number that a text states, what is in round brackets aside; None if there is not one."""
     outside = re.sub(r"\([^()]*\)", " ", text)
-    found = numbers(outside)
+    matches = numbers(outside)
     vague = _INEXACT.search(outside) or _NUMBER_WORD.search(outside) or has_denial(outside)
-    return found[0] if len(found) == 1 and not vague else None
+    return matches[0] if len(matches) == 1 and not vague else None
 
 
 def moments(text: str) -> list[Moment]:

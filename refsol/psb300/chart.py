@@ -58,8 +58,8 @@ class Chart:
 
     def find(self, search: Search, *, needs_meta: bool = True) -> list[Resource]:
         """What a search finds and what counts of it. Raises ChartFault, FactsError."""
-        found = self.facts.search(search.kind, self.patient, search.code, search.status)
-        return [resource for resource in found if self._counts(resource, needs_meta)]
+        items = self.facts.search(search.kind, self.patient, search.code, search.status)
+        return [resource for resource in items if self._counts(resource, needs_meta)]
 
     def done(self, search: Search) -> list[Timed]:
         """What a search finds that was done, with its time; what has no time is left out. Raises ChartFault."""
@@ -97,9 +97,9 @@ def moment(text: Any, resource: Resource) -> datetime:
         raise ChartFault(f"{named(resource)} has the time {text!r}, which is no ISO time") from None
 
 
-def timed(found: Iterable[tuple[Resource, Any]]) -> list[Timed]:
+def timed(items: Iterable[tuple[Resource, Any]]) -> list[Timed]:
     """Resources with their times as stored; those without one (None) are left out. Raises ChartFault."""
-    return [Timed(resource, str(text), moment(text, resource)) for resource, text in found if text is not None]
+    return [Timed(resource, str(text), moment(text, resource)) for resource, text in items if text is not None]
 
 
 def ordered_or_done(resource: Resource) -> Any:
@@ -108,12 +108,12 @@ def ordered_or_done(resource: Resource) -> Any:
     return resource.get("authoredOn") if text is None else text
 
 
-def latest(found: Sequence[Timed]) -> Timed | None:
+def latest(items: Sequence[Timed]) -> Timed | None:
     """The one with the greatest time, the first of equals. Raises ChartFault if zones are mixed."""
     try:
-        return max(found, key=lambda one: one.time, default=None)
+        return max(items, key=lambda one: one.time, default=None)
     except TypeError:
-        naive = next(one for one in found if not one.has_zone)
+        naive = next(one for one in items if not one.has_zone)
         raise ChartFault(f"{named(naive.resource)} has the time {naive.text} without a zone, others have one") from None
 
 

@@ -53,16 +53,16 @@ class _Order:
 
 def task2(case: Case) -> Ruling:
     """One active order against thrombosis: heparin is created if there is none, duplicates are stopped."""
-    found = [
+    orders = [
         _Order(resource, text, case.rules.mentions(text, "heparin") and case.rules.mentions(text, *DOSE))
         for resource, text in case.chart.medication_texts(ACTIVE)
         if case.rules.mentions(text, *ANTICOAGULANTS)
     ]
-    create = not any(order.is_requested for order in found)
-    surplus = _surplus(found) if case.rules.fair else found if len(found) > 1 else []
-    texts = ", ".join(order.text for order in found) or "no active anticoagulant"
-    facts = tuple(listed(order.resource, order.text, "active anticoagulant") for order in found)
-    evidence = Evidence(tuple(named(order.resource) for order in found), (ACTIVE,) if create else ())
+    create = not any(order.is_requested for order in orders)
+    surplus = _surplus(orders) if case.rules.fair else orders if len(orders) > 1 else []
+    texts = ", ".join(order.text for order in orders) or "no active anticoagulant"
+    facts = tuple(listed(order.resource, order.text, "active anticoagulant") for order in orders)
+    evidence = Evidence(tuple(named(order.resource) for order in orders), (ACTIVE,) if create else ())
     due = [*(["heparin 5000 is due"] if create else []), *(["a stop is due"] if surplus else [])]
     because = Because(f"{texts}; {' and '.join(due) or 'nothing due'}", facts or (absent(ACTIVE, "no anticoagulant"),))
     if not due:
@@ -146,11 +146,11 @@ def _no_stop(post: Placed) -> str | None:
     return None if post.word("status") in STOPS else f"status {show(post.field('status'))}"
 
 
-def _surplus(found: Sequence[_Order]) -> list[_Order]:
+def _surplus(orders: Sequence[_Order]) -> list[_Order]:
     """All anticoagulants but the newest of the heparins that are asked for; of equal times, the first is the newest."""
-    requested = [order for order in found if order.is_requested]
+    requested = [order for order in orders if order.is_requested]
     newest = max(requested, key=lambda order: _authored(order.resource), default=None)
-    return [order for order in found if order is not newest]
+    return [order for order in orders if order is not newest]
 
 
 def _authored(resource: Resource) -> datetime:

@@ -48,8 +48,8 @@ class ChartFacts:
         matches: dict[int, Resource] = {}
         for one in [None] if code is None else code.split(","):
             matches.update(self._by_code.get((patient, kind, one), ()))
-        found = [matches[place] for place in sorted(matches)]
-        return found if status is None else [resource for resource in found if resource.get("status") == status]
+        resources = [matches[place] for place in sorted(matches)]
+        return resources if status is None else [resource for resource in resources if resource.get("status") == status]
 
 
 class ServerFacts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from refsol.psb300.ruling import Evidence
-from refsol.reads import Read, Wanted, has_read, searched
+from refsol.reads import Query, Read, has_read, searched
 
 
 def unread(evidence: Evidence, patient: str, reads: Sequence[Read]) -> list[str]:
@@ -16,7 +16,7 @@ def unread(evidence: Evidence, patient: str, reads: Sequence[Read]) -> list[str]
     missing = [reference for reference in evidence.resources if not has_read(reads, reference)]
     for search in evidence.searches:
         for code in search.code.split(",") if search.code else [None]:
-            wanted = Wanted(search.kind, patient, code, search.status, evidence.window)
-            if not searched(reads, wanted):
+            query = Query(search.kind, patient, code, search.status, evidence.window)
+            if not searched(reads, query):
                 missing.append(f"{search.kind}?{f'code={code}' if code else f'status={search.status}'}")
     return missing

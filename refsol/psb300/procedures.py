@@ -154,8 +154,8 @@ def task10(case: Case) -> Ruling:
     drugs = case.chart.medication_texts(COMPLETED)
     ordered = [resource for resource, text in drugs if case.rules.mentions(text, *case.rules.covid_vaccine)]
     vaccines = [*case.chart.find(COVID), *ordered]
-    found = timed((resource, ordered_or_done(resource)) for resource in vaccines)
-    last = _last(case, found, "COVID-19 vaccine", COVID, COMPLETED)
+    done = timed((resource, ordered_or_done(resource)) for resource in vaccines)
+    last = _last(case, done, "COVID-19 vaccine", COVID, COMPLETED)
     if last.one is not None and (case.now.date() - last.one.time.date()).days <= 365:
         return nothing_due(case, last.because("not more than 365 days → no order"), last.evidence)
 
@@ -168,8 +168,8 @@ def task10(case: Case) -> Ruling:
     return Ruling("order", last.because("a booster is due"), demand, last.evidence)
 
 
-def _last(case: Case, found: list[Timed], what: str, *searches: Search) -> _Last:
-    one = latest(found)
+def _last(case: Case, done: list[Timed], what: str, *searches: Search) -> _Last:
+    one = latest(done)
     if one is None:
         facts = tuple(absent(search, f"no {what}") for search in searches)
         return _Last(None, what, f"no {what}", facts, Evidence((), searches))

@@ -52,8 +52,8 @@ PROLONGING = (
 
 def task3(case: Case) -> Ruling:
     """The mean heart rates of the past 6 and 12 hours; absent where there is no reading."""
-    found = [one for resource in case.chart.find(HEART_RATE, needs_meta=False) if (one := _reading(resource))]
-    recent = [one for one in found if timedelta(0) <= passed(one, case.now) <= timedelta(hours=12)]
+    readings = [one for resource in case.chart.find(HEART_RATE, needs_meta=False) if (one := _reading(resource))]
+    recent = [one for one in readings if timedelta(0) <= passed(one, case.now) <= timedelta(hours=12)]
     latest_half = [one for one in recent if passed(one, case.now) <= timedelta(hours=6)]
     means = [_mean(latest_half), _mean(recent)]
 
@@ -100,11 +100,11 @@ def task6(case: Case) -> Ruling:
 
 def task7(case: Case) -> Ruling:
     """An ECG and a stop of drugs that prolong the QTc, if the last one is above 500 ms."""
-    found = case.chart.find(QTC)
-    if not found:
+    readings = case.chart.find(QTC)
+    if not readings:
         because = Because("no QTc; nothing to order", (absent(QTC, "none"),))
         return nothing_due(case, because, Evidence((), (QTC,)), attempts=True)
-    last = latest(_measured(case, QTC)) if case.rules.fair else _stored_last(found)
+    last = latest(_measured(case, QTC)) if case.rules.fair else _stored_last(readings)
     assert last is not None
     order = "taken" if case.rules.fair else "stored"
     if last.value <= 500:
@@ -139,8 +139,8 @@ def _reading(resource: Resource) -> Timed | None:
     return None if time is None or value is None else Timed(resource, str(text), time, number(resource))
 
 
-def _mean(found: Sequence[Timed]) -> float | None:
-    return sequential_mean([one.value for one in found]) if found else None
+def _mean(readings: Sequence[Timed]) -> float | None:
+    return sequential_mean([one.value for one in readings]) if readings else None
 
 
 def _pair(result: Any) -> Sequence[Any] | None:
@@ -170,23 +170,23 @@ def _is_mean(value: Any, mean: float | None) -> bool:
 
 def _measured(case: Case, search: Search) -> list[Timed]:
     """All readings of a code; each must have a time and a value. Raises ChartFault."""
-    found = []
+    readings = []
     for resource in case.chart.find(search):
         text = resource.get("effectiveDateTime")
-        found.append(Timed(resource, str(text), moment(text, resource), number(resource)))
-    return found
+        readings.append(Timed(resource, str(text), moment(text, resource), number(resource)))
+    return readings
 
 
-def _high_pair(found: Sequence[Timed]) -> tuple[Timed, Timed] | None:
+def _high_pair(readings: Sequence[Timed]) -> tuple[Timed, Timed] | None:
     """The first and the last TSH above 10, if 30 days or more lie between them."""
-    high = sorted((one for one in found if one.value > 10), key=lambda one: one.time)
+    high = sorted((one for one in readings if one.value > 10), key=lambda one: one.time)
     apart = len(high) > 1 and high[-1].time - high[0].time >= timedelta(days=30)
     return (high[0], high[-1]) if apart else None
 
 
-def _stored_last(found: Sequence[Resource]) -> Timed:
+def _stored_last(readings: Sequence[Resource]) -> Timed:
     """The reading with the greatest `meta.lastUpdated` as a text, the first of equals."""
-    resource = max(found, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""))
+    resource = max(readings, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""))
     text = resource.get("effectiveDateTime") or "a time that is not stated"
     return Timed(resource, str(text), datetime.min, number(resource))
 
