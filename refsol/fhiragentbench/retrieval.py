@@ -26,7 +26,10 @@ class ResourcesError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """The found ids that count. `recall` and `precision` are None where they do not count."""
+    """`matches` are the found ids of the types that the truth names: no others count.
+
+    `recall` and `precision` are None where they do not count.
+    """
 
     matches: tuple[Any, ...]
     recall: float | None

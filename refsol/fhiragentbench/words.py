@@ -22,7 +22,7 @@ _CLOCK = re.compile(
     re.IGNORECASE,
 )
 _NUMBER = re.compile(
-    r"(?<![\w.,])[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:e[-+]?\d+)?(?!(?:st|nd|rd|th)\b|[\d/:]|[.,]\d)",
+    r"(?<![\w.,/:])[-−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:e[-+]?\d+)?(?!(?:st|nd|rd|th)\b|[\d/:]|[.,]\d)",
     re.IGNORECASE,
 )
 _NUMBER_WORD = re.compile(
