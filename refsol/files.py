@@ -9,14 +9,16 @@ pydantic models.
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, get_args
+from typing import Any, BinaryIO, Literal, NoReturn, TypeVar, cast, get_args
 
 from refsol.errors import InputError
 
@@ -29,6 +31,8 @@ T = TypeVar("T")
 Validator = Callable[[Any], T]
 Steps = tuple[str | int, ...]
 
+_UNREADABLE = (OSError, EOFError, zlib.error)
+"""What reading a file raises; all but OSError if it is compressed."""
 _BOM = b"\xef\xbb\xbf"
 _PLAIN_KEY = re.compile(r"[^\W\d][\w-]*")
 _NEWLINE = re.compile(r"\r\n?|\n")
@@ -129,7 +133,10 @@ def read_jsonl(
 
 
 class InputFile:
-    """A file that is being read. Faults are collected; leaving the `with` block raises them all as one `error`."""
+    """A file that is being read, compressed if its name ends in `.gz`.
+
+    Faults are collected; leaving the `with` block raises them all as one `error`.
+    """
 
     def __init__(
         self,
@@ -234,22 +241,22 @@ class InputFile:
         if self._max_bytes is not None and size > self._max_bytes:
             file.close()
             self._refuse(f"has {size} bytes, more than the {self._max_bytes} that such a file may have")
-        return file
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if self.path.suffix == ".gz" else file
 
     def _bytes(self) -> bytes:
         with self._open() as file:
             try:
                 return file.read()
-            except OSError as error:
-                self._refuse(f"cannot be read: {error.strerror}")
+            except _UNREADABLE as error:
+                self._refuse(f"cannot be read: {_why(error)}")
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         with self._open() as file:
             try:
                 for number, line in enumerate(file, 1):
                     yield number, line.removeprefix(_BOM) if number == 1 else line
-            except OSError as error:
-                self._refuse(f"cannot be read: {error.strerror}")
+            except _UNREADABLE as error:
+                self._refuse(f"cannot be read: {_why(error)}")
 
     def _decoded(self, line: bytes, number: int) -> str | None:
         """The text of a line; None, and a fault, where it is not in the encoding. Raises where it is probably GBK."""
@@ -260,6 +267,12 @@ class InputFile:
                 self._refuse(f"not UTF-8 but probably {probable.upper()}: --encoding {probable}")
             self.fault(f"is not {self._encoding.upper()} at byte {error.start + 1} of the line", line=number)
             return None
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, EOFError):
+        return "the compressed file is cut off"
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def _not_unicode(value: Any, steps: Steps) -> Iterator[Steps]:

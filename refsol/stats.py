@@ -17,6 +17,14 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+def sequential_mean(values: Sequence[float]) -> float:
+    """The mean, summed one after the other (`sum` compensates since Python 3.12). Raises ZeroDivisionError of none."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values)
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A two-sided confidence interval, on the scale of the statistic."""

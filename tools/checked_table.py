@@ -31,7 +31,13 @@ def table() -> str:
         ("exchanges with a real HAPI FHIR 7.6.0, replayed in order", lines("hapi/exchanges.jsonl.xz")),
         ("further rows recorded beside a live HAPI", lines("hapi/live.jsonl.xz")),
         ("examples of R4 and the errors that HL7's validator finds in each", lines("hapi/validate.jsonl.xz")),
+        ("made-up items of psb-300, each with the published grader's verdict", lines("psb300/vectors.jsonl.xz")),
+        (
+            "evaluations of FHIR-AgentBench's outputs by the published evaluators",
+            lines("fhiragentbench/vectors.jsonl.xz"),
+        ),
         ("answers of models to PromptCBLUE, parsed by the official parser", lines("promptcblue/predictions.jsonl.xz")),
+        ("the same, parsed by the published parser of 18 tasks", lines("promptcblue/public18.jsonl.xz")),
     ]
     return "\n".join(["| what | how many |", "|---|---|", *(f"| {what} | {count:,} |" for what, count in rows)])
 

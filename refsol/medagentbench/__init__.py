@@ -1,19 +1,19 @@
 """MedAgentBench: the official verdict on every item of a results file, with the reason, with or without a server."""
 
+from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
 from refsol.medagentbench.baselines import constant_answers
-from refsol.medagentbench.because import Because, Fact
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.deciding import DecidingTest, deciding_test
 from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
 from refsol.medagentbench.facts import Facts, NdjsonEhr, Observation, Patient, SearchEhr
-from refsol.medagentbench.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind, failure_of
+from refsol.medagentbench.failures import failure_of
 from refsol.medagentbench.grade import grade_item, task_type
 from refsol.medagentbench.key import KeyEhr, build_key, read_key, write_key
 from refsol.medagentbench.recorded import RecordedRun, read_recorded, stated_version
 from refsol.medagentbench.results import ResultItem, ResultsFile, read_results
 from refsol.medagentbench.rules import RULE_SETS, RuleName, rule_name
 from refsol.medagentbench.score import GradedItem, Grader, GradeReport, Rate, grade_file
-from refsol.medagentbench.verdict import Branch, Check, Verdict
+from refsol.verdict import Because, Branch, Check, Fact, Verdict
 
 __all__ = [
     "FAILURE_KINDS",

@@ -1,37 +1,14 @@
-"""Why the right conduct was right: the facts that a verdict rests on, as data and as one sentence."""
+"""Why the right conduct was right: sentences about laboratory results and what a task states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from refsol.medagentbench.clinical import LabResult
 from refsol.medagentbench.constants import Lab
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One fact: `name` is a laboratory code, `birthDate`, or the field that states it; `time` is as stored.
-
-    `role` says what the rule took it for. `value` and `time` are None where there is none, `unit` where it has none.
-    """
-
-    name: str
-    value: int | float | str | None
-    unit: str | None
-    time: str | None
-    role: str
-
-
-@dataclass(frozen=True, slots=True)
-class Because:
-    """The facts that decide what the right conduct is, and a sentence that says so. `dataclasses.asdict` is its JSON
-    form.
-    """
-
-    sentence: str
-    facts: tuple[Fact, ...] = ()
+from refsol.moments import distance_words
+from refsol.verdict import Because, Fact
 
 
 def stated(name: str, value: str, sentence: str) -> Because:
@@ -45,7 +22,9 @@ def last(lab: Lab, found: LabResult | None, now: datetime, window: str, conseque
     if found is None:
         return Because(f"no {lab.code} {window}{then}", (Fact(lab.code, None, lab.unit, None, f"none {window}"),))
     fact = Fact(lab.code, found.value, lab.unit, found.text, f"latest {window}")
-    return Because(f"last {lab.code} {found.value} {lab.unit} at {found.text}, {_distance(found, now)}{then}", (fact,))
+    return Because(
+        f"last {lab.code} {found.value} {lab.unit} at {found.text}, {distance_words(found.time, now)}{then}", (fact,)
+    )
 
 
 def mean_of(lab: Lab, found: Sequence[LabResult], mean: float, window: str) -> Because:
@@ -55,17 +34,3 @@ def mean_of(lab: Lab, found: Sequence[LabResult], mean: float, window: str) -> B
     facts = tuple(Fact(lab.code, one.value, lab.unit, one.text, f"one {window}") for one in found)
     values = ", ".join(str(one.value) for one in found)
     return Because(f"{lab.code} {window}: {values} {lab.unit}; their mean is {mean:.6g}", facts)
-
-
-def _distance(found: LabResult, now: datetime) -> str:
-    """How long before now: `5 h before now`; days from two days on. Empty for a time without a zone."""
-    if found.time.tzinfo is None:
-        return "a time without a zone"
-    passed = now - found.time
-    side = "before" if passed >= timedelta(0) else "after"
-    passed = abs(passed)
-    if passed < timedelta(hours=1):
-        return f"{passed // timedelta(minutes=1)} min {side} now"
-    if passed < timedelta(days=2):
-        return f"{passed // timedelta(hours=1)} h {side} now"
-    return f"{passed // timedelta(days=1)} days {side} now"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from refsol.medagentbench.facts import Facts, Observation
+from refsol.stats import sequential_mean
 
 _FULL_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -80,11 +81,8 @@ def latest(found: Sequence[LabResult]) -> LabResult | None:
 
 
 def mean(found: Sequence[LabResult]) -> float:
-    """The mean, summed one after the other in the given order (`sum` compensates since Python 3.12)."""
-    total = 0.0
-    for one in found:
-        total += one.value
-    return total / len(found)
+    """The mean in the given order; the last digit decides at the edge of a tolerance."""
+    return sequential_mean([one.value for one in found])
 
 
 def read_measurement(observation: Observation, code: str) -> LabResult:

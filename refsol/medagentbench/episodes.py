@@ -13,7 +13,7 @@ from typing import Any
 
 from refsol.errors import FactsError
 from refsol.files import Fault, FaultsError, InputFile
-from refsol.medagentbench.history import HistoryMessage, Post
+from refsol.history import HistoryMessage, Post
 
 NOT_THE_AGENT = ("model_error", "fhir_error", "grader_error", "benchmark_error", "refused", "cancelled")
 """Statuses of episodes that failed for a reason that is not the agent's."""

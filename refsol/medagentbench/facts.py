@@ -6,20 +6,17 @@ server's order (that of insertion). FHIR JSON is read into `Patient` and `Observ
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from refsol.errors import FactsError
 from refsol.files import InputFile, json_object
+from refsol.resources import Ask, FhirSearches, as_object, codes, objects, subject_id
 
 PAGE = 5000
 """Observations asked for in the one page that is read, as the published grader does."""
-
-Ask = Callable[[str], tuple[int, bytes | str]]
-"""Sends a GET to a URL and gives the status and body of the answer. Raises FactsError where no answer comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +86,11 @@ class NdjsonEhr:
     def _add(self, resource: dict[str, Any]) -> str:
         kind = str(resource.get("resourceType"))
         if kind == "Patient":
-            for identifier in _objects(resource.get("identifier")):
+            for identifier in objects(resource.get("identifier")):
                 if isinstance(mrn := identifier.get("value"), str):
                     self._patients.setdefault(mrn, _patient(resource))
-        elif kind == "Observation":
-            reference = _object(resource.get("subject")).get("reference")
-            target, _, mrn = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
-            codings = _objects(_object(resource.get("code")).get("coding")) if target.endswith("/Patient") else []
-            for code in {code for coding in codings if isinstance(code := coding.get("code"), str)}:
+        elif kind == "Observation" and (mrn := subject_id(resource)) is not None:
+            for code in codes(resource):
                 self._observations.setdefault((mrn, code), []).append(_observation(resource))
         return kind
 
@@ -109,46 +103,17 @@ class SearchEhr:
     """
 
     def __init__(self, base: str, ask: Ask) -> None:
-        self.base = base.rstrip("/") + "/"
-        self._ask = ask
-        self._pages: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        self._no_answer: FactsError | None = None
+        self._server = FhirSearches(base, ask)
 
     def patient(self, mrn: str) -> Patient | None:
         """The server's first patient with this identifier. Raises FactsError."""
-        found = self._search("Patient", f"identifier={mrn}")
+        found = self._server.resources("Patient", f"identifier={mrn}")
         return _patient(found[0]) if found else None
 
     def observations(self, mrn: str, code: str) -> Sequence[Observation]:
         """The server's first page of observations. Raises FactsError."""
-        found = self._search("Observation", f"patient={mrn}&code={code}&_count={PAGE}")
+        found = self._server.resources("Observation", f"patient={mrn}&code={code}&_count={PAGE}")
         return [_observation(resource) for resource in found]
-
-    def _search(self, kind: str, query: str) -> list[dict[str, Any]]:
-        if (kind, query) not in self._pages:
-            url = f"{self.base}{kind}?{query}&_format=json"
-            entries = _objects(self._bundle(url).get("entry"))
-            resources = [_object(entry.get("resource")) for entry in entries]
-            self._pages[kind, query] = [one for one in resources if one.get("resourceType") == kind]
-        return self._pages[kind, query]
-
-    def _bundle(self, url: str) -> dict[str, Any]:
-        if self._no_answer is not None:
-            raise self._no_answer
-        try:
-            status, body = self._ask(url)
-        except FactsError as error:
-            self._no_answer = error
-            raise
-        if status != 200:
-            raise FactsError(f"{url}: status {status}")
-        try:
-            bundle = json.loads(body)
-        except (ValueError, RecursionError):
-            bundle = None
-        if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
-            raise FactsError(f"{url}: the answer is not a FHIR Bundle in JSON")
-        return bundle
 
 
 def _patient(resource: dict[str, Any]) -> Patient:
@@ -157,16 +122,8 @@ def _patient(resource: dict[str, Any]) -> Patient:
 
 
 def _observation(resource: dict[str, Any]) -> Observation:
-    time, value = resource.get("effectiveDateTime"), _object(resource.get("valueQuantity")).get("value")
+    time, value = resource.get("effectiveDateTime"), as_object(resource.get("valueQuantity")).get("value")
     return Observation(
         time if isinstance(time, str) else None,
         value if isinstance(value, int | float) and not isinstance(value, bool) else None,
     )
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

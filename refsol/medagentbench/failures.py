@@ -11,70 +11,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
-from refsol.medagentbench.because import Because, Fact
+from refsol.failures import Failure, failed_orders, failed_protocol, why
+from refsol.history import HistoryMessage
 from refsol.medagentbench.episodes import NOT_THE_AGENT
-from refsol.medagentbench.history import HistoryMessage
-from refsol.medagentbench.verdict import Check, Verdict, show
+from refsol.verdict import Because, Fact, Verdict, show
 
-FailureKind = Literal[
-    "infrastructure",
-    "data",
-    "empty-reply",
-    "cut-reply",
-    "invalid-action",
-    "round-limit",
-    "context-limit",
-    "agent-error",
-    "unfinished",
-    "reading-missed",
-    "order-missing",
-    "order-not-due",
-    "order-wrong",
-    "wrong-form",
-    "wrong-value",
-]
-FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
-KIND_WORDS: dict[FailureKind, str] = {
-    "infrastructure": "the model, the server or the run failed, not the agent",
-    "data": "the stored data allows no right answer",
-    "empty-reply": "ended by an empty message",
-    "cut-reply": "ended by a message that was cut off",
-    "invalid-action": "ended by a message that is no action",
-    "round-limit": "ended by the limit of rounds",
-    "context-limit": "ended because the conversation no longer fitted the model",
-    "agent-error": "ended because the agent's program raised an error",
-    "unfinished": "ended without an answer, and nothing says how",
-    "reading-missed": "never read the reading that decides, or says that there is none",
-    "order-missing": "an order was due and was not placed",
-    "order-not-due": "placed an order, or sent a POST, that was not due",
-    "order-wrong": "placed the order with a wrong field",
-    "wrong-form": "gave the right value in a form that does not count",
-    "wrong-value": "gave another value",
-}
-"""Each kind in words, in the order in which they are looked for."""
-
-_ENDS: dict[str, FailureKind] = {
-    "invalid_action": "invalid-action",
-    "round_limit": "round-limit",
-    "context_limit": "context-limit",
-    "agent_error": "agent-error",
-}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\d.]*\d)")
-_THINKING = re.compile(r"<think>(?!.*</think>)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an item is wrong. `field` names the first wrong field where the kind is `order-wrong`."""
-
-    kind: FailureKind
-    reason: str
-    field: str | None = None
 
 
 def failure_of(
@@ -92,33 +38,11 @@ def failure_of(
     if "data" in failed or verdict.because is None:
         return Failure("data", verdict.reason)
     return (
-        _ended(failed, status, transcript)
+        failed_protocol(failed, status, transcript)
         or _missed(verdict.because, transcript)
-        or _orders(verdict, failed)
+        or failed_orders(verdict, failed)
         or _answer(verdict, answer, read=bool(transcript))
     )
-
-
-def _ended(failed: dict[str, Check], status: str | None, transcript: Sequence[HistoryMessage]) -> Failure | None:
-    """A failure of the protocol: no answer, or a POST that nothing followed."""
-    if "completed" not in failed and "last message" not in failed:
-        return None
-    said = next((one.content for one in reversed(transcript) if one.role == "agent"), "")
-    kind = _ENDS.get(status or "", "unfinished")
-    if kind == "invalid-action" and transcript:
-        if not said.strip():
-            return Failure("empty-reply", "the last message is empty")
-        if _is_cut(said):
-            return Failure("cut-reply", f"the last message stops in the middle: {show(said[-60:])}")
-        return Failure(kind, f"the last message is neither GET, POST nor FINISH: {show(said[:60])}")
-    if "completed" in failed:
-        return Failure(kind, KIND_WORDS[kind])
-    return Failure(kind, "the last message is a POST that nothing followed")
-
-
-def _is_cut(said: str) -> bool:
-    text = said.strip()
-    return bool(_THINKING.match(text)) or (text.startswith("FINISH(") and not text.endswith(")"))
 
 
 def _missed(because: Because, transcript: Sequence[HistoryMessage]) -> Failure | None:
@@ -169,24 +93,6 @@ def _words(fact: Fact) -> str:
     return f"the {fact.name} of {fact.time}" if fact.time else f"the {fact.name} of the patient"
 
 
-def _orders(verdict: Verdict, failed: dict[str, Check]) -> Failure | None:
-    if "no POST" in failed:
-        return Failure("order-not-due", "a POST, where none was due" + _why(verdict))
-    if count := failed.get("posts"):
-        placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
-        kind: FailureKind = "order-missing" if placed < due else "order-not-due"
-        return Failure(kind, f"{placed} of {due} orders accepted" + _why(verdict))
-    wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
-    if not wrong:
-        return None
-    reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
-    return Failure("order-wrong", reasons, wrong[0].name)
-
-
-def _why(verdict: Verdict) -> str:
-    return f": {verdict.because.sentence}" if verdict.because else ""
-
-
 def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
     """A failure of the answer. `read`: the transcript shows that what decides was read."""
     wanted = [one for one in verdict.accepted if one]
@@ -196,8 +102,8 @@ def _answer(verdict: Verdict, answer: Any, *, read: bool) -> Failure:
         return Failure("wrong-form", f"the value of {show(wanted[0])}, written as {said}")
     form = "" if _is_list(answer) else ", which is no JSON list either"
     if _numbers(_leaves(answer)) == [-1.0]:
-        return Failure("wrong-value" if read else "reading-missed", f"said that there is none{form}{_why(verdict)}")
-    return Failure("wrong-value", f"answered {said}{form}{_why(verdict)}")
+        return Failure("wrong-value" if read else "reading-missed", f"said that there is none{form}{why(verdict)}")
+    return Failure("wrong-value", f"answered {said}{form}{why(verdict)}")
 
 
 def _is_list(answer: Any) -> bool:

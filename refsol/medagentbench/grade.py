@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from refsol.errors import FactsError
+from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_messages
 from refsol.medagentbench.clinical import DataError
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import RecordedEpisode
 from refsol.medagentbench.facts import Facts
-from refsol.medagentbench.history import HistoryError, ends_in_attempt, extract_posts, read_messages
 from refsol.medagentbench.rules import RULE_SETS, RuleName, RuleSet, rule_name
 from refsol.medagentbench.tasks import TASKS, AgentOutput, Case, Evaluation
-from refsol.medagentbench.verdict import MISSING, NO_ANSWER, Check, Verdict, decide, show, ungraded
+from refsol.verdict import MISSING, NO_ANSWER, Check, Verdict, decide, show, ungraded
 
 
 class _UngradableError(ValueError):

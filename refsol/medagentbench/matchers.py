@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from refsol.medagentbench.verdict import MISSING, Check, show
+from refsol.verdict import MISSING, Check, show
 
 Path = tuple[str | int, ...]
 

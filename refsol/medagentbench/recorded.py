@@ -17,8 +17,8 @@ from pydantic import BaseModel
 
 from refsol.errors import InputError
 from refsol.files import InputFile, read_json
+from refsol.history import HistoryMessage
 from refsol.medagentbench.episodes import RecordedEpisode
-from refsol.medagentbench.history import HistoryMessage
 from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, StoredMessage, Text
 from refsol.schema import validator
 

@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from refsol.errors import InputError
+from refsol.failures import FAILURE_KINDS, Failure, FailureKind
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
 from refsol.medagentbench.facts import Facts
-from refsol.medagentbench.failures import FAILURE_KINDS, Failure, FailureKind, failure_of
+from refsol.medagentbench.failures import failure_of
 from refsol.medagentbench.grade import grade_item, task_type
 from refsol.medagentbench.recorded import read_recorded
 from refsol.medagentbench.results import ResultItem
 from refsol.medagentbench.rules import RuleName
 from refsol.medagentbench.tasks import TASKS
-from refsol.medagentbench.verdict import Verdict, show, ungraded
 from refsol.stats import Interval, wilson
+from refsol.verdict import Verdict, show, ungraded
 
 QUERY_TYPES = ("task1", "task2", "task4", "task6", "task7")
 ACTION_TYPES = ("task3", "task5", "task8", "task9", "task10")

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refsol.errors import InputError
-from refsol.promptcblue.files import parse_file
+from refsol.files import ENCODINGS
+from refsol.promptcblue.files import edition_of_file, parse_file
 from refsol.promptcblue.package import package_file
 from refsol.promptcblue.parse import Problem
+from refsol.promptcblue.public import EDITIONS
 from refsol.promptcblue.score import score_files
 
 
@@ -30,15 +32,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(options: argparse.Namespace) -> Sequence[Problem]:
-    return parse_file(options.predictions, options.results)
+    edition = EDITIONS[options.edition] if options.edition else edition_of_file(options.predictions, options.encoding)
+    problems = parse_file(options.predictions, options.results, edition, options.encoding)
+    print(f"edition: {edition.name}")
+    return problems
 
 
 def _score(options: argparse.Namespace) -> Sequence[Problem]:
     plain = options.metrics == "plain"
-    scores = score_files(options.results, options.gold, options.tasks, plain=plain)
+    scores = score_files(
+        options.results,
+        options.gold,
+        options.tasks,
+        plain=plain,
+        edition=EDITIONS.get(options.edition),
+        encoding=options.encoding,
+    )
     if options.json or options.details:
         print(json.dumps(scores.to_json(details=options.details), ensure_ascii=False, indent=2))
     else:
+        print(f"edition: {scores.edition.name}")
         print(scores.table())
     return scores.warnings
 
@@ -55,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parse = commands.add_parser("parse", help="predictions to structured answers")
     parse.add_argument("predictions", type=Path)
     parse.add_argument("results", type=Path)
+    _read_options(parse)
     score = commands.add_parser("score", help="score structured answers against a gold file")
     score.add_argument("results", type=Path)
     score.add_argument("--gold", type=Path, required=True)
@@ -62,10 +76,16 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("--details", action="store_true", help="the JSON with all figures of each task")
     score.add_argument("--tasks", help="score these tasks only: CMeEE-V2,CMeIE")
     score.add_argument("--metrics", choices=("official", "plain"), default="official")
+    _read_options(score)
     package = commands.add_parser("package", help="the zip for the platform")
     package.add_argument("predictions", type=Path)
     package.add_argument("--out", type=Path, default=Path("test_predictions.zip"))
     return parser
+
+
+def _read_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--edition", choices=tuple(EDITIONS), help="the edition; by default that of the file's tasks")
+    parser.add_argument("--encoding", choices=ENCODINGS, default="utf-8", help="how the files are encoded")
 
 
 if __name__ == "__main__":

@@ -9,15 +9,16 @@ from __future__ import annotations
 import io
 import json
 import re
+import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from refsol.errors import InputError
-from refsol.files import MAX_LISTED, read_text
+from refsol.files import MAX_LISTED, Encoding, InputFile
 from refsol.promptcblue.parse import (
     CCKS,
     REPORT_SECTIONS,
@@ -56,20 +57,46 @@ class ProblemsError(InputError):
         super().__init__("\n".join(lines))
 
 
-def parse_file(predictions: Path, results: Path) -> tuple[Problem, ...]:
-    """Parse a predictions file into a results file; the warnings.
+def edition_of_file(predictions: Path, encoding: Encoding = "utf-8") -> Edition:
+    """The edition of a predictions file, by the tasks of its lines. Raises InputError if it cannot be read."""
+    with _in_utf8(predictions, encoding) as file:
+        return edition_of_lines(file)
+
+
+def parse_file(
+    predictions: Path, results: Path, edition: Edition | None = None, encoding: Encoding = "utf-8"
+) -> tuple[Problem, ...]:
+    """Parse a predictions file into a results file; the warnings. Without an edition, it is that of the file's lines.
 
     Raises ProblemsError (all that is wrong) or InputError (a file cannot be read or written); then nothing is written.
     """
+    edition = edition or edition_of_file(predictions, encoding)
     try:
-        with predictions.open("rb") as file:
-            edition = edition_of_lines(file)
-        problems = convert(str(predictions), str(results), edition)
+        if encoding == "utf-8":
+            problems = convert(str(predictions), str(results), edition)
+        else:
+            with _in_utf8(predictions, encoding) as source, tempfile.NamedTemporaryFile() as copy:
+                copy.write(source.read())
+                copy.flush()
+                found = convert(copy.name, str(results), edition)
+            problems = [one._replace(place=one.place.replace(copy.name, str(predictions), 1)) for one in found]
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from None
     if is_fatal(problems):
         raise ProblemsError(problems)
     return tuple(problems)
+
+
+def _in_utf8(path: Path, encoding: Encoding) -> BinaryIO:
+    """A file as one in UTF-8. Raises InputError if it cannot be opened, or is of another encoding."""
+    try:
+        if encoding == "utf-8":
+            return path.open("rb")
+        return io.BytesIO(path.read_bytes().decode(encoding).encode())
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not {encoding.upper()} at byte {error.start + 1}") from None
 
 
 class PackedAnswers(Mapping[str, Any]):
@@ -119,14 +146,14 @@ class Source:
     edition: Edition = CCKS
 
 
-def read_structured(path: Path, edition: Edition | None = None) -> Source:
+def read_structured(path: Path, edition: Edition | None = None, encoding: Encoding = "utf-8") -> Source:
     """Read a results or gold file, of an edition or of the one that its tasks say; what is wrong with it is in the
     source's problems.
     """
     name = str(path)
-    packed = _packed_members(path)
+    packed = _packed_members(path, encoding)
     try:
-        value: Any = load_json(read_text(path)) if packed is None else PackedAnswers(packed)
+        value: Any = load_json(InputFile(path, encoding=encoding).text()) if packed is None else PackedAnswers(packed)
         if not isinstance(value, Mapping):
             raise LineError("must be an object with the answers by task")
     except InputError as error:
@@ -143,7 +170,7 @@ def read_structured(path: Path, edition: Edition | None = None) -> Source:
 _WHITESPACE = re.compile(r"[ \t\n\r]*")
 
 
-def _packed_members(path: Path) -> dict[str, bytes] | None:
+def _packed_members(path: Path, encoding: Encoding) -> dict[str, bytes] | None:
     """The JSON text of each member of the object in a file, packed. None where it has none, or cannot be read, or is
     not sound: what is wrong is said by those who read it as a whole.
 
@@ -154,7 +181,8 @@ def _packed_members(path: Path) -> dict[str, bytes] | None:
     whole = json.JSONDecoder(object_pairs_hook=lambda pairs: None)
     member = json.JSONDecoder(object_pairs_hook=_checked)
     try:
-        text = path.read_bytes().decode("latin-1").removeprefix(_BOM)
+        with _in_utf8(path, encoding) as file:
+            text = file.read().decode("latin-1").removeprefix(_BOM)
         place, before = _skip(text, 0), "{"
         while text[place] == before:
             begin = _skip(text, place + 1)
@@ -170,7 +198,7 @@ def _packed_members(path: Path) -> dict[str, bytes] | None:
             found[name] = zlib.compress(raw, 1)
             place, before = _skip(text, end), ","
         return found if text[place] == "}" and _skip(text, place + 1) == len(text) else None
-    except (OSError, ValueError, IndexError, RecursionError):
+    except (InputError, ValueError, IndexError, RecursionError):
         return None
 
 
@@ -249,7 +277,7 @@ def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str
         return
     answer = item["answer"]
     if task.kind is AnswerKind.EXTRACTION:
-        yield from _extraction_faults(task, answer)
+        yield from _extraction_faults(task, answer, () if is_gold else task.nullable)
     elif task.kind is AnswerKind.TREE:
         yield from _tree_faults(answer)
     elif task.kind is AnswerKind.REPORT:
@@ -261,8 +289,8 @@ def _item_faults(task: TaskSpec, item: object, *, is_gold: bool) -> Iterator[str
                 yield from (f"section {name} is not one of the six" for name in _other_sections(answer))
     elif not isinstance(answer, str):
         yield "the answer must be a text"
-    elif task.kind is AnswerKind.CLASSES and answer.endswith("\0"):
-        yield "the label ends in a NUL character"
+    elif task.kind is AnswerKind.CLASSES and is_gold and answer.endswith("\0"):
+        yield "the gold label ends in a NUL character"
     elif task.kind is AnswerKind.CLASSES and is_gold and not answer:
         yield "the gold label is empty"
 
@@ -271,7 +299,7 @@ def _other_sections(report: dict[str, Any]) -> list[str]:
     return [name for name in report if name not in REPORT_SECTIONS]
 
 
-def _extraction_faults(task: TaskSpec, answer: object) -> Iterator[str]:
+def _extraction_faults(task: TaskSpec, answer: object, nullable: Sequence[str]) -> Iterator[str]:
     if not isinstance(answer, list):
         yield "the answer must be a list of objects"
         return
@@ -285,6 +313,8 @@ def _extraction_faults(task: TaskSpec, answer: object) -> Iterator[str]:
             wanted = ", ".join(task.texts + task.lists + task.objects)
             yield f"entry {number} of the answer must have the keys {wanted}; found {found}"
         for key in entry.keys() & keys:
+            if entry[key] is None and key in nullable:
+                continue
             if key in task.texts and not isinstance(entry[key], str):
                 yield f"entry {number} of the answer: {key} is no text"
             elif key in task.lists and not _is_texts(entry[key]):

@@ -2,7 +2,8 @@
 
 Pairs are by position, and the sample ids of a pair must agree. These functions take whatever the published scorer
 takes (numbers for texts, missing and extra keys); the strict check of a file's form stands before them, in `files`.
-Three things that scorer takes by accident are refused: labels that are lists, labels ending in NUL, empty gold labels.
+Three things that scorer takes by accident are refused: labels that are lists, gold labels that end in NUL or are empty.
+A predicted label loses the NULs at its end, as in that scorer's arrays.
 """
 
 from __future__ import annotations
@@ -96,10 +97,10 @@ def averaged(parts: Sequence[tuple[str, str]], average: Average) -> Measured[tup
 
 def class_part(want: object, have: object, empty_label: str) -> tuple[str, str]:
     """The two labels of one sample. Raises InputError."""
-    part = (_label(want), _label(have) or empty_label)
-    if not part[0]:
-        raise InputError("an empty gold label")
-    return part
+    gold, label = _label(want), (_label(have) or empty_label).rstrip("\0")
+    if not gold or gold.endswith("\0"):
+        raise InputError("a gold label ends in a NUL character" if gold else "an empty gold label")
+    return gold, label
 
 
 def texts(gold: Items, predicted: Items) -> Measured[Rouge]:
@@ -216,8 +217,6 @@ def _frozen_unordered(value: object) -> Hashable:
 def _label(answer: object) -> str:
     if not isinstance(answer, str):
         raise InputError("a label is no text")
-    if answer.endswith("\0"):
-        raise InputError("a label ends in a NUL character")
     return answer
 
 

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any, BinaryIO
 
+from refsol.files import is_unicode
 from refsol.promptcblue.parse import CCKS, PARSERS, PUBLIC_TASKS, Edition, attributes, load_json, raw_lines
 
 _CAUSES, _CONDITIONS, _KINDS = "因果关系", "条件关系", "上下位关系"
@@ -78,7 +79,7 @@ def _tree(target: str, choices: object) -> list[dict[str, Any]]:
 
 
 def _node_triples(line: str) -> list[list[str]]:
-    """The triples that a node writes as a Python list; of those that are no three texts, none."""
+    """The triples that a node writes as a Python list; of those that are no three texts in Unicode, none."""
     written = line.split("；triples=")
     try:
         found = ast.literal_eval(written[1].strip()) if len(written) > 1 else []
@@ -88,7 +89,9 @@ def _node_triples(line: str) -> list[list[str]]:
     return [
         list(one)
         for one in listed
-        if isinstance(one, list | tuple) and len(one) == 3 and all(isinstance(part, str) for part in one)
+        if isinstance(one, list | tuple)
+        and len(one) == 3
+        and all(isinstance(part, str) and is_unicode(part) for part in one)
     ]
 
 
@@ -103,6 +106,10 @@ PUBLIC = Edition(
     False,
 )
 """The public edition."""
+
+
+EDITIONS: dict[str, Edition] = {"ccks": CCKS, "public": PUBLIC}
+"""The editions by the names that options use."""
 
 
 def edition_of(tasks: Iterable[object]) -> Edition:

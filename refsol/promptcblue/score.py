@@ -7,11 +7,12 @@ come under other names, so that they cannot be mistaken for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from refsol.errors import InputError
+from refsol.files import Encoding
 from refsol.promptcblue.files import check_pair, read_structured
 from refsol.promptcblue.metrics import (
     PRF,
@@ -25,7 +26,7 @@ from refsol.promptcblue.metrics import (
     texts,
     trees,
 )
-from refsol.promptcblue.parse import Problem
+from refsol.promptcblue.parse import CCKS, Edition, Problem
 from refsol.promptcblue.rouge import Rouge
 from refsol.promptcblue.tasks import TASKS, AnswerKind, Average, TaskSpec, is_whole, select_tasks
 from refsol.promptcblue.tree import TreeFigures
@@ -72,6 +73,7 @@ class Scores:
     tasks: tuple[TaskScore, ...]
     plain: bool
     warnings: tuple[Problem, ...] = ()
+    edition: Edition = CCKS
 
     @property
     def official(self) -> bool:
@@ -135,18 +137,25 @@ class Scores:
 
 
 def score_files(
-    results: Path, gold: Path, tasks: Sequence[TaskSpec] | str | None = None, *, plain: bool = False
+    results: Path,
+    gold: Path,
+    tasks: Sequence[TaskSpec] | str | None = None,
+    *,
+    plain: bool = False,
+    edition: Edition | None = None,
+    encoding: Encoding = "utf-8",
 ) -> Scores:
-    """Check and score a results file: all tasks of the gold's edition, some, or those of a comma-separated list.
+    """Check and score a results file: all tasks of the edition, some, or those of a comma-separated list.
 
-    Raises ProblemsError (all that is wrong) or InputError.
+    Without an edition, it is that of the gold's tasks. Raises ProblemsError (all that is wrong) or InputError.
     """
-    wanted = read_structured(gold)
-    predicted = read_structured(results, wanted.edition)
+    wanted = read_structured(gold, edition, encoding)
+    predicted = read_structured(results, wanted.edition, encoding)
     if tasks is None or isinstance(tasks, str):
         tasks = select_tasks(tasks, wanted.edition)
     warnings = check_pair(predicted, wanted, tasks)
-    return score(wanted.value, predicted.value, tasks, plain=plain, warnings=warnings)
+    scores = score(wanted.value, predicted.value, tasks, plain=plain, warnings=warnings)
+    return replace(scores, edition=wanted.edition)
 
 
 def score(

@@ -44,6 +44,8 @@ class TaskSpec:
     """The main figure's name under plain metrics, where it differs."""
     texts: tuple[str, ...] = ()
     """Extraction: the keys whose values are texts."""
+    nullable: tuple[str, ...] = ()
+    """Extraction: those of them that a prediction may leave null, as the official parser writes it; that is wrong."""
     lists: tuple[str, ...] = ()
     """Extraction: the keys whose values are lists of texts."""
     objects: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ class TaskSpec:
 
 
 def _extraction(name: str, *texts: str, lists: tuple[str, ...] = (), plain: str = "") -> TaskSpec:
-    return TaskSpec(name, AnswerKind.EXTRACTION, "Micro-F1", plain, texts, lists)
+    return TaskSpec(name, AnswerKind.EXTRACTION, "Micro-F1", plain, texts=texts, lists=lists)
 
 
 def _macro(name: str) -> TaskSpec:
@@ -91,7 +93,14 @@ _PUBLIC_NAMES = {"CMeIE": "CMeIE-V2"}
 PUBLIC_SPECS: tuple[TaskSpec, ...] = (
     *(replace(task, name=_PUBLIC_NAMES.get(task.name, task.name)) for task in TASKS),
     TaskSpec("Text2DT", AnswerKind.TREE, "TreeLenvRatio"),
-    TaskSpec("CMedCausal", AnswerKind.EXTRACTION, "Micro-F1", texts=("predicate", "subject"), objects=("object",)),
+    TaskSpec(
+        "CMedCausal",
+        AnswerKind.EXTRACTION,
+        "Micro-F1",
+        texts=("predicate", "subject"),
+        nullable=("predicate",),
+        objects=("object",),
+    ),
 )
 """The tasks of the public edition of 18."""
 

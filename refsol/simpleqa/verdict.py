@@ -1,6 +1,6 @@
 """What a judge's reply says, under the published rules and under one that loses nothing.
 
-A rule is a pure function of the reply. `robust` knows three forms in a fixed order and reads only what the judge states
+A rule is a pure function of the reply. `robust` knows five forms in a fixed order and reads only what the judge states
 as its verdict; where that is not one label, it reads nothing, and the row is shown as unparsed rather than guessed.
 The others repeat what the published runners do (observed behaviour), mistakes included.
 """
@@ -26,10 +26,9 @@ LETTERS: dict[str, Label] = {"A": CORRECT, "B": INCORRECT, "C": NOT_ATTEMPTED}
 
 _QUOTE = "[\"'`“”„‟‘’‚«»]"
 # Longer spellings first: INCORRECT holds CORRECT. A label's neighbours are no letters: `correctly` is not a label.
+_NO_ATTEMPT, _WRONG = r"not[\s_-]*attempted", r"in[_-]?correct|not[\s_-]*correct"
 _LABEL = re.compile(
-    r"(?<![^\W_])(?:(?P<not_attempted>not[\s_-]*attempted)"
-    r"|(?P<incorrect>in[_-]?correct|not[\s_-]*correct)"
-    r"|(?P<correct>correct))(?![^\W_])",
+    rf"(?<![^\W_])(?:(?P<not_attempted>{_NO_ATTEMPT})|(?P<incorrect>{_WRONG})|(?P<correct>correct))(?![^\W_])",
     re.IGNORECASE,
 )
 _NEGATION = re.compile(r"\b(?:not|never|no|hardly|partly|partially|\w+n['’]t)\b", re.IGNORECASE)
@@ -51,7 +50,15 @@ _ANCHORED = re.compile(
     rf"^(?:[ \t*#>-]|{_QUOTE})*(?:evaluation|grade|verdict)(?:[ \t*]|{_QUOTE})*[:：](?=[\s*]*(?P<value>.*))",
     re.IGNORECASE | re.MULTILINE,
 )
-_DECORATION = " \t\r\n\f\v*.()"
+_BOXED = re.compile(r"\\boxed\s*\{(?:\s*\\text\s*\{)?(?P<value>[^{}\n]*)\}")
+# A whole sentence that states the verdict, so that "whether the answer is correct" is none.
+_STATED = re.compile(
+    r"(?:^[ \t*#>-]*|(?<=[.!?] ))(?:(?:so|thus|hence|therefore),? )?(?:the|this) (?:(?:final|given|predicted) )?"
+    r"(?:answer|response|prediction|evaluation|verdict|grade) is:? "
+    rf"(?P<value>(?:\*|{_QUOTE})*(?:{_NO_ATTEMPT}|{_WRONG}|correct)(?:\*|{_QUOTE})*)(?=[.!](?:\s|$)|[ \t]*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_DECORATION = " \t\r\n\f\v*.(),\"'`“”„‟‘’‚«»"
 
 
 def read_verdict(reply: str, rule: Rule = "robust") -> str | None:
@@ -65,7 +72,7 @@ def read_verdict(reply: str, rule: Rule = "robust") -> str | None:
 
 def _robust(reply: str) -> str | None:
     text = strip_reasoning(reply)
-    for form in (_in_objects, _anchored):
+    for form in (_in_objects, _anchored, _boxed, _stated):
         values = list(form(text))
         if values:
             return _one_label(values[-1])
@@ -114,6 +121,16 @@ def _anchored(text: str) -> Iterator[str]:
             yield value
 
 
+def _boxed(text: str) -> Iterator[str]:
+    """Labels and letters in `\\boxed{…}`."""
+    yield from (match["value"] for match in _BOXED.finditer(text) if _bare(match["value"]))
+
+
+def _stated(text: str) -> Iterator[str]:
+    """Labels in sentences such as `The answer is CORRECT.`"""
+    yield from (match["value"] for match in _STATED.finditer(text))
+
+
 def _bare(text: str) -> str | None:
     core = text.strip(_DECORATION)
     match = _LABEL.fullmatch(core)
@@ -142,7 +159,7 @@ def _husimpleqa(reply: str) -> str | None:
 
 
 def _husimpleqa_v1(reply: str) -> str | None:
-    text = reply.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+    text = reply.strip().removeprefix("```json").removesuffix("```")  # a plain fence stays, and fails, as published
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

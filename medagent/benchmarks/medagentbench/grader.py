@@ -18,12 +18,12 @@ from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.scores import Check, Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import acted, post_history
+from refsol.history import HistoryMessage
 from refsol.medagentbench import Facts, Failure, ResultItem, Verdict, constant_answers, failure_of, grade_item
 from refsol.medagentbench.baselines import NOP_ANSWER
 from refsol.medagentbench.episodes import Created, RecordedEpisode
-from refsol.medagentbench.history import HistoryMessage
 from refsol.medagentbench.rules import RuleName, rule_name
-from refsol.medagentbench.verdict import show
+from refsol.verdict import show
 
 
 class TaskGrader(Grader[EpisodeRow]):

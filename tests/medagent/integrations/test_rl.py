@@ -13,7 +13,7 @@ from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.integrations import rl
 from medagent.rl import Environment, UngradedError
-from refsol.medagentbench.verdict import ungraded
+from refsol.verdict import ungraded
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refsol.history import HistoryMessage
 from refsol.medagentbench import (
     FAILURE_KINDS,
     KIND_WORDS,
@@ -21,7 +22,6 @@ from refsol.medagentbench import (
     grade_file,
     grade_item,
 )
-from refsol.medagentbench.history import HistoryMessage
 from tests.refsol.medagentbench import items
 from tests.refsol.medagentbench.items import MRN, MadeUpEhr, grade, lab, post, put
 from tests.refsol.medagentbench.test_official import REAL

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refsol.medagentbench.matchers import Matcher, at, contains, either, equal, lookup, near, only, optional, some, word
-from refsol.medagentbench.verdict import MISSING
+from refsol.verdict import MISSING
 
 ACCEPTED: list[tuple[Matcher, str, list[Any], list[Any]]] = [
     (equal(1), "1", [1, 1.0, True], [MISSING, None, "1", [1], 2]),

@@ -13,7 +13,7 @@ from refsol.promptcblue.tasks import Average
 from tests.refsol.promptcblue.vectors import value
 
 # The published scorer takes these by accident; here they are refused.
-REFUSED = {"pred-all-lists", "trailing-nul"}
+REFUSED = {"pred-all-lists"}
 CASES = {f"{case['kind']}-{case['case']}": case for case in value("score_cases.json")["cases"]}
 
 

@@ -36,7 +36,8 @@ def test_robust_reads_what_the_judge_states(case: dict[str, Any]) -> None:
     [
         ('{"evaluation": "CORRECT"}', "correct"),
         ('```json\n{"evaluation":"Not_Attempted "}\n```', "not_attempted "),
-        ('```\n{"evaluation": "whatever"}\n```', "whatever"),
+        ('```json\n{"evaluation": "whatever"}', "whatever"),
+        ('```\n{"evaluation": "CORRECT"}\n```', None),
         ('So: {"evaluation": "CORRECT"}', None),
         ('{"evaluation": ["CORRECT"]}', None),
         ('{"other": "CORRECT"}', None),
@@ -46,6 +47,32 @@ def test_robust_reads_what_the_judge_states(case: dict[str, Any]) -> None:
 )
 def test_the_first_husimpleqa_rule_loads_json(reply: str, label: str | None) -> None:
     assert read_verdict(reply, "husimpleqa-v1") == label
+
+
+@pytest.mark.parametrize(
+    ("reply", "label"),
+    [
+        (r"\boxed{Correct}", "correct"),
+        (r"So the verdict is \boxed{\text{INCORRECT}}.", "incorrect"),
+        (r"\boxed{B}", "incorrect"),
+        (r"\boxed{42}", None),
+        (r"\boxed{Correct} or \boxed{Incorrect}", "incorrect"),
+        ("The answer is CORRECT.", "correct"),
+        ("It names the year. The answer is **not correct**.", "incorrect"),
+        ("Therefore, the predicted answer is NOT_ATTEMPTED", "not_attempted"),
+        ("> This response is: 'incorrect'!", "incorrect"),
+        ("We have to say whether the answer is correct.", None),
+        ("The answer is correct if the year is 1867.", None),
+        ("The answer is correctly given.", None),
+        ('"evaluation": "B"', "incorrect"),
+        ('"evaluation": "C",', "not_attempted"),
+        ('{"evaluation": "A"}', "correct"),
+        ('evaluation: "CORRECT"', "correct"),
+        ('The answer is CORRECT. {"evaluation": "INCORRECT"}', "incorrect"),
+    ],
+)
+def test_robust_reads_other_forms_of_a_verdict(reply: str, label: str | None) -> None:
+    assert read_verdict(reply) == label
 
 
 def test_a_value_over_two_lines_is_no_match_for_the_published_pattern() -> None:

@@ -29,10 +29,10 @@ from medagent.engine.scores import Score
 from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import post_history
+from refsol.history import HistoryError, Post, extract_posts, read_messages
 from refsol.medagentbench import PUBLISHED, Fact, Facts
-from refsol.medagentbench.history import HistoryError, Post, extract_posts, read_messages
-from refsol.medagentbench.verdict import show
 from refsol.stats import wilson
+from refsol.verdict import show
 
 
 def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from medagent.engine.blocks import Field, Order, OrdersBlock
 from medagent.engine.scores import Check
-from refsol.medagentbench.history import Post
+from refsol.history import Post
 from refsol.medagentbench.matchers import lookup
-from refsol.medagentbench.verdict import MISSING
+from refsol.verdict import MISSING
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[]+)")
 _URL = " url"

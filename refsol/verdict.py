@@ -1,4 +1,4 @@
-"""What grading says: a `Verdict` of `Check`s, each with what was expected and what came, as short text.
+"""What grading an item says: a `Verdict` of `Check`s, each with what was expected and what came, as short text.
 
 Values are shown as JSON of at most 200 characters, in ASCII escapes where JSON needs them, so that lone surrogates,
 giant integers and deep nesting can be printed anywhere.
@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from refsol.medagentbench.because import Because
-
 Branch = Literal["query", "order", "no order"]
 """What was right: to answer a query, to place an order, or to order nothing."""
 
@@ -23,6 +21,30 @@ NO_ANSWER: Any = type("NoAnswer", (), {"__repr__": lambda _: "no answer (null)"}
 """Stands for the answer of an item that has none, because its episode did not complete."""
 
 _WIDTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact: `name` is a laboratory code, `birthDate`, or the field that states it; `time` is as stored.
+
+    `role` says what the rule took it for. `value` and `time` are None where there is none, `unit` where it has none.
+    """
+
+    name: str
+    value: int | float | str | None
+    unit: str | None
+    time: str | None
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """The facts that decide what the right conduct is, and a sentence that says so. `dataclasses.asdict` is its JSON
+    form.
+    """
+
+    sentence: str
+    facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,113 @@
+"""Kinds of failure that every benchmark over a chart shares, and how a failure of the protocol is told."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from refsol.history import HistoryMessage
+from refsol.verdict import Check, Verdict, show
+
+FailureKind = Literal[
+    "infrastructure",
+    "data",
+    "empty-reply",
+    "cut-reply",
+    "invalid-action",
+    "round-limit",
+    "context-limit",
+    "agent-error",
+    "unfinished",
+    "reading-missed",
+    "order-missing",
+    "order-not-due",
+    "order-wrong",
+    "wrong-form",
+    "wrong-value",
+]
+FAILURE_KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
+KIND_WORDS: dict[FailureKind, str] = {
+    "infrastructure": "the model, the server or the run failed, not the agent",
+    "data": "the stored data allows no right answer",
+    "empty-reply": "ended by an empty message",
+    "cut-reply": "ended by a message that was cut off",
+    "invalid-action": "ended by a message that is no action",
+    "round-limit": "ended by the limit of rounds",
+    "context-limit": "ended because the conversation no longer fitted the model",
+    "agent-error": "ended because the agent's program raised an error",
+    "unfinished": "ended without an answer, and nothing says how",
+    "reading-missed": "never read the reading that decides, or says that there is none",
+    "order-missing": "an order was due and was not placed",
+    "order-not-due": "placed an order, or sent a POST, that was not due",
+    "order-wrong": "placed the order with a wrong field",
+    "wrong-form": "gave the right value in a form that does not count",
+    "wrong-value": "gave another value",
+}
+"""Each kind in words, in the order in which they are looked for."""
+
+
+_ENDS: dict[str, FailureKind] = {
+    "invalid_action": "invalid-action",
+    "round_limit": "round-limit",
+    "context_limit": "context-limit",
+    "agent_error": "agent-error",
+}
+_THINKING = re.compile(r"<think>(?!.*</think>)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an item is wrong. `field` names the first wrong field where the kind is `order-wrong`."""
+
+    kind: FailureKind
+    reason: str
+    field: str | None = None
+
+
+def failed_protocol(
+    failed: Collection[str], status: str | None, transcript: Sequence[HistoryMessage]
+) -> Failure | None:
+    """A failure of the protocol: no answer (`completed`), or a POST that nothing followed (`last message`).
+
+    `failed` are the names of the checks that failed, `status` is how the episode ended, where that is known.
+    """
+    if "completed" not in failed and "last message" not in failed:
+        return None
+    said = next((one.content for one in reversed(transcript) if one.role == "agent"), "")
+    kind = _ENDS.get(status or "", "unfinished")
+    if kind == "invalid-action" and transcript:
+        if not said.strip():
+            return Failure("empty-reply", "the last message is empty")
+        if _is_cut(said):
+            return Failure("cut-reply", f"the last message stops in the middle: {show(said[-60:])}")
+        return Failure(kind, f"the last message is neither GET, POST nor FINISH: {show(said[:60])}")
+    if "completed" in failed:
+        return Failure(kind, KIND_WORDS[kind])
+    return Failure(kind, "the last message is a POST that nothing followed")
+
+
+def failed_orders(verdict: Verdict, failed: Mapping[str, Check]) -> Failure | None:
+    """A failure of the orders: one too many, one missing, or a wrong field; None if they are right."""
+    if "no POST" in failed:
+        return Failure("order-not-due", "a POST, where none was due" + why(verdict))
+    if count := failed.get("posts"):
+        placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
+        kind: FailureKind = "order-missing" if placed < due else "order-not-due"
+        return Failure(kind, f"{placed} of {due} orders accepted" + why(verdict))
+    wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
+    if not wrong:
+        return None
+    reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
+    return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def why(verdict: Verdict) -> str:
+    """What decides, to be put behind a reason."""
+    return f": {verdict.because.sentence}" if verdict.because else ""
+
+
+def _is_cut(said: str) -> bool:
+    text = said.strip()
+    return bool(_THINKING.match(text)) or (text.startswith("FINISH(") and not text.endswith(")"))

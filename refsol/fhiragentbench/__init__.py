@@ -1,0 +1,55 @@
+"""FHIR-AgentBench: retrieval and answers graded as the published evaluator does, by the paper's recall, or as A2A does.
+
+Pure and offline: the caller asks the judge, and a comparison without a judge decides what is plain. The rules are in
+docs/fhir-agentbench.md.
+"""
+
+from refsol.fhiragentbench.answers import Correct, is_error, normalized, read_judge, settle
+from refsol.fhiragentbench.compare import compare, decide
+from refsol.fhiragentbench.figures import Figures, RowPart, baselines, by_types, figures, grouped
+from refsol.fhiragentbench.outputs import COLUMNS, Output, read_outputs, with_context, write_outputs
+from refsol.fhiragentbench.questions import FAMILIES, Family, Question, always_empty, family_of, read_questions
+from refsol.fhiragentbench.replay import Call, EvaluationError, evaluate
+from refsol.fhiragentbench.retrieval import RULE_SETS, ResourcesError, Retrieval, RuleName, retrieve, rule_name
+from refsol.fhiragentbench.rows import FAILURE_KINDS, KIND_WORDS, FailureKind, RowScore, grade_row
+
+__all__ = [
+    "COLUMNS",
+    "FAILURE_KINDS",
+    "FAMILIES",
+    "KIND_WORDS",
+    "RULE_SETS",
+    "Call",
+    "Correct",
+    "EvaluationError",
+    "FailureKind",
+    "Family",
+    "Figures",
+    "Output",
+    "Question",
+    "ResourcesError",
+    "Retrieval",
+    "RowPart",
+    "RowScore",
+    "RuleName",
+    "always_empty",
+    "baselines",
+    "by_types",
+    "compare",
+    "decide",
+    "evaluate",
+    "family_of",
+    "figures",
+    "grade_row",
+    "grouped",
+    "is_error",
+    "normalized",
+    "read_judge",
+    "read_outputs",
+    "read_questions",
+    "retrieve",
+    "rule_name",
+    "settle",
+    "with_context",
+    "write_outputs",
+]

@@ -1,0 +1,125 @@
+"""The published output file: a JSON list of rows, one for each question that an agent was asked."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import InputError
+from refsol.fhiragentbench.questions import Question
+from refsol.files import Fault, FaultsError, read_json
+
+COLUMNS = (
+    "question_id",
+    "question",
+    "true_answer",
+    "assumption",
+    "question_with_context",
+    "patient_fhir_id",
+    "agent_answer",
+    "agent_fhir_resources",
+    "trace",
+    "error",
+    "usage",
+)
+"""The columns of the file. The published evaluator needs all of them to write its own results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What an agent did with one question.
+
+    `answer` is the whole last message, None if there is none. `resources` are found ids by type, as an object or its
+    text. `trace` and `usage` are kept as they are.
+    """
+
+    question_id: str
+    answer: Any = None
+    resources: Any = None
+    error: Any = None
+    trace: Any = None
+    usage: Any = None
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """The other columns. Grading does not look at them: the truth comes from the question file."""
+
+
+def read_outputs(path: Path | str) -> tuple[Output, ...]:
+    """The rows of an output file. Raises InputError with everything that is wrong, by row and column."""
+    return read_json(Path(path), _outputs, expected="an output file of FHIR-AgentBench is expected")
+
+
+def write_outputs(path: Path, outputs: Iterable[Output], questions: Mapping[str, Question]) -> None:
+    """Write an output file with all eleven columns; it is complete or not there. Raises InputError.
+
+    `questions` has the question of each row by its id.
+    """
+    rows = [row_of(output, questions[output.question_id]) for output in outputs]
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        aside.write_text(json.dumps(rows, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
+        os.replace(aside, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def row_of(output: Output, question: Question) -> dict[str, Any]:
+    """A row of the file: the eleven columns in their order."""
+    values = {
+        "question_id": question.id,
+        "question": question.question,
+        "true_answer": question.true_answer,
+        "assumption": question.assumption or None,
+        "question_with_context": with_context(question),
+        "patient_fhir_id": question.patient,
+        "agent_answer": output.answer,
+        "agent_fhir_resources": output.resources,
+        "trace": output.trace,
+        "error": output.error,
+        "usage": output.usage,
+    }
+    return {name: values[name] for name in COLUMNS}
+
+
+def with_context(question: Question) -> str:
+    """The question as an agent is given it: with the patient's id, and the assumption if there is one."""
+    lines = [f"Question: {question.question}", "Context:", f"Patient FHIR ID is {question.patient}."]
+    return "\n".join([*lines, question.assumption] if question.assumption else lines)
+
+
+def _outputs(value: Any) -> tuple[Output, ...]:
+    if not isinstance(value, list):
+        raise FaultsError([Fault("is not a list of rows")])
+    faults = [fault for place, row in enumerate(value) for fault in _faults(row, place)]
+    if not value:
+        faults.append(Fault("has no row"))
+    if faults:
+        raise FaultsError(faults)
+    return tuple(_output(row) for row in value)
+
+
+def _faults(row: Any, place: int) -> Sequence[Fault]:
+    if not isinstance(row, dict):
+        return [Fault("is not an object", (place,))]
+    faults = [] if isinstance(row.get("question_id"), str) else [Fault("is missing or no text", (place, "question_id"))]
+    needed = ("agent_answer", "agent_fhir_resources", "error")
+    return [*faults, *(Fault("is missing", (place, name)) for name in needed if name not in row)]
+
+
+def _output(row: Mapping[str, Any]) -> Output:
+    more = {name: value for name, value in row.items() if name not in _READ}
+    return Output(
+        row["question_id"],
+        row["agent_answer"],
+        row["agent_fhir_resources"],
+        row["error"],
+        row.get("trace"),
+        row.get("usage"),
+        more,
+    )
+
+
+_READ = {"question_id", "agent_answer", "agent_fhir_resources", "error", "trace", "usage"}

@@ -1,0 +1,110 @@
+"""`grade_item`: one item and the facts in, a `Verdict` out. The same for both rule sets, and never a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from refsol.errors import FactsError
+from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_messages
+from refsol.psb300.chart import Chart, ChartFault
+from refsol.psb300.constants import PUBLISHED, Constants
+from refsol.psb300.drugs import task2, task8
+from refsol.psb300.facts import Facts
+from refsol.psb300.now import stated_now
+from refsol.psb300.procedures import task1, task4, task5, task9, task10
+from refsol.psb300.readings import task3, task6, task7
+from refsol.psb300.reply import Reply, ReplyFault
+from refsol.psb300.rules import RULE_SETS, RuleName, rule_name
+from refsol.psb300.ruling import Case, Ruling
+from refsol.verdict import Check, Verdict, decide, ungraded
+
+TASKS: dict[str, Callable[[Case], Ruling]] = {
+    rule.__name__: rule for rule in (task1, task2, task3, task4, task5, task6, task7, task8, task9, task10)
+}
+"""The rule of each type."""
+
+CHART_FAULT, REPLY_FAULT = "the chart is at fault: ", "the reply is at fault: "
+"""What the reason begins with where the published grader fails."""
+
+
+class TaskError(ValueError):
+    """A task that cannot be graded: its type or patient is not known; the text says why."""
+
+
+def grade_item(
+    task: Mapping[str, Any],
+    history: Sequence[Any],
+    result: Any,
+    facts: Facts,
+    *,
+    clock: datetime,
+    rules: RuleName = "official",
+    constants: Constants = PUBLISHED,
+) -> Verdict:
+    """Grade one item: the task (`id`, `context`, `eval_MRN`), the messages, and the finish value, which task3 reads.
+
+    `clock` (with a zone) is the time at which task1 is graded by `official`; nothing else reads it. A chart or post on
+    which the published grader fails makes the item wrong. What cannot be graded has `correct=None` and a reason.
+    Raises InputError for an unknown rule set.
+    """
+    try:
+        ruling = evaluate(task, facts, clock=clock, rules=rules, constants=constants)
+        messages = read_messages(history)
+    except ChartFault as error:
+        check = Check("chart", False, "a chart that can be read", str(error))
+        return Verdict(False, (check,), f"{CHART_FAULT}{error}")
+    except (TaskError, HistoryError) as error:
+        return ungraded(str(error))
+    except FactsError as error:
+        return ungraded(f"the facts could not be read: {str(error).partition(chr(10))[0]}")
+    reply = Reply(
+        result,
+        any(message.is_attempt for message in messages),
+        ends_in_attempt(messages),
+        extract_posts(messages, constants.acknowledgement),
+    )
+    return judge(ruling, reply)
+
+
+def evaluate(
+    task: Mapping[str, Any],
+    facts: Facts,
+    *,
+    clock: datetime,
+    rules: RuleName = "official",
+    constants: Constants = PUBLISHED,
+) -> Ruling:
+    """What is right, and why, before any reply. Raises ChartFault, TaskError, FactsError, and InputError for unknown
+    rules.
+    """
+    rule_set = RULE_SETS[rule_name(rules)]
+    kind = task_type(task)
+    if kind not in TASKS:
+        raise TaskError(f"unknown task type {kind!r}; known: {', '.join(TASKS)}")
+    patient, context = task.get("eval_MRN"), task.get("context", "")
+    if not isinstance(patient, str) or not patient:
+        raise TaskError(f"{task.get('id')} names no patient (eval_MRN)")
+    if not isinstance(context, str):
+        raise TaskError(f"{task.get('id')} has a context that is no text")
+    now = clock if kind == "task1" and not rule_set.fair else stated_now(context) or constants.default_now
+    return TASKS[kind](Case(Chart(facts, patient, constants.cut_off), now, rule_set))
+
+
+def task_type(task: Mapping[str, Any]) -> str:
+    """A task's type: its field `type`, or what stands before `_` in its id."""
+    return str(task.get("type") or str(task.get("id")).partition("_")[0])
+
+
+def judge(ruling: Ruling, reply: Reply) -> Verdict:
+    """The verdict on a reply."""
+    checks: list[Check] = []
+    try:
+        checks.extend(ruling.demand(reply))
+    except ReplyFault as error:
+        if all(check.passed for check in checks):
+            fault = Check(error.check, False, "a reply that can be read", str(error))
+            reason = f"{REPLY_FAULT}{error}"
+            return Verdict(False, (*checks, fault), reason, ruling.branch, ruling.because, ruling.accepted)
+    return decide(checks, ruling.branch, ruling.because, ruling.accepted)

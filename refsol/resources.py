@@ -1,0 +1,76 @@
+"""FHIR resources as JSON, as far as graders read them: whose they are, their codes, and a server's searches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from refsol.errors import FactsError
+
+Ask = Callable[[str], tuple[int, bytes | str]]
+"""Sends a GET to a URL and gives the status and body of the answer. Raises FactsError where no answer comes."""
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """The value itself, or an empty object if it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in a list; none if the value is no list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def subject_id(resource: Mapping[str, Any]) -> str | None:
+    """The id of the Patient that `subject` refers to, by the reference's last two steps; None for anything else."""
+    reference = as_object(resource.get("subject")).get("reference")
+    target, _, patient = ("/" + reference).rpartition("/") if isinstance(reference, str) else ("", "", "")
+    return patient if target.endswith("/Patient") else None
+
+
+def codes(resource: Mapping[str, Any]) -> set[str]:
+    """The codes of all codings of `code`."""
+    codings = objects(as_object(resource.get("code")).get("coding"))
+    return {code for coding in codings if isinstance(code := coding.get("code"), str)}
+
+
+class FhirSearches:
+    """Searches of a FHIR server: the first page of each, each sent once.
+
+    `ask` brings the answers, over HTTP or from a server in the same process. A server that does not answer is not asked
+    again: every later search fails at once with the same words.
+    """
+
+    def __init__(self, base: str, ask: Ask) -> None:
+        self._base = base.rstrip("/") + "/"
+        self._ask = ask
+        self._pages: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self._no_answer: FactsError | None = None
+
+    def resources(self, kind: str, query: str) -> list[dict[str, Any]]:
+        """The resources of type `kind` in the answer, in the server's order. Raises FactsError."""
+        if (kind, query) not in self._pages:
+            url = f"{self._base}{kind}?{query}&_format=json"
+            entries = objects(self._bundle(url).get("entry"))
+            resources = [as_object(entry.get("resource")) for entry in entries]
+            self._pages[kind, query] = [one for one in resources if one.get("resourceType") == kind]
+        return self._pages[kind, query]
+
+    def _bundle(self, url: str) -> dict[str, Any]:
+        if self._no_answer is not None:
+            raise self._no_answer
+        try:
+            status, body = self._ask(url)
+        except FactsError as error:
+            self._no_answer = error
+            raise
+        if status != 200:
+            raise FactsError(f"{url}: status {status}")
+        try:
+            bundle = json.loads(body)
+        except (ValueError, RecursionError):
+            bundle = None
+        if not isinstance(bundle, dict) or bundle.get("resourceType") != "Bundle":
+            raise FactsError(f"{url}: the answer is not a FHIR Bundle in JSON")
+        return bundle
