@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from medagent.reports.page.document import RunPage
 
 T = TypeVar("T")
+Code = str | type[Benchmark]
+"""The code of a benchmark: an import path, or a class."""
 
 
 async def run(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
@@ -45,7 +47,7 @@ async def run(benchmark: str | type[Benchmark] = DEFAULT, *, verbose: bool = Fal
     """
     from medagent.reports.tables import say
 
-    found = find(benchmark if isinstance(benchmark, str) else plugins.given(benchmark))
+    found = find(benchmark)
     for name in ("agent", "model"):
         if isinstance(options.get(name), type):
             options[name] = plugins.given(options[name])
@@ -83,13 +85,15 @@ def blocking(work: Coroutine[Any, Any, T]) -> T:
     return done[0]
 
 
-def grade(path: str | Path, **wanted: Any) -> Report:
+def grade(path: str | Path, *, benchmark: Code | None = None, **wanted: Any) -> Report:
     """Grade a run's folder anew, or a results file of MedAgentBench (`tasks`, `dataset`, `fhir`, `ehr`, `key`, `base`,
     `rules`, `side_by_side`, `official` as `medagent grade` has them). Nothing is written. Raises UserError, InputError.
+
+    `benchmark` is the code of a run whose benchmark is not installed: an import path or a class.
     """
     place = Path(path)
     if is_run(place) and benchmark_of(place) != DEFAULT:
-        return graded(of_folder(place), place)
+        return graded(of_folder(place, benchmark), place)
     from medagent.benchmarks.medagentbench.regrade import regrade, regraded_file, wanted_of
     from medagent.benchmarks.medagentbench.results.folder import results_of
 
@@ -134,17 +138,19 @@ class LoadedRun:
         return self.benchmark.show(Run(self.path), key)
 
 
-def load_run(path: str | Path) -> LoadedRun:
-    """A run's folder, of this version or an earlier one. Raises UserError where it is none."""
-    return LoadedRun(Path(path), of_folder(Path(path)))
+def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
+    """A run's folder. `benchmark` is the code of a run whose benchmark is not installed. Raises UserError."""
+    return LoadedRun(Path(path), of_folder(Path(path), benchmark))
 
 
-def compare(a: str | Path, b: str | Path, **facts: str | Path | None) -> Comparison | ScoreComparison | SetComparison:
+def compare(
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **facts: str | Path | None
+) -> Comparison | ScoreComparison | SetComparison:
     """Two runs, or results files of MedAgentBench, paired by item; by task type where they are over different sets
     of which one was made from a seed.
 
-    `facts` (`tasks`, `ehr`, `key`, `fhir` as `grade` has them) are MedAgentBench's, where files do not say them. Raises
-    UserError where the two do not fit.
+    `facts` (`tasks`, `ehr`, `key`, `fhir` as `grade` has them) are MedAgentBench's, where files do not say them.
+    `benchmark` is the code of runs whose benchmark is not installed. Raises UserError where the two do not fit.
     """
     first, second = Path(a), Path(b)
     given = {name: value for name, value in facts.items() if value is not None}
@@ -152,23 +158,24 @@ def compare(a: str | Path, b: str | Path, **facts: str | Path | None) -> Compari
         from medagent.benchmarks.medagentbench.results.verdicts import are_siblings, check_same_tasks
 
         if are_siblings(first, second):
-            return compare_sets(_outcomes(first, given), _outcomes(second, given))
+            return compare_sets(_outcomes(first, None, given), _outcomes(second, None, given))
         check_same_tasks(first, second)
     elif given:
         raise UserError(f"--{next(iter(given))} is about runs of MedAgentBench")
-    return compare_outcomes(_outcomes(first, given), _outcomes(second, given))
+    return compare_outcomes(_outcomes(first, benchmark, given), _outcomes(second, benchmark, given))
 
 
-def write_report(runs: Sequence[str | Path], out: str | Path, **wanted: Any) -> int:
+def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **wanted: Any) -> int:
     """Write the HTML report of runs, or results files of MedAgentBench, and give its size in bytes.
 
-    `wanted` says where tasks and facts are, as `medagent grade` has it; it is about MedAgentBench. Raises UserError.
+    `wanted` says where tasks and facts are, as `medagent grade` has it; it is about MedAgentBench. `benchmark` is the
+    code of runs whose benchmark is not installed. Raises UserError.
     """
     from medagent.engine.files import write_whole
     from medagent.reports.page.render import render
 
     remember_environment(os.environ)
-    pages = [_page(Path(run), wanted) for run in runs]
+    pages = [_page(Path(run), benchmark, wanted) for run in runs]
     names = [page.label for page in pages]
     if len(set(names)) < len(names):
         pages = [replace(page, label=str(run)) for page, run in zip(pages, runs, strict=True)]
@@ -177,7 +184,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, **wanted: Any) -> 
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _page(path: Path, wanted: dict[str, Any]) -> RunPage:
+def _page(path: Path, code: Code | None, wanted: dict[str, Any]) -> RunPage:
     from medagent.reports.page.document import RunPage
 
     if not is_run(path):
@@ -185,7 +192,7 @@ def _page(path: Path, wanted: dict[str, Any]) -> RunPage:
         from medagent.benchmarks.medagentbench.wanted import Wanted
 
         return RunPage(path.stem if path.is_file() else path.name, *file_details(path, Wanted(**wanted)))
-    benchmark = of_folder(path)
+    benchmark = of_folder(path, code)
     if wanted and benchmark.name != DEFAULT:
         raise UserError(f"--{next(iter(wanted))} has no use for {path}, a run of {benchmark.name}")
     report = report_of(benchmark, path)
@@ -201,9 +208,9 @@ def _is_medagentbench(path: Path) -> bool:
     return not is_run(path) or benchmark_of(path) == DEFAULT
 
 
-def _outcomes(path: Path, given: Mapping[str, str | Path]) -> Sequence[ItemOutcome]:
+def _outcomes(path: Path, code: Code | None, given: Mapping[str, str | Path]) -> Sequence[ItemOutcome]:
     if not _is_medagentbench(path):
-        report = report_of(of_folder(path), path)
+        report = report_of(of_folder(path, code), path)
         if all(item.value is None for item in report.items):
             raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
         return report.items

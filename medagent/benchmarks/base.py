@@ -160,13 +160,14 @@ def names() -> list[str]:
     return sorted(found, key=lambda name: name != DEFAULT)
 
 
-def find(name: str) -> Benchmark:
-    """The benchmark of a name or an import path. Raises UserError, naming what there is."""
+def find(reference: str | type[Benchmark]) -> Benchmark:
+    """The benchmark of a name, an import path or a class. Raises UserError, naming what there is."""
+    name = reference if isinstance(reference, str) else plugins.given(reference)
     plugin = plugins.find(name, GROUP)
     if plugin is None:
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}")
-    found = plugin.load()
-    benchmark = found() if isinstance(found, type) else found
+    loaded = plugin.load()
+    benchmark = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(benchmark, Benchmark):
         raise UserError(f"{plugin.path}: is no subclass of medagent.Benchmark")
     if name != benchmark.name:
@@ -174,6 +175,21 @@ def find(name: str) -> Benchmark:
     return benchmark
 
 
-def of_folder(folder: Path) -> Benchmark:
-    """The benchmark that made a run's folder. Raises UserError where that is not to be told or it is not installed."""
-    return find(benchmark_of(folder))
+def of_folder(folder: Path, code: str | type[Benchmark] | None = None) -> Benchmark:
+    """The benchmark that reads a run's folder: an installed one, by the name in `run.json`. `code` (an import path or a
+    class) reads runs of that name, and runs whose benchmark is not installed.
+
+    A folder may be a stranger's, so nothing that it names is imported. Raises UserError for a benchmark that is not
+    installed.
+    """
+    name = benchmark_of(folder)
+    own = find(code) if code is not None else None
+    if own is not None and (name == own.name or name not in names()):
+        return own
+    if name in names():
+        return find(name)
+    if plugins.is_import_path(name):
+        raise UserError(f"{folder}: run.json names {name}; to read it with that code: --benchmark {name}")
+    raise UserError(
+        f"{folder}: run.json names the benchmark {name!r}, which is not installed; known: {', '.join(names())}"
+    )

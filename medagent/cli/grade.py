@@ -16,6 +16,7 @@ from medagent.terminal.settings import fields_of, with_options
 def command(
     wanted: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
+    benchmark: options.BenchmarkCode = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade a results file of MedAgentBench, offline for the bundled data set, or a run of any benchmark.
@@ -40,7 +41,7 @@ def command(
             raise UserError(
                 f"--{next(iter(wanted)).replace('_', '-')} has no use for {results}, a run of {benchmark_of(results)}"
             )
-        report = api.grade(results)
+        report = api.grade(results, benchmark=benchmark)
         found = report.model_dump(mode="json", exclude={"command"})
     else:
         report = api.grade(results, **wanted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Container, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,19 +18,14 @@ from typing import Any
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.versions import versions
-from medagent.engine.files import file_digest, write_whole
+from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
-
-_ADDRESSES = ("base-url", "judge-base-url")
-"""Places that no file names: where an endpoint is, is private."""
-_MADE = ("run.json", "report.json", "*.jsonl", "results*.json", "grade*.json", "test_predictions*.json", "scores.json")
-"""What runs write, and starting anew removes."""
 
 
 class RunFolder:
     """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`);
-    `places` are options that may change between two tries (paths, addresses) but belong in a command to copy, and so do
-    `limits`, which no file holds.
+    `places` are options that may change between two tries (paths) but belong in a command to copy, and so do the
+    `unwritten` (limits, addresses), which no file holds.
 
     Use as a context manager. Raises UserError when the folder cannot be used: not writable, locked by another run, or
     made under other settings.
@@ -44,7 +40,7 @@ class RunFolder:
         benchmark: str = "",
         data: Mapping[str, str] | None = None,
         places: Mapping[str, Setting] | None = None,
-        limits: Mapping[str, Setting] | None = None,
+        unwritten: Mapping[str, Setting] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path = path
@@ -53,19 +49,24 @@ class RunFolder:
         self._data = dict(data or {})
         self._settings = dict(settings)
         self._places = dict(places or {})
-        self._limits = dict(limits or {})
+        self._unwritten = dict(unwritten or {})
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.journal = self._locked(overwrite)
         """The first journal's file, which has the folder's lock."""
+        self._stack = ExitStack()
+        self._stack.callback(self.journal.close)
         try:
             if overwrite:
                 self._clear()
+            self._stack.enter_context(noted(path))
+            if self.writable:
+                note(self.journal_path)
             self._check()
         except BaseException:
-            self.journal.close()
+            self._stack.close()
             raise
 
     def __enter__(self) -> RunFolder:
@@ -74,7 +75,7 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.journal.close()
+        self._stack.close()
 
     @property
     def writable(self) -> bool:
@@ -84,7 +85,7 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return command_line(self._command, {**self._settings, **self._places, **self._limits})
+        return command_line(self._command, {**self._settings, **self._places, **self._unwritten})
 
     @property
     def journal_path(self) -> Path:
@@ -105,10 +106,11 @@ class RunFolder:
             return JournalFile(self.journal_path, writable=False)
 
     def _clear(self) -> None:
-        for pattern in _MADE:
-            for file in self.path.glob(pattern):
-                if file != self.journal_path:
-                    file.unlink()
+        """Remove what the run wrote, and nothing else."""
+        for name in ("run.json", *sorted(written_files(self.path) - {self.journal_path.name}), MANIFEST):
+            file = self.path / name
+            if file.is_file():
+                file.unlink()
         self.journal.cut(0)
 
     def _check(self) -> None:
@@ -127,7 +129,7 @@ class RunFolder:
                         "benchmark": self._benchmark,
                         "data": self._data,
                         "settings": self._settings,
-                        "places": {key: value for key, value in self._places.items() if key not in _ADDRESSES},
+                        "places": self._places,
                         "versions": versions(),
                     },
                     indent=2,
@@ -137,10 +139,8 @@ class RunFolder:
             return
         try:
             run = json.loads(path.read_text(encoding="utf-8"))
-            before, addresses = run["settings"], {key: self._places.get(key) for key in _ADDRESSES}
-            command = command_line(
-                self._command, {**before, **run.get("places", self._places), **addresses, **self._limits}
-            )
+            before = run["settings"]
+            command = command_line(self._command, {**before, **run.get("places", self._places), **self._unwritten})
             names = {*before, *self._settings}
             differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

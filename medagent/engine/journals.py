@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
+from medagent.engine.files import note
 from medagent.engine.folder import read_settings
 from medagent.engine.journal import Journal, last_rows
 from medagent.engine.journal_file import JournalFile
@@ -42,6 +43,8 @@ class Journals:
         self._roles = {name: kind.role for name, kind in kinds.items()}
         for name, kind in kinds.items():
             if writable or (path / name).exists():
+                if writable:
+                    note(path / name)
                 file = first if first is not None and first.path == path / name else None
                 journal = Journal(path / name, kind.row, writable=writable, file=file)
                 self._stack.callback(journal.close)

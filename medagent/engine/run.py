@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medagent.core.errors import MedagentError, StopRunError, UserError
-from medagent.engine.files import write_changed_parts
+from medagent.engine.files import MANIFEST, write_changed_parts
 from medagent.engine.folder import RunFolder, read_run
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
@@ -34,7 +34,7 @@ from medagent.engine.unit_limits import UnitLimits
 from medagent.engine.units import Summary, Watch, run_units
 
 REPORT = "report.json"
-_OWN = {REPORT, "run.json", PROCESS}
+_OWN = {REPORT, "run.json", PROCESS, MANIFEST}
 """Files of the engine's own, which say nothing of whether the results stay."""
 Say = Callable[[str], None]
 
@@ -122,7 +122,7 @@ async def execute(plan: Plan, scorer: Scorer, *, quiet: bool = True, say: Say = 
         benchmark=scorer.reference or scorer.name,
         data=plan.data.model_dump(),
         places=settings.places(),
-        limits=settings.limits(),
+        unwritten=settings.unwritten(),
         overwrite=settings.overwrite,
     ) as folder:
         for warning in plan.warnings:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from medagent.api import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
 from medagent.engine.folder import read_run
@@ -44,7 +45,7 @@ ERRORS = OWED | {"agent_error", "refused"}
 """Statuses that Inspect calls an error of the sample."""
 
 
-def export_inspect(folder: Path, out: Path) -> int:
+def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write a log (`.eval`, or `.json`); returns how many samples it has. Raises UserError, also where inspect-ai is
     not installed or the benchmark has no Inspect task.
     """
@@ -54,7 +55,7 @@ def export_inspect(folder: Path, out: Path) -> int:
         from inspect_ai.log import write_eval_log
     except ImportError:
         raise UserError("export inspect needs inspect-ai: pip install 'medagent[inspect]'") from None
-    log = evaluation_log(folder)
+    log = evaluation_log(folder, code)
     aside = out.with_name(f".{os.getpid()}.{out.name}")
     try:
         write_eval_log(log, str(aside))
@@ -66,14 +67,14 @@ def export_inspect(folder: Path, out: Path) -> int:
     return len(log.samples or ())
 
 
-def evaluation_log(folder: Path) -> EvalLog:
+def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     """The log of a run's folder. Raises UserError."""
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric, recompute_metrics
 
     from medagent.integrations.inspect.adapters import adapter_class
     from medagent.integrations.inspect.scorers import SCORERS, metric_definitions
 
-    report, records = read_records(folder)
+    report, records = read_records(folder, code)
     source = adapter_class(report.benchmark)
     run_file = read_run(folder)
     options = source.of_run(run_file)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.api import LoadedRun, load_run
+from medagent.api import Code, LoadedRun, load_run
 from medagent.benchmarks.base import Benchmark
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.journals import Run
@@ -86,10 +86,10 @@ class Record:
         }
 
 
-def read_records(folder: Path) -> tuple[Report, Iterator[Record]]:
+def read_records(folder: Path, code: Code | None = None) -> tuple[Report, Iterator[Record]]:
     """A run's report and its records, in the report's order. Raises UserError."""
     remember_environment(os.environ)
-    loaded = load_run(folder)
+    loaded = load_run(folder, benchmark=code)
     report = loaded.report
     return report, _records(loaded, report)
 

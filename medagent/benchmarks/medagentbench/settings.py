@@ -33,49 +33,49 @@ def _header(text: str) -> tuple[str, str]:
 class MedAgentBenchSettings(RunSettings):
     """The options of `medagent run`."""
 
-    version: Annotated[str, Option(WHICH)] = "v2"
+    version: Annotated[str, Option(WHICH, kind="value")] = "v2"
     """v1 (100 tasks) or v2 (300 tasks)."""
-    dataset: Annotated[str, Option(WHICH)] = "synthetic"
+    dataset: Annotated[str, Option(WHICH, kind="path")] = "synthetic"
     """synthetic (that is synthetic@2); synthetic@1; official once it is imported; or a folder of medagent data new."""
-    tasks_file: Annotated[Path | None, Option(WHICH, "place")] = None
+    tasks_file: Annotated[Path | None, Option(WHICH, "place", kind="path")] = None
     """Your own task file instead of a data set."""
-    types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE")] = ()
+    types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE", kind="value")] = ()
     """Only these types, e.g. task1,task5."""
-    agent: Annotated[str | None, Option(WHO)] = None
+    agent: Annotated[str | None, Option(WHO, kind="code")] = None
     """text (a model; the default with --model), reference, nop, constant, replay FILE; or a class of yours, e.g.
     my_agent.py:MyAgent.
     """
-    replay: Annotated[Path | None, Option(WHO, "place", hidden=True)] = None
+    replay: Annotated[Path | None, Option(WHO, "place", hidden=True, kind="path")] = None
     """What the replay agent repeats."""
-    protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
+    protocol: Annotated[Literal["text", "tools"], Option(WHO, kind="value")] = "text"
     """With --model: text (as published) or tools (tool calling)."""
-    loop: Annotated[Loop | None, Option(WHO)] = None
+    loop: Annotated[Loop | None, Option(WHO, kind="value")] = None
     """With --protocol text, how what cannot be done is answered: published (default), in the published runner's words,
     or lenient, saying how to do better (for training).
     """
-    max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
+    max_rounds: Annotated[int, Option(WHO, kind="value"), Field(ge=1)] = MAX_ROUNDS
     """Messages an agent has."""
-    prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
+    prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
     """Your own first message: a text with {question}, and {context}, {api_base} and {functions} where you want them."""
-    system: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
+    system: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
     """With --model: a system prompt of your own, sent before the first message."""
-    trial_seed: Annotated[int | None, Option(WHO, metavar="N")] = None
+    trial_seed: Annotated[int | None, Option(WHO, metavar="N", kind="value")] = None
     """The sampling seed of the first trial, N + 1 of the second, and so on (default: none, then 2, 3 …)."""
-    cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
+    cache: Annotated[Path | None, Option(WHO, metavar="DIR", kind="path")] = None
     """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
     it.
     """
-    ehr: Annotated[Path | None, Option(RECORD, "place")] = None
+    ehr: Annotated[Path | None, Option(RECORD, "place", kind="path")] = None
     """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file of medagent ehr import."""
-    fhir: Annotated[str | None, Option(RECORD)] = None
+    fhir: Annotated[str | None, Option(RECORD, kind="address")] = None
     """A FHIR server's base URL instead of the embedded one."""
-    fhir_header: Annotated[list[str], Option(RECORD, "effort"), Field(default_factory=list)]
+    fhir_header: Annotated[list[str], Option(RECORD, "effort", kind="secret"), Field(default_factory=list)]
     """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
-    ca_file: Annotated[Path | None, Option(RECORD, "place")] = None
+    ca_file: Annotated[Path | None, Option(RECORD, "place", kind="path")] = None
     """Certificates to trust for that server."""
-    writes: Annotated[Writes, Option(RECORD)] = "ack"
+    writes: Annotated[Writes, Option(RECORD, kind="value")] = "ack"
     """What happens to a POST: ack (as published) or execute."""
-    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = PUBLISHED.base
+    api_base: Annotated[str, Option(RECORD, kind="value"), Field(pattern=r"^https?://[^/]+/")] = PUBLISHED.base
     """The FHIR base that the agent is shown."""
 
     @model_validator(mode="after")

@@ -31,15 +31,15 @@ class PanelSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    judge: Annotated[list[str], Option(JUDGES, "place"), Field(min_length=1)]
+    judge: Annotated[list[str], Option(JUDGES, "place", kind="code"), Field(min_length=1)]
     """A model that judges; repeated: a panel, by majority."""
-    judge_base_url: Annotated[list[str], Option(JUDGES, "address"), Field(default_factory=list)]
+    judge_base_url: Annotated[list[str], Option(JUDGES, "place", kind="address"), Field(default_factory=list)]
     """The judges' endpoint (default: --base-url where the command has it, else OPENAI_BASE_URL, else OpenAI)."""
     judge_api_key_env: Annotated[
-        list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME"), Field(default_factory=list)
+        list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret"), Field(default_factory=list)
     ]
     """The environment variable that holds the judges' key; as --api-key-env."""
-    judge_prompt: Annotated[str, Option(JUDGES, "place", metavar="published|bundled|FILE")] = "bundled"
+    judge_prompt: Annotated[str, Option(JUDGES, "place", metavar="published|bundled|FILE", kind="path")] = "bundled"
     """How the judge is asked: in this project's words, in HuSimpleQA's published ones (medagent simpleqa prompt), or in
     yours (TOML).
     """
@@ -60,15 +60,15 @@ class PanelSettings(BaseModel):
 class SimpleqaSettings(PanelSettings, SingleTurnSettings):
     """The options of `medagent run simpleqa`."""
 
-    data: Annotated[Path, Option(DATA, "place")] = BUNDLED
+    data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED
     """The questions; by default the forty Hungarian ones that come along."""
-    variant: Annotated[Variant, Option(DATA)] = "husimpleqa"
+    variant: Annotated[Variant, Option(DATA, kind="value")] = "husimpleqa"
     """The format of --data."""
-    encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
+    encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
-    lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG")] = ()
+    lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG", kind="value")] = ()
     """Languages of the instruction, e.g. en,hu (default: all of the prompt)."""
-    prompt: Annotated[Path | None, Option(DATA, "place", earlier="model-prompt")] = None
+    prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own prompt (TOML)."""
 
     @model_validator(mode="after")

@@ -23,7 +23,7 @@ from medagent import (
 class SumsSettings(RunSettings):
     """The options of `medagent run sums`."""
 
-    largest: Annotated[int, Option("The sums")] = 3
+    largest: Annotated[int, Option("The sums", kind="value")] = 3
     """The largest number."""
 
 
