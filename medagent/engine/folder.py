@@ -15,11 +15,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.versions import versions
 from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
+from medagent.engine.report import DataRef
+
+FORMAT = 1
+"""Of `run.json`."""
 
 
 class RunFolder:
@@ -46,7 +52,7 @@ class RunFolder:
         self.path = path
         self._command = command
         self._benchmark = benchmark
-        self._data = dict(data or {})
+        self._data = dict(data or {"name": ""})
         self._settings = dict(settings)
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
@@ -125,6 +131,7 @@ class RunFolder:
                 path,
                 json.dumps(
                     {
+                        "format": FORMAT,
                         "command": self._command,
                         "benchmark": self._benchmark,
                         "data": self._data,
@@ -137,14 +144,11 @@ class RunFolder:
                 + "\n",
             )
             return
-        try:
-            run = json.loads(path.read_text(encoding="utf-8"))
-            before = run["settings"]
-            command = command_line(self._command, {**before, **run.get("places", self._places), **self._unwritten})
-            names = {*before, *self._settings}
-            differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None
+        run = read_run(self.path)
+        before = run["settings"]
+        command = command_line(self._command, {**before, **run["places"], **self._unwritten})
+        names = {*before, *self._settings}
+        differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
@@ -174,18 +178,49 @@ def _meaning(value: Setting) -> Setting:
     return None if value is False else value
 
 
+class RunFile(BaseModel):
+    """`run.json`: what a run's folder says of the run."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    format: int
+    command: str
+    benchmark: str
+    """Its name, or the import path of one that is not installed."""
+    data: DataRef
+    settings: dict[str, Setting]
+    """What decided the rows."""
+    places: dict[str, Setting]
+    """What else the first command had."""
+    versions: dict[str, str]
+
+
 def read_run(folder: Path) -> dict[str, Any]:
-    """A folder's `run.json`. Raises UserError where it is missing or damaged."""
+    """A folder's `run.json`, which is a `RunFile`. Raises UserError where it is missing, damaged, or of a newer
+    version.
+    """
     path = folder / "run.json"
     if not path.is_file():
         raise UserError(f"{folder}: is no run's folder (it has no run.json)")
     try:
         run = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        run = None
-    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
-        raise UserError(f"{path}: is damaged; choose another --round, or --overwrite")
-    return run
+        raise _damaged(path, "it is no JSON") from None
+    format_ = run.get("format") if isinstance(run, dict) else None
+    if isinstance(format_, int) and format_ > FORMAT:
+        raise UserError(
+            f"{path}: was written by a newer medagent (format {format_} of run.json; this one reads {FORMAT}): "
+            "use that version"
+        )
+    try:
+        return RunFile.model_validate(run).model_dump()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path}: is damaged ({why}); choose another --round, or --overwrite")
 
 
 def read_settings(folder: Path) -> dict[str, Setting]:
@@ -195,13 +230,5 @@ def read_settings(folder: Path) -> dict[str, Setting]:
 
 
 def benchmark_of(folder: Path) -> str:
-    """The name of the benchmark that made a run's folder; earlier versions named it in the command only.
-
-    Raises UserError where `run.json` is missing or damaged.
-    """
-    run = read_run(folder)
-    named = run.get("benchmark")
-    if named:
-        return str(named)
-    last = str(run.get("command", "")).rpartition(" ")[2]
-    return "medagentbench" if last in ("run", "") else last
+    """The name of the benchmark that made a run's folder. Raises UserError where `run.json` is missing or damaged."""
+    return str(read_run(folder)["benchmark"])

@@ -82,13 +82,6 @@ class Journals:
         """What each holds, in short."""
         return {name: journal.state for name, journal in self._open.items()}
 
-    def are_those_of(self, states: Mapping[str, str | int]) -> bool:
-        """Whether they hold what was noted of them; earlier versions noted their bytes alone."""
-        found = self.states()
-        return found.keys() == states.keys() and all(
-            str(states[name]) in (state, state.partition(":")[0]) for name, state in found.items()
-        )
-
     @property
     def spent(self) -> Spent:
         """What all of them have spent."""

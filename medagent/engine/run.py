@@ -243,9 +243,9 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
     return Report(
         benchmark=scorer.name,
         folder=str(folder),
-        data=DataRef.model_validate(run.get("data") or {"name": ""}),
+        data=DataRef(**run["data"]),
         settings=run["settings"],
-        versions=run.get("versions", {}),
+        versions=run["versions"],
         rule_set=findings.rule_set,
         started=min(filter(None, (journal.began for _, journal in journals.items())), default=""),
         ended=max((journal.ended for _, journal in journals.items()), default=""),
@@ -282,7 +282,7 @@ def report_of(scorer: Scorer, folder: Path) -> Report:
     """
     with Journals.of_folder(folder, scorer.journals) as journals:
         kept = read_report(folder)
-        if kept is not None and journals.are_those_of(kept.journals):
+        if kept is not None and kept.journals == journals.states():
             return kept
         run = Run(folder, journals)
         try:

@@ -162,13 +162,8 @@ class RunSettings(BaseModel):
         return Patience(self.timeout, self.outage_time, self.outage_attempts)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
-        """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`, a colon as `-`.
-
-        Earlier versions left the colon in: a folder of that name is gone on with.
-        """
-        name = f"{benchmark}_{self.round}_{who}"
-        before = self.results_dir / name.replace("/", "--")
-        return before if ":" in name and before.is_dir() else self.results_dir / safe_name(name)
+        """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`, a colon as `-`."""
+        return self.results_dir / safe_name(f"{benchmark}_{self.round}_{who}")
 
     def decides(self) -> dict[str, Setting]:
         """What decides the rows of a run, by option: what cannot change between two tries."""

@@ -1,4 +1,4 @@
-"""Folders that version 0.1.0 left are shown, graded and compared; an unfinished one is continued or refused."""
+"""Finished folders of every benchmark are shown, graded and compared, and nothing in them changes."""
 
 from __future__ import annotations
 
@@ -49,38 +49,6 @@ def test_a_finished_folder_is_shown_graded_and_compared_and_nothing_in_it_change
         file: text for file, text in before.items() if not file.startswith(("results", "report", "grade"))
     }
     assert {file: after[file] for file in before} == before
-
-
-NOWHERE = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--max-tokens", 2048, "--round", "old"]
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["promptcblue", "--data", "test.json", "--gold", "gold.json"],
-        ["imapscore", "--data", "items.jsonl", "--g-eval"],
-    ],
-)
-def test_the_same_command_goes_on_where_the_settings_mean_the_same(results: Path, words: list[str]) -> None:
-    ran = medagent("run", *words, *NOWHERE)
-    assert ran.code == 0, ran.err
-    assert "is finished and stays as it is" in ran.err
-    other = medagent("run", *words, *NOWHERE, "--temperature", 0.3)
-    assert (other.code, other.err.count("\n")) == (1, 1)
-    assert "temperature " in other.err
-
-
-def test_an_unfinished_one_is_refused_where_the_settings_mean_something_else(results: Path) -> None:
-    """Its agent read the kinder words of then, and asked for 2,048 tokens at most."""
-    words = ["run", "--round", "owed", "--model", "scripted:script.json", "--ids", "task2_1,task2_2,task2_3"]
-    refused = medagent(*words)
-    assert refused.code == 1
-    said = refused.err.splitlines()[-1]  # the hospital may be built before
-    assert said.startswith("medagent: results/v2_owed_scripted:script.json: was made under other settings (")
-    assert "max-tokens 2048 → (none)" in said
-    assert "loop (none) → published" in said
-    journal = results / "v2_owed_scripted:script.json" / "episodes.jsonl"
-    assert journal.read_text().count("\n") == 3
 
 
 def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from medagent.agents.base import Move
 from medagent.benchmarks.simpleqa.judging import Judging, Question, Verdicts, judged_rows
 from medagent.core.errors import UserError
 from medagent.engine.files import write_changed
-from medagent.engine.journal import CheckedLines, parsed_line
+from medagent.engine.journal import checked_lines, parsed_line
 from medagent.engine.journal_file import JournalFile
 from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.score import JudgedSet
@@ -131,7 +131,7 @@ def _replies(journal: Path) -> Iterator[_Reply]:
     if not journal.exists():
         return
     with closing(JournalFile(journal, writable=False)) as file:
-        for line, _ in CheckedLines(file):
+        for line in checked_lines(file):
             row = parsed_line(journal, line, _Reply)
             if row.status != "cancelled":
                 yield row

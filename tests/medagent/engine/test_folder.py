@@ -11,7 +11,7 @@ from typing import Annotated
 
 import pytest
 
-from medagent.benchmarks.base import find
+from medagent.benchmarks.base import find, of_folder
 from medagent.core.errors import UserError
 from medagent.core.options import Option
 from medagent.engine.files import MANIFEST, write_whole, written_files
@@ -93,6 +93,18 @@ def test_no_file_of_a_run_holds_an_address_that_may_change() -> None:
     assert settings.unwritten()["place"] == private
     panel = find("imapscore").Settings(embed_base_url=[private])
     assert "private" not in json.dumps([panel.places(), panel.decides()])
+
+
+def test_a_run_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
+    with RunFolder(tmp_path, "medagent run", SETTINGS):
+        pass
+    path = tmp_path / "run.json"
+    text = json.dumps({**json.loads(path.read_text()), "format": 2, "settings": "of another form"})
+    path.write_text(text)
+    for use in (lambda: RunFolder(tmp_path, "medagent run", SETTINGS), lambda: of_folder(tmp_path)):
+        with pytest.raises(UserError, match=r"run.json: was written by a newer medagent \(format 2 of run.json; "):
+            use()
+    assert path.read_text() == text
 
 
 def test_results_that_are_not_its_own_are_not_touched(tmp_path: Path) -> None:
