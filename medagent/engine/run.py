@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medagent.core.errors import MedagentError, StopRunError, UserError
+from medagent.engine.figures import some_are
 from medagent.engine.files import MANIFEST, write_changed_parts
 from medagent.engine.folder import RunFolder, read_run
 from medagent.engine.job import Executor
@@ -161,7 +162,7 @@ def _stopped(standing: Standing, noun: str) -> str:
         how = f"Raise {limit[1]} to continue"
     elif limit:
         how, command = f"Continue without {limit[1]}", re.sub(rf" {limit[1]} \S+", "", command)
-    owed = f"{len(standing.owed)} of {standing.total} {noun} are still owed"
+    owed = f"{some_are(len(standing.owed), standing.total, noun)} still owed"
     return f"{standing.stopped}; {owed}.\n{how}: {command}"
 
 

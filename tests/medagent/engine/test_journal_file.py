@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -128,6 +130,30 @@ def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
     assert list(last_rows(tmp_path / "j", NumberRow)) == []  # reading needs no lock
     journal.close()
     Journal(tmp_path / "j", NumberRow).close()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (
+            errno.ENOLCK,
+            r"gives no locks \(ENOLCK\), as NFS without a lock service does; put the results on a local disk",
+        ),
+        (errno.EINVAL, "cannot be locked: Invalid argument"),
+        (errno.EWOULDBLOCK, "is running into this folder"),
+    ],
+)
+def test_why_there_is_no_lock_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
+    """No file system of this machine refuses locks, so the system call is stood in for."""
+
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with pytest.raises(UserError, match=words):
+        Journal(tmp_path / "j", NumberRow)
 
 
 def test_what_a_journal_holds_is_told_by_its_content(tmp_path: Path) -> None:
