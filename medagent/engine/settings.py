@@ -124,7 +124,7 @@ class RunSettings(BaseModel):
     results_dir: Annotated[Path, Option(RUN, "place", kind="path")] = Path("results")
     """Where runs land."""
     overwrite: Annotated[bool, Option(RUN, "effort", kind="value")] = False
-    """Start anew in a folder that holds a run."""
+    """Start anew in a folder that holds a run; files that it did not write stay."""
 
     @field_validator("round")
     @classmethod

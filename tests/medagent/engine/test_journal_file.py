@@ -137,7 +137,7 @@ def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
     [
         (
             errno.ENOLCK,
-            r"gives no locks \(ENOLCK\), as NFS without a lock service does; put the results on a local disk",
+            r"gives no locks \(ENOLCK\), as NFS without a lock service does; put the results on",
         ),
         (errno.EINVAL, "cannot be locked: Invalid argument"),
         (errno.EWOULDBLOCK, "is running into this folder"),
