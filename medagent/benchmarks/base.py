@@ -30,6 +30,8 @@ from medagent.engine.settings import RunSettings
 from medagent.reports.page.blocks import Block, ConversationBlock, Details, ItemDetail, Message, TextBlock
 
 GROUP = "medagent.benchmarks"
+UNLISTED = "medagent.unlisted_benchmarks"
+"""Of benchmarks that a command of their own runs, not `medagent run`; their folders are read like all others."""
 DEFAULT = "medagentbench"
 
 
@@ -160,10 +162,10 @@ def names() -> list[str]:
     return sorted(found, key=lambda name: name != DEFAULT)
 
 
-def find(reference: str | type[Benchmark]) -> Benchmark:
+def find(reference: str | type[Benchmark], group: str = GROUP) -> Benchmark:
     """The benchmark of a name, an import path or a class. Raises UserError, naming what there is."""
     name = reference if isinstance(reference, str) else plugins.given(reference)
-    plugin = plugins.find(name, GROUP)
+    plugin = plugins.find(name, group)
     if plugin is None:
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}")
     loaded = plugin.load()
@@ -184,10 +186,11 @@ def of_folder(folder: Path, code: str | type[Benchmark] | None = None) -> Benchm
     """
     name = benchmark_of(folder)
     own = find(code) if code is not None else None
-    if own is not None and (name == own.name or name not in names()):
+    group = next((group for group in (GROUP, UNLISTED) if entry_points(group=group, name=name)), None)
+    if own is not None and (name == own.name or group is None):
         return own
-    if name in names():
-        return find(name)
+    if group is not None:
+        return find(name, group)
     if plugins.is_import_path(name):
         raise UserError(f"{folder}: run.json names {name}; to read it with that code: --benchmark {name}")
     raise UserError(

@@ -37,7 +37,6 @@ class JudgeCheck(Benchmark):
     """Judges and cases whose label is known."""
 
     name = NAME
-    reference = "medagent.benchmarks.simpleqa.check:JudgeCheck"
     journals: ClassVar[Mapping[str, JournalKind]] = {JOURNAL: JournalKind(ExchangeRow, "judge")}
     unit_noun = "cases"
 
