@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
     from medagent.reports.page.document import RunPage
 
+Code = str | type[Benchmark[Any, Any]]
+"""The code of a benchmark: an import path, or a class."""
+
 
 async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
     """Run a benchmark and return what came of it; the same call again continues.
@@ -50,7 +53,7 @@ async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: 
     """
     from medagent.reports.tables import say
 
-    found = find(benchmark if isinstance(benchmark, str) else plugins.given(benchmark))
+    found = find(benchmark)
     for name in ("agent", "model"):
         if isinstance(options.get(name), type):
             options[name] = plugins.given(options[name])
@@ -96,17 +99,17 @@ def serve_episodes(
     return serve_on(_fhir(benchmark), host, port, options)
 
 
-def grade(path: str | Path, **given: Any) -> Report:
+def grade(path: str | Path, *, benchmark: Code | None = None, **given: Any) -> Report:
     """Grade a run's folder again, or a results file of MedAgentBench; `given` are options of `medagent grade`.
 
-    Nothing is written. Raises UserError, InputError.
+    `benchmark` is the code of a run whose benchmark is not installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
     options = {name: value for name, value in given.items() if value is not None}
     if is_run(place) and (place / JOURNAL).is_file():
-        benchmark = of_folder(place)
-        _check_options(benchmark, place, options)
-        return graded_report(benchmark, place, options)
+        found = of_folder(place, benchmark)
+        _check_options(found, place, options)
+        return graded_report(found, place, options)
     report: Report = _graded_file(place, options).report
     return report
 
@@ -158,40 +161,44 @@ class LoadedRun:
         return (ItemOutcome(item=row.unit, status=row.status) for row in self.rows())
 
 
-def load_run(path: str | Path) -> LoadedRun:
-    """A run's folder. Raises UserError where it is none."""
-    return LoadedRun(Path(path), of_folder(Path(path)))
+def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
+    """A run's folder. `benchmark` is the code of a run whose benchmark is not installed. Raises UserError."""
+    return LoadedRun(Path(path), of_folder(Path(path), benchmark))
 
 
-def compare(a: str | Path, b: str | Path, **given: Any) -> Comparison | ScoreComparison | SetComparison:
+def compare(
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **given: Any
+) -> Comparison | ScoreComparison | SetComparison:
     """Two runs, or results files of MedAgentBench, paired by item; by group if they are over different sets of which
     one was made from a seed.
 
-    `given` are options of `medagent grade` that say where data is. Raises UserError if the two do not fit.
+    `given` are options of `medagent grade` that say where data is, `benchmark` the code of runs whose benchmark is not
+    installed. Raises UserError if the two do not fit.
     """
     first, second = Path(a), Path(b)
     options = {name: value for name, value in given.items() if value is not None}
     for path in (first, second):
         if is_run(path):
-            _check_options(of_folder(path), path, options)
-    outcomes = [_outcomes(path, options) for path in (first, second)]
+            _check_options(of_folder(path, benchmark), path, options)
+    outcomes = [_outcomes(path, benchmark, options) for path in (first, second)]
     if _are_siblings(first, second):
         return compare_sets(*outcomes)
-    _check_same_items(first, second)
+    _check_same_items(first, second, benchmark)
     return compare_outcomes(*outcomes)
 
 
-def write_report(runs: Sequence[str | Path], out: str | Path, **given: Any) -> int:
+def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Any) -> int:
     """Write the HTML report of runs, or results files of MedAgentBench, and give its size in bytes.
 
-    `given` are options of `medagent grade` that say where data is. Raises UserError.
+    `given` are options of `medagent grade` that say where data is, `benchmark` the code of runs whose benchmark is not
+    installed. Raises UserError.
     """
     from medagent.engine.files import write_whole
     from medagent.reports.page.render import render
 
     remember_environment(os.environ)
     options = {name: value for name, value in given.items() if value is not None}
-    pages = [_page(Path(run), options) for run in runs]
+    pages = [_page(Path(run), benchmark, options) for run in runs]
     names = [page.label for page in pages]
     if len(set(names)) < len(names):
         pages = [replace(page, label=str(run)) for page, run in zip(pages, runs, strict=True)]
@@ -200,7 +207,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path, **given: Any) -> i
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _page(path: Path, given: dict[str, Any]) -> RunPage:
+def _page(path: Path, code: Code | None, given: dict[str, Any]) -> RunPage:
     from medagent.reports.page.document import RunPage
     from medagent.reports.page.run_page import RowsByUnit, details_of
 
@@ -208,7 +215,7 @@ def _page(path: Path, given: dict[str, Any]) -> RunPage:
         file = _graded_file(path, given, every_rule=True)
         details = details_of(find(DEFAULT), file.report, file.scores, file.rows, file.others)
         return RunPage(path.stem if path.is_file() else path.name, file.report, details)
-    benchmark = of_folder(path)
+    benchmark = of_folder(path, code)
     _check_options(benchmark, path, given)
     report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
     scores = scores_of(benchmark, path, given)
@@ -223,7 +230,7 @@ def is_run(path: Path) -> bool:
 
 
 def _fhir(benchmark: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
-    found = find(benchmark if isinstance(benchmark, str) else plugins.given(benchmark))
+    found = find(benchmark)
     if not isinstance(found, FhirBenchmark):
         raise UserError(f"{found.name}: has no episodes on a FHIR server")
     return found
@@ -244,11 +251,11 @@ def _graded_file(path: Path, given: Mapping[str, Any], *, every_rule: bool = Fal
     return graded_file(path, checked(MedAgentBenchGrading, given), every_rule=every_rule)
 
 
-def _outcomes(path: Path, given: Mapping[str, Any]) -> Sequence[ItemOutcome]:
+def _outcomes(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequence[ItemOutcome]:
     if not is_run(path) or not (path / JOURNAL).is_file():
         report = _graded_file(path, given).report
     else:
-        benchmark = of_folder(path)
+        benchmark = of_folder(path, code)
         report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
     if all(item.value is None for item in report.items):
         raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
@@ -268,7 +275,7 @@ def _settings(path: Path) -> Mapping[str, Setting]:
     return Run(folder).settings if is_run(folder) else {}
 
 
-def _check_same_items(a: Path, b: Path) -> None:
+def _check_same_items(a: Path, b: Path, code: Code | None) -> None:
     """Raises UserError if two runs ask other things under the same ids."""
     if not (is_run(a) and is_run(b)):
         from medagent.benchmarks.medagentbench.results.patients import check_same_patients
@@ -276,7 +283,7 @@ def _check_same_items(a: Path, b: Path) -> None:
         check_same_patients(a, b)
         return
     try:
-        first, second = (_questions(path) for path in (a, b))
+        first, second = (_questions(path, code) for path in (a, b))
     except UserError:  # the data is not there any more
         return
     shared = [item for item in first if item in second]
@@ -287,8 +294,8 @@ def _check_same_items(a: Path, b: Path) -> None:
         )
 
 
-def _questions(folder: Path) -> dict[str, str]:
-    benchmark = of_folder(folder)
+def _questions(folder: Path, code: Code | None) -> dict[str, str]:
+    benchmark = of_folder(folder, code)
     return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
 
 

@@ -17,7 +17,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +26,8 @@ from typing import Any
 from refsol.answers import AnswerFile, RecordedAnswer
 from refsol.errors import InputError
 from refsol.files import Fault, FaultsError, InputFile, anything, json_object, read_json
+from refsol.opencompass import Parts, data_sets, dataset_of, in_order, read_entries
 
-_PART = re.compile(r"(.+?)(?:_(\d{1,3}))?")
 _SAMPLES = re.compile(r"samples_(.+?)(?:_\d{4}-\d{2}-\d{2}T[\d.\-:]+)?")
 _UNIT = re.compile(r"(.+?)(?:#(\d+))?")
 _CUT = {"length": "length", "max_tokens": "length", "model_length": "length"}
@@ -72,10 +72,10 @@ def _folder(path: Path) -> AnswerFile:
     models = [one for one in sorted(inner.iterdir()) if one.is_dir()] if inner.is_dir() else [path]
     if len(models) > 1:
         raise InputError(f"{inner}: holds several models; name one: {', '.join(str(one) for one in models)}")
-    files = sorted(models[0].glob("*.json")) if models else []
-    if not files:
+    if not models or not any(models[0].glob("*.json")):
         raise InputError(f"{path}: holds no answers that can be read; {_known()}")
-    return AnswerFile(str(path), "OpenCompass", models[0].name, tuple(_opencompass(files)))
+    answers = [one for name, parts in data_sets(models[0]).items() for one in _opencompass(name, parts)]
+    return AnswerFile(str(path), "OpenCompass", models[0].name, tuple(answers))
 
 
 def _known() -> str:
@@ -106,9 +106,9 @@ def _document(path: Path) -> AnswerFile:
     if isinstance(value, list) and value and all(isinstance(one, dict) and "predicted_text" in one for one in value):
         return AnswerFile(str(path), "HELM", path.parent.name, tuple(_helm_predictions(path, value)))
     if isinstance(value, dict) and "0" in value:
-        parts = [one for one in path.parent.glob("*.json") if _data_set(one)[0] == _data_set(path)[0]]
-        files = sorted(parts) if _data_set(path)[1] is not None else [path]
-        return AnswerFile(str(path), "OpenCompass", path.parent.name, tuple(_opencompass(files)))
+        name = dataset_of(path)
+        parts: Parts = {None: path} if name == path.stem else data_sets(path.parent)[name]
+        return AnswerFile(str(path), "OpenCompass", path.parent.name, tuple(_opencompass(name, parts)))
     raise InputError(f"{path}: holds no answers that can be read; {_known()}")
 
 
@@ -230,42 +230,25 @@ _FORMS: tuple[tuple[str, set[str], Callable[[dict[str, Any], str], Answers]], ..
 )
 
 
-def _data_set(path: Path) -> tuple[str, int | None]:
-    match = _PART.fullmatch(path.stem)
-    assert match is not None
-    return match[1], int(match[2]) if match[2] else None
-
-
-def _opencompass(files: Iterable[Path]) -> Answers:
+def _opencompass(name: str, parts: Parts) -> Answers:
     """Predictions: keys "0", "1", … over all parts of a data set in the data's order."""
-    offsets: dict[str, int] = {}
-    for path in sorted(files, key=lambda one: (_data_set(one)[0], _data_set(one)[1] or 0)):
-        name, part = _data_set(path)
-        entries = read_json(path, json_object)
-        offset = offsets.get(name, 0)
-        if part is not None and part and name not in offsets:
-            raise InputError(f"{path}: the parts before it are missing")
-        for number in range(len(entries)):
-            entry = entries.get(str(number))
-            if not isinstance(entry, dict) or "prediction" not in entry:
-                raise InputError(f'{path}: {number}: is no prediction; a file holds the keys "0" to "n-1"')
-            gold: Any = entry.get("gold")
-            gold = gold if isinstance(gold, dict) else {}
-            named = next((str(gold[key]) for key in ("qid", "id", "sample_id") if gold.get(key) is not None), "")
-            said = entry["prediction"]
-            for trial, text in enumerate(said if isinstance(said, list) else [said], 1):
-                if not isinstance(text, str | None):
-                    raise InputError(f"{path}: {number}.prediction: is not a text")
-                yield RecordedAnswer(
-                    text,
-                    f"{path}: {number}",
-                    id=named,
-                    position=offset + number,
-                    question=str(gold.get("question") or _prompt(entry.get("origin_prompt"))),
-                    group=name,
-                    trial=trial,
-                )
-        offsets[name] = offset + len(entries)
+    offset = 0
+    for part in in_order(parts):
+        file = read_entries(parts[part])
+        size = len(file.entries) // file.replicas
+        for number, entry in enumerate(file.entries):
+            trial, place = divmod(number, size)
+            gold = entry.gold if isinstance(entry.gold, dict) else {}
+            yield RecordedAnswer(
+                entry.prediction,
+                f"{parts[part]}: {place}",
+                id=next((str(gold[key]) for key in ("qid", "id", "sample_id") if gold.get(key) is not None), ""),
+                position=offset + place,
+                question=str(gold.get("question") or _prompt(entry.prompt)),
+                group=name,
+                trial=trial + 1,
+            )
+        offset += size
 
 
 def _prompt(value: Any) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medagent.benchmarks.base import find, names
-from medagent.core.options import Field, as_setting, options
+from medagent.core.options import Field, Option, as_setting, options
 from medagent.engine.settings import RunSettings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "running.md"
@@ -65,7 +65,6 @@ REASONS: dict[str, dict[str, str]] = {
 KEPT = {
     "setting": "fixed",
     "place": "may change",
-    "address": "may change, not written",
     "limit": "may change, not written",
     "effort": "not kept",
 }
@@ -106,10 +105,15 @@ def line(owners: Owners) -> str:
         f"`--{first.flag}{value}`",
         who,
         default(first) + "".join(f" ({one})" for one in differing),
-        KEPT[first.option.kept],
+        kept(first.option),
         first.help,
     )
     return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |"
+
+
+def kept(option: Option) -> str:
+    """What becomes of an option's value."""
+    return KEPT["limit" if (option.kept, option.kind) == ("place", "address") else option.kept]
 
 
 def table() -> str:

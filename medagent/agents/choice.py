@@ -74,8 +74,10 @@ class ModelChoice:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
                 raise UserError(f"--batch: {self.settings.name} is behind no batch API")
+            from medagent.engine.files import note
             from medagent.models.batch import BatchModel
 
+            note(self.batches)
             return BatchModel(self.settings, self.batches, concurrency=concurrency, price=self.price)
         if self.plugin is None:
             from medagent.models import open_model

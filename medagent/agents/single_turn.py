@@ -41,11 +41,11 @@ class AnswerSource(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    agent: Annotated[str | None, Option(WHO)] = None
+    agent: Annotated[str | None, Option(WHO, kind="code")] = None
     """Who answers."""
-    strip_thinking: Annotated[bool, Option(WHO)] = False
+    strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
     """Cut a leading <think> block before a message is read."""
-    allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE"), Field(ge=0, le=1)] = MOST
+    allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = MOST
     """The share of answers that may be empty, cut off or nothing but thinking; above it the exit code is 2."""
 
     @property
@@ -57,11 +57,11 @@ class AnswerSource(BaseModel):
 class AnswerSettings(AnswerSource, RunSettings):
     """The options of benchmarks that grade answers."""
 
-    answers: Annotated[Path | None, Option(WHO, "place")] = None
+    answers: Annotated[Path | None, Option(WHO, "place", kind="path")] = None
     """Grade answers that are there already: a run's folder, JSON lines (id, answer), OpenCompass predictions,
     lm-evaluation-harness samples, an Inspect log, a HELM run.
     """
-    system: Annotated[str | None, Option(WHO, "place", metavar="TEXT|FILE")] = None
+    system: Annotated[str | None, Option(WHO, "place", metavar="TEXT|FILE", kind="path")] = None
     """A system message before every question."""
 
     def decides(self) -> dict[str, Setting]:
@@ -81,17 +81,17 @@ class AnswerSettings(AnswerSource, RunSettings):
 class SingleTurnSettings(AnswerSettings):
     """The options of benchmarks in which an item is one question."""
 
-    few_shot: Annotated[str | None, Option(WHO, "place", metavar="FILE|N")] = None
+    few_shot: Annotated[str | None, Option(WHO, "place", metavar="FILE|N", kind="path")] = None
     """Solved examples before every question: JSON lines (question, answer), or the first N items of the data (of each
     task), which are then not asked.
     """
 
-    batch: Annotated[bool, Option(LIMITS, "effort")] = False
+    batch: Annotated[bool, Option(LIMITS, "effort", kind="value")] = False
     """Ask through the provider's batch API (OpenAI's, Anthropic's): half the price, an answer within a day; the same
     command finds its batches again.
     """
 
-    cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
+    cache: Annotated[Path | None, Option(WHO, metavar="DIR", kind="path")] = None
     """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
     it.
     """

@@ -12,9 +12,9 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import benchmark_of
 
 GROUP = "medagent.benchmarks"
+UNLISTED = "medagent.unlisted_benchmarks"
+"""Of benchmarks that a command of their own runs, not `medagent run`; their folders are read like all others."""
 DEFAULT = "medagentbench"
-INTERNAL = {"judge-check": "medagent.benchmarks.judge_check:JudgeCheck"}
-"""Benchmarks that other commands run, by the names that their folders have."""
 
 
 def names() -> list[str]:
@@ -23,20 +23,37 @@ def names() -> list[str]:
     return sorted(found, key=lambda name: name != DEFAULT)
 
 
-def find(name: str) -> Benchmark[Any, Any]:
-    """The benchmark of a name or an import path. Raises UserError, naming what there is."""
-    plugin = plugins.find(INTERNAL.get(name, name), GROUP)
+def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benchmark[Any, Any]:
+    """The benchmark of a name, an import path or a class. Raises UserError, naming what there is."""
+    name = reference if isinstance(reference, str) else plugins.given(reference)
+    plugin = plugins.find(name, group)
     if plugin is None:
         raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}")
-    found = plugin.load()
-    benchmark = found() if isinstance(found, type) else found
+    loaded = plugin.load()
+    benchmark = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(benchmark, Benchmark):
         raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark")
-    if name not in (benchmark.name, *INTERNAL):
+    if name != benchmark.name:
         benchmark.reference = name
     return benchmark
 
 
-def of_folder(folder: Path) -> Benchmark[Any, Any]:
-    """The benchmark that made a run's folder. Raises UserError where that is not to be told or it is not installed."""
-    return find(benchmark_of(folder))
+def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None) -> Benchmark[Any, Any]:
+    """The benchmark that reads a run's folder: an installed one, by the name in `run.json`. `code` (an import path or a
+    class) reads runs of that name, and runs whose benchmark is not installed.
+
+    A folder may be a stranger's, so nothing that it names is imported. Raises UserError for a benchmark that is not
+    installed.
+    """
+    name = benchmark_of(folder)
+    own = find(code) if code is not None else None
+    group = next((group for group in (GROUP, UNLISTED) if entry_points(group=group, name=name)), None)
+    if own is not None and (name == own.name or group is None):
+        return own
+    if group is not None:
+        return find(name, group)
+    if plugins.is_import_path(name):
+        raise UserError(f"{folder}: run.json names {name}; to read it with that code: --benchmark {name}")
+    raise UserError(
+        f"{folder}: run.json names the benchmark {name!r}, which is not installed; known: {', '.join(names())}"
+    )

@@ -37,6 +37,7 @@ def command(
             help="Runs' folders, or results files of MedAgentBench, over the same items or over sibling sets.",
         ),
     ],
+    benchmark: options.BenchmarkCode = None,
     as_json: options.AsJson = False,
     as_markdown: AsMarkdown = False,
     junit_file: JunitFile = None,
@@ -63,9 +64,9 @@ def command(
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two forms of the same; choose one")
     first, *others = runs
-    found = {other: api.compare(first, other, **facts) for other in others}
+    found = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
     if as_markdown or junit_file is not None:
-        compared = with_reports(found, {other: api.grade(other, **facts) for other in found})
+        compared = with_reports(found, {other: api.grade(other, benchmark=benchmark, **facts) for other in found})
         if junit_file is not None:
             write_whole(junit_file, junit(first, compared))
         if as_markdown:

@@ -2,10 +2,14 @@
 
 `[run]` holds options of every run, `[run.NAME]` those of one benchmark; keys are option names. The command line comes
 before `--config`, which comes before `medagent.toml`, which comes before `pyproject.toml`.
+
+Only the file of `--config` was named by the user. The others lie in the current folder, which may be a stranger's: they
+set no address and no secret, name nothing that is imported, and no path outside their folder.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,45 +17,88 @@ from typing import Any
 from medagent.core.errors import UserError
 
 NAME = "medagent.toml"
+PROJECT = "pyproject.toml"
 
 
 def defaults(benchmark: Any, config: Path | None) -> dict[str, Any]:
     """The values that files give for a benchmark's options, keyed by field. Raises UserError naming file and key."""
-    found: dict[str, Any] = {}
-    if (project := Path("pyproject.toml")).is_file():
-        found |= _values(project, _read(project).get("tool", {}).get("medagent", {}), benchmark)
-    if (local := Path(NAME)).is_file():
-        found |= _values(local, _read(local), benchmark)
+    values: dict[str, Any] = {}
+    for file in (Path(PROJECT), Path(NAME)):
+        if file.is_file() and not (config is not None and config.is_file() and config.samefile(file)):
+            values |= _values(file, benchmark, trusted=False)
     if config is not None:
-        found |= _values(config, _read(config), benchmark)
-    return found
+        values |= _values(config, benchmark, trusted=True)
+    return values
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: is not TOML: {error}") from None
+    if path.name == PROJECT:
+        content = _table(path, "tool.medagent", _table(path, "tool", content.get("tool", {})).get("medagent", {}))
+    if unknown := set(content) - {"run"}:
+        raise UserError(f"{path}: {min(unknown)}: there is no such table; defaults stand in [run] and [run.NAME]")
+    return _table(path, "run", content.get("run", {}))
 
 
-def _values(path: Path, content: dict[str, Any], benchmark: Any) -> dict[str, Any]:
+def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: {name}: is no table; write [{name}]")
+    return value
+
+
+def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
     from medagent.core.options import options
     from medagent.engine.settings import RunSettings
 
-    if unknown := set(content) - {"run"}:
-        raise UserError(f"{path}: {min(unknown)}: there is no such table; defaults stand in [run] and [run.NAME]")
-    run = content.get("run", {})
-    if not isinstance(run, dict):
-        raise UserError(f"{path}: run: is no table; write [run]")
+    run = _read(path)
+    own = f"run.{benchmark.name}"
     shared = {name: value for name, value in run.items() if not isinstance(value, dict)}
-    own = run.get(benchmark.name, {})
-    found = {}
-    for table, model, values in (("run", RunSettings, shared), (f"run.{benchmark.name}", benchmark.Settings, own)):
-        fields = {flag: one.name for one in options(model) for flag in (one.flag, one.option.earlier) if flag}
-        for name, value in values.items():
+    tables = (
+        ("run", RunSettings, shared),
+        (own, benchmark.Settings, _table(path, own, run.get(benchmark.name, {}))),
+    )
+    values = {}
+    for table, model, entries in tables:
+        fields = {field.flag: field for field in options(model)}
+        for name, value in entries.items():
             if name not in fields:
                 raise UserError(f"{path}: {table}.{name}: there is no such option; known: {', '.join(sorted(fields))}")
-            found[fields[name]] = value
-    return found
+            if not trusted and (problem := _problem(fields[name].option.kind, value)):
+                raise UserError(
+                    f"{path}: {table}.{name}: {problem}; a file is trusted with that only if you name it: "
+                    f"--config {path}"
+                )
+            values[fields[name].name] = value
+    return values
+
+
+def _problem(kind: str, value: Any) -> str:
+    """What a value would do that a file which the user did not name may not; empty: nothing."""
+    from medagent.core.plugins import is_import_path
+
+    if kind == "address":
+        return "says where requests go or who may send them"
+    if kind == "secret":
+        return "says which secret is used"
+    texts = [str(one) for one in (value if isinstance(value, list) else [value])]
+    if kind == "code":
+        if any(map(is_import_path, texts)):
+            return "names code to run"
+        texts = [text.removeprefix("scripted:") for text in texts if text.startswith("scripted:")]
+    if kind in ("path", "code") and not all(map(_is_inside, texts)):
+        return "names a path outside this folder"
+    return ""
+
+
+def _is_inside(text: str) -> bool:
+    """Whether a path lies below the current folder, links followed. A text that is no path does."""
+    here = os.path.realpath(os.curdir)
+    try:
+        return os.path.commonpath([here, os.path.realpath(os.path.expanduser(text))]) == here
+    except (OSError, ValueError):  # it has a NUL: no file is opened by that name
+        return False

@@ -1,6 +1,6 @@
 """`medagent data`: data sets from a seed, and tasks for other tools.
 
-Its older subcommands are names of `medagent tasks` and `medagent ehr`.
+`medagent data import` is `medagent tasks import`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
-from medagent.cli import ehr, tasks
+from medagent.cli import tasks
 from medagent.terminal.groups import group
 from medagent.terminal.settings import fields_of, with_options
 
@@ -25,8 +25,6 @@ app = group(
 )
 app.callback(invoke_without_command=True)(tasks.list_tasks)
 app.command("import", hidden=True)(tasks.import_)
-app.command("build", hidden=True)(ehr.build)
-app.command("push", hidden=True)(ehr.push)
 
 
 @app.command("new")

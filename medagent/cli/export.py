@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from medagent.terminal.groups import WholeGroup
+from medagent.terminal.options import BenchmarkCode
 
 app = typer.Typer(
     cls=WholeGroup,
@@ -44,7 +45,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")
 
 
 @app.command("parquet")
-def parquet(run: Run, out: File) -> None:
+def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
     """A row an item, for training and analysis: messages as role and content, verdict, checks, kind, usage.
 
     Needs pyarrow (pip install 'medagent[parquet]').
@@ -53,45 +54,51 @@ def parquet(run: Run, out: File) -> None:
     """
     from medagent.export.rows import export_parquet
 
-    print(f"{out}: {export_parquet(run, out)} rows")
+    print(f"{out}: {export_parquet(run, out, benchmark)} rows")
 
 
 @app.command("jsonl")
-def jsonl(run: Run, out: File) -> None:
+def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
     """The rows of parquet as JSON lines.
 
     Example: medagent export jsonl results/v2_r2_gpt-4o-mini rows.jsonl
     """
     from medagent.export.rows import export_jsonl
 
-    print(f"{out}: {export_jsonl(run, out)} rows")
+    print(f"{out}: {export_jsonl(run, out, benchmark)} rows")
 
 
 @app.command("csv")
-def csv(run: Run, out: File) -> None:
+def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
     """The figures, a line a group, each with data set, language, model and judges.
 
     Example: medagent export csv results/v2_r2_gpt-4o-mini groups.csv
     """
     from medagent.export.groups import export_csv
 
-    print(f"{out}: {export_csv(run, out)} lines")
+    print(f"{out}: {export_csv(run, out, benchmark)} lines")
 
 
 @app.command("atif")
-def atif(run: Run, out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into.")]) -> None:
+def atif(
+    run: Run,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into.")],
+    benchmark: BenchmarkCode = None,
+) -> None:
     """Trajectories in the Agent Trajectory Interchange Format (ATIF-v1.8): a file an episode.
 
     Example: medagent export atif results/v2_r2_gpt-4o-mini trajectories/
     """
     from medagent.export.atif import export_atif
 
-    print(f"{out}: {export_atif(run, out)} trajectories")
+    print(f"{out}: {export_atif(run, out, benchmark)} trajectories")
 
 
 @app.command("inspect")
 def inspect(
-    run: Run, out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval, or .json.")]
+    run: Run,
+    out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval, or .json.")],
+    benchmark: BenchmarkCode = None,
 ) -> None:
     """A log of Inspect AI: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
 
@@ -101,12 +108,14 @@ def inspect(
     """
     from medagent.export.inspect import export_inspect
 
-    print(f"{out}: {export_inspect(run, out)} samples")
+    print(f"{out}: {export_inspect(run, out, benchmark)} samples")
 
 
 @app.command("otel")
 def otel(
-    run: Run, out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")]
+    run: Run,
+    out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")],
+    benchmark: BenchmarkCode = None,
 ) -> None:
     """OpenTelemetry spans: invoke_agent for each item, chat for each model call; no text of messages.
 
@@ -114,7 +123,7 @@ def otel(
     """
     from medagent.export.otel import export_otel
 
-    print(f"{export_otel(run, out)} spans")
+    print(f"{export_otel(run, out, benchmark)} spans")
 
 
 @app.command("mlflow")
@@ -122,6 +131,7 @@ def mlflow(
     run: Run,
     out: Annotated[str, typer.Argument(metavar="URI", help="A tracking server, sqlite:///FILE, or a folder.")],
     experiment: Annotated[str, typer.Option(help="The experiment's name.")] = "medagent",
+    benchmark: BenchmarkCode = None,
 ) -> None:
     """A run of MLflow: settings as parameters, figures as metrics, files as artifacts. Needs mlflow.
 
@@ -129,4 +139,4 @@ def mlflow(
     """
     from medagent.export.mlflow import export_mlflow
 
-    print(export_mlflow(run, out, experiment))
+    print(export_mlflow(run, out, experiment, benchmark))

@@ -16,6 +16,7 @@ from medagent.terminal.settings import fields_of, with_options
 def command(
     given: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
+    benchmark: options.BenchmarkCode = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Grade a results file of MedAgentBench, offline for the bundled data set, or a run of any benchmark.
@@ -32,7 +33,7 @@ def command(
     import medagent.api as api
     from medagent.reports.end import print_findings
 
-    report = api.grade(results, **given)
+    report = api.grade(results, benchmark=benchmark, **given)
     if as_json:
         print(json.dumps(_document(report), indent=1))
     else:

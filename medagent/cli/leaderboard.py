@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from medagent.terminal import options
+
 if TYPE_CHECKING:
     from medagent.engine.report import Report
 
@@ -16,6 +18,10 @@ def command(
         list[Path],
         typer.Argument(metavar="RUN …", help="Runs' folders, of any benchmark, or archives of `medagent submit pack`."),
     ],
+    benchmark: options.BenchmarkCode = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="The folder of the archives' data set, where that has no installed name.")
+    ] = None,
 ) -> None:
     """Print runs as a table in Markdown, graded anew from their files, with what each was measured on. An archive is
     checked first, as `medagent submit check` does, and refused where something does not fit together.
@@ -28,17 +34,18 @@ def command(
 
     if strange := [run for run in runs if not api.is_run(run) and run.suffix != ".zip"]:
         raise UserError(f"{strange[0]}: is no run's folder (it has no run.json)")
-    print(leaderboard([api.grade(run) if api.is_run(run) else _of_pack(run) for run in runs]), end="")
+    reports = [api.grade(run, benchmark=benchmark) if api.is_run(run) else _of_pack(run, dataset) for run in runs]
+    print(leaderboard(reports), end="")
 
 
-def _of_pack(pack: Path) -> Report:
+def _of_pack(pack: Path, dataset: str | None) -> Report:
     """The report of a pack in which nothing is wrong. Raises UserError."""
     import medagent.api as api
     from medagent.benchmarks.medagentbench.submission.check import check
     from medagent.benchmarks.medagentbench.submission.pack import unpacked
     from medagent.core.errors import UserError
 
-    if problems := check(pack).problems:
+    if problems := check(pack, dataset=dataset).problems:
         raise UserError(f"{pack}: {problems[0]}; medagent submit check {pack} lists all")
     with unpacked(pack) as (folder, _):
-        return api.grade(folder).model_copy(update={"folder": str(pack)})
+        return api.grade(folder, dataset=dataset).model_copy(update={"folder": str(pack)})

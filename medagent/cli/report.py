@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
@@ -16,6 +17,7 @@ def command(
     given: dict[str, Any],
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Runs' folders, or MedAgentBench results files.")],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+    benchmark: options.BenchmarkCode = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
     """Write one HTML file that shows why each item is right or wrong; it needs no server and no network.
@@ -27,7 +29,7 @@ def command(
     """
     import medagent.api as api
 
-    size = api.write_report(runs, out, **given)
+    size = api.write_report(runs, out, benchmark=benchmark, **given)
     print(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser

@@ -73,7 +73,7 @@ def run_function(benchmark: Any) -> Callable[..., None]:
         from medagent.reports.tables import say
 
         settings = checked(benchmark.Settings, {**defaults(benchmark, config), **given})
-        rewrite = _rewriting(report) if report is not None else None
+        rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
         carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
 
     function = with_options(fields_of(benchmark.Settings))(run)
@@ -81,14 +81,14 @@ def run_function(benchmark: Any) -> Callable[..., None]:
     return function
 
 
-def _rewriting(file: Path) -> Callable[[Path], object]:
+def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
     """What writes the HTML report of a run's folder. Raises UserError where the file's folder is not there."""
     from medagent.api import write_report
     from medagent.core.errors import UserError
 
     if not file.absolute().parent.is_dir():
         raise UserError(f"--report {file}: its folder is not there")
-    return lambda folder: write_report([folder], file)
+    return lambda folder: write_report([folder], file, benchmark=code)
 
 
 def _help(benchmark: Any) -> str:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from medagent.terminal import options
+
 
 def command(
     run: Annotated[Path, typer.Argument(help="A run's folder.")],
@@ -20,6 +22,7 @@ def command(
         list[str] | None,
         typer.Option("--type", metavar="TYPE", help="List the items of this task type or group; repeatable."),
     ] = None,
+    benchmark: options.BenchmarkCode = None,
     full: Annotated[bool, typer.Option("--full", help="Of an item, the whole prompt and the JSON of Bundles.")] = False,
 ) -> None:
     """Show a run's summary, also of one that is going on, or one item: what was said, the verdict and the reasons.
@@ -32,7 +35,7 @@ def command(
     from medagent.core.errors import UserError
     from medagent.reports.show import ItemFilter, list_items, show_item, show_run
 
-    found = api.load_run(run)
+    found = api.load_run(run, benchmark=benchmark)
     wanted = ItemFilter(wrong, kind or (), type_ or ())
     if item is not None and not wanted.all:
         raise UserError("an item is shown whole; --wrong, --kind and --type list items: leave one out")

@@ -7,7 +7,7 @@ of the documentation are made from it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -17,10 +17,15 @@ from pydantic.fields import FieldInfo
 from medagent.core.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
-Kept = Literal["setting", "place", "address", "limit", "effort"]
-"""What becomes of an option's value: a setting decides the rows of a run and cannot change; a place (a path, the
-selection) may change but stands in the command to copy; an address or a limit likewise, but no file holds it; effort
-(concurrency, patience) is asked anew each time.
+Kept = Literal["setting", "place", "limit", "effort"]
+"""What becomes of an option's value. A setting decides the rows of a run and cannot change. A place (a path, the
+selection) may change, and is part of the command to copy. So is a limit, but no file holds it. Effort (concurrency,
+patience) is not kept.
+"""
+Kind = Literal["value", "path", "address", "secret", "code"]
+"""What a value can do, which decides who may set it (`cli/config.py`) and whether a file may hold it. A path is a file,
+a folder, or a text that may name one. An address says where requests go or who may send them. A secret is one, or names
+the variable that holds one. Code is a name, or an import path of what is then imported and run.
 """
 Setting = str | int | float | bool | list[str] | None
 """An option's value as `run.json` holds it; a list is an option that is repeated."""
@@ -29,16 +34,15 @@ Setting = str | int | float | bool | list[str] | None
 @dataclass(frozen=True, slots=True)
 class Option:
     """Marks a field as an option: its group in `--help`, what becomes of its value, and its name where that is not the
-    field's.
+    field's. Every declaration states its kind, so that no option is trusted by accident.
     """
 
     group: str
     kept: Kept = "setting"
+    kind: Kind = field(kw_only=True)
     flag: str = ""
     metavar: str | None = None
     hidden: bool = False
-    earlier: str = ""
-    """The name that it had in earlier versions, which still works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +69,22 @@ def options(model: type[BaseModel]) -> Iterator[Field]:
             yield Field(name, mark.flag or name.replace("_", "-"), info, mark)
 
 
-def values(settings: BaseModel, *kinds: Kept) -> dict[str, Setting]:
-    """The values of a model's options of these kinds, by flag, as `run.json` holds them; None where one is the default
-    of a place or an address.
+def values(settings: BaseModel, *kept: Kept) -> dict[str, Setting]:
+    """The values of a model's options that are kept like this, by flag, as `run.json` holds them; None where one is the
+    default of a place.
     """
-    found: dict[str, Setting] = {}
-    for field in options(type(settings)):
-        if field.option.kept in kinds:
-            value = getattr(settings, field.name)
-            default = field.option.kept != "setting" and value == field.info.get_default(call_default_factory=True)
-            found[field.flag] = None if default else as_setting(value)
-    return found
+    result: dict[str, Setting] = {}
+    for one in options(type(settings)):
+        if one.option.kept in kept:
+            value = getattr(settings, one.name)
+            default = one.option.kept != "setting" and value == one.info.get_default(call_default_factory=True)
+            result[one.flag] = None if default else as_setting(value)
+    return result
+
+
+def addresses(settings: BaseModel) -> set[str]:
+    """The flags of a model's options that hold addresses."""
+    return {one.flag for one in options(type(settings)) if one.option.kind == "address"}
 
 
 def as_setting(value: Any) -> Setting:

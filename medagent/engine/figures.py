@@ -10,6 +10,16 @@ def natural(name: str) -> list[tuple[str, int]]:
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
 
 
+def counted(count: int, nouns: str) -> str:
+    """A number of things whose name is a regular plural: `1 unit`, `2 units`."""
+    return f"{count} {nouns.removesuffix('s') if count == 1 else nouns}"
+
+
+def some_are(count: int, total: int, nouns: str) -> str:
+    """The beginning of a sentence: `3 of 5 units are`, `1 of 1 unit is`."""
+    return f"{count} of {counted(total, nouns)} {'is' if total == 1 else 'are'}"
+
+
 def dollars(cost: float | None) -> str:
     """An amount of US dollars; `–` where it is unknown."""
     return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"

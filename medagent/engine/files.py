@@ -11,6 +11,44 @@ from pathlib import Path
 
 from medagent.core.errors import UserError
 
+MANIFEST = ".files"
+"""The file of a run's folder that lists what the run wrote, a name a line."""
+_open_folders: set[Path] = set()
+"""The run folders that this process writes into."""
+
+
+@contextlib.contextmanager
+def noted(folder: Path) -> Iterator[None]:
+    """Note every file that is written into a folder from here on in its manifest, before it is written."""
+    place = folder.resolve()
+    _open_folders.add(place)
+    try:
+        yield
+    finally:
+        _open_folders.discard(place)
+
+
+def note(path: Path) -> None:
+    """Note that a file is about to be written, if it belongs to an open run. Raises UserError."""
+    folder = path.parent.resolve()
+    if folder not in _open_folders or path.name in written_files(folder):
+        return
+    try:
+        with (folder / MANIFEST).open("a", encoding="utf-8") as manifest:
+            manifest.write(f"{path.name}\n")
+    except OSError as error:
+        raise UserError(f"{folder / MANIFEST}: cannot be written: {error.strerror}") from None
+
+
+def written_files(folder: Path) -> set[str]:
+    """The names of the files that a run wrote into its folder. Raises UserError."""
+    path = folder / MANIFEST
+    try:
+        names = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    return {name for name in names if name and "/" not in name and name not in (".", "..")}
+
 
 def write_whole(path: Path, text: str) -> None:
     """Write `text` as UTF-8 to `path`, or leave what was there. Raises UserError naming the file when it cannot."""
@@ -34,6 +72,7 @@ def write_changed_parts(path: Path, parts: Callable[[], Iterable[str]]) -> None:
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:
+    note(path)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("w", encoding="utf-8", newline="\n") as file:

@@ -10,26 +10,28 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Container, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.versions import versions
-from medagent.engine.files import file_digest, write_whole
+from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
+from medagent.engine.report import DataRef
 
-_ADDRESSES = ("base-url", "judge-base-url")
-"""Places that no file names: where an endpoint is, is private."""
-_MADE = ("run.json", "report.json", "*.jsonl", "results*.json", "grade*.json", "test_predictions*.json", "scores.json")
-"""What runs write, and starting anew removes."""
+FORMAT = 1
+"""Of `run.json`."""
 
 
 class RunFolder:
     """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`);
-    `places` are options that may change between two tries (paths, addresses) but belong in a command to copy, and so do
-    `limits`, which no file holds.
+    `places` are options that may change between two tries (paths) but belong in a command to copy, and so do the
+    `unwritten` (limits, addresses), which no file holds.
 
     Use as a context manager. Raises UserError when the folder cannot be used: not writable, locked by another run, or
     made under other settings.
@@ -44,28 +46,33 @@ class RunFolder:
         benchmark: str = "",
         data: Mapping[str, str] | None = None,
         places: Mapping[str, Setting] | None = None,
-        limits: Mapping[str, Setting] | None = None,
+        unwritten: Mapping[str, Setting] | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path = path
         self._command = command
         self._benchmark = benchmark
-        self._data = dict(data or {})
+        self._data = dict(data or {"name": ""})
         self._settings = dict(settings)
         self._places = dict(places or {})
-        self._limits = dict(limits or {})
+        self._unwritten = dict(unwritten or {})
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.journal = self._locked(overwrite)
         """The first journal's file, which has the folder's lock."""
+        self._stack = ExitStack()
+        self._stack.callback(self.journal.close)
         try:
             if overwrite:
                 self._clear()
+            self._stack.enter_context(noted(path))
+            if self.writable:
+                note(self.journal_path)
             self._check()
         except BaseException:
-            self.journal.close()
+            self._stack.close()
             raise
 
     def __enter__(self) -> RunFolder:
@@ -74,7 +81,7 @@ class RunFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.journal.close()
+        self._stack.close()
 
     @property
     def writable(self) -> bool:
@@ -84,7 +91,7 @@ class RunFolder:
     @property
     def command(self) -> str:
         """The command that continues the run."""
-        return command_line(self._command, {**self._settings, **self._places, **self._limits})
+        return command_line(self._command, {**self._settings, **self._places, **self._unwritten})
 
     @property
     def journal_path(self) -> Path:
@@ -105,10 +112,11 @@ class RunFolder:
             return JournalFile(self.journal_path, writable=False)
 
     def _clear(self) -> None:
-        for pattern in _MADE:
-            for file in self.path.glob(pattern):
-                if file != self.journal_path:
-                    file.unlink()
+        """Remove what the run wrote, and nothing else."""
+        for name in ("run.json", *sorted(written_files(self.path) - {self.journal_path.name}), MANIFEST):
+            file = self.path / name
+            if file.is_file():
+                file.unlink()
         self.journal.cut(0)
 
     def _check(self) -> None:
@@ -123,11 +131,12 @@ class RunFolder:
                 path,
                 json.dumps(
                     {
+                        "format": FORMAT,
                         "command": self._command,
                         "benchmark": self._benchmark,
                         "data": self._data,
                         "settings": self._settings,
-                        "places": {key: value for key, value in self._places.items() if key not in _ADDRESSES},
+                        "places": self._places,
                         "versions": versions(),
                     },
                     indent=2,
@@ -135,16 +144,11 @@ class RunFolder:
                 + "\n",
             )
             return
-        try:
-            run = json.loads(path.read_text(encoding="utf-8"))
-            before, addresses = run["settings"], {key: self._places.get(key) for key in _ADDRESSES}
-            command = command_line(
-                self._command, {**before, **run.get("places", self._places), **addresses, **self._limits}
-            )
-            names = {*before, *self._settings}
-            differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise UserError(f"{path}: is damaged; choose another --round, or --overwrite") from None
+        run = read_run(self.path)
+        before = run["settings"]
+        command = command_line(self._command, {**before, **run["places"], **self._unwritten})
+        names = {*before, *self._settings}
+        differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
@@ -174,18 +178,49 @@ def _meaning(value: Setting) -> Setting:
     return None if value is False else value
 
 
+class RunFile(BaseModel):
+    """`run.json`: what a run's folder says of the run."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    format: int
+    command: str
+    benchmark: str
+    """Its name, or the import path of one that is not installed."""
+    data: DataRef
+    settings: dict[str, Setting]
+    """What decided the rows."""
+    places: dict[str, Setting]
+    """What else the first command had."""
+    versions: dict[str, str]
+
+
 def read_run(folder: Path) -> dict[str, Any]:
-    """A folder's `run.json`. Raises UserError where it is missing or damaged."""
+    """A folder's `run.json`, which is a `RunFile`. Raises UserError where it is missing, damaged, or of a newer
+    version.
+    """
     path = folder / "run.json"
     if not path.is_file():
         raise UserError(f"{folder}: is no run's folder (it has no run.json)")
     try:
         run = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        run = None
-    if not isinstance(run, dict) or not isinstance(run.get("settings"), dict):
-        raise UserError(f"{path}: is damaged; choose another --round, or --overwrite")
-    return run
+        raise _damaged(path, "it is no JSON") from None
+    format_ = run.get("format") if isinstance(run, dict) else None
+    if isinstance(format_, int) and format_ > FORMAT:
+        raise UserError(
+            f"{path}: was written by a newer medagent (format {format_} of run.json; this one reads {FORMAT}): "
+            "use that version"
+        )
+    try:
+        return RunFile.model_validate(run).model_dump()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path}: is damaged ({why}); choose another --round, or --overwrite")
 
 
 def read_settings(folder: Path) -> dict[str, Setting]:
@@ -195,13 +230,5 @@ def read_settings(folder: Path) -> dict[str, Setting]:
 
 
 def benchmark_of(folder: Path) -> str:
-    """The name of the benchmark that made a run's folder; earlier versions named it in the command only.
-
-    Raises UserError where `run.json` is missing or damaged.
-    """
-    run = read_run(folder)
-    named = run.get("benchmark")
-    if named:
-        return str(named)
-    last = str(run.get("command", "")).rpartition(" ")[2]
-    return "medagentbench" if last in ("run", "") else last
+    """The name of the benchmark that made a run's folder. Raises UserError where `run.json` is missing or damaged."""
+    return str(read_run(folder)["benchmark"])

@@ -8,8 +8,7 @@ is opened: its unit is owed again.
 A line ends with its number, the format of the journal and a checksum of all that stands before it, so that what was
 changed, removed, added or moved after it was written is found: a row that is lost would be paid for again, and what it
 cost be missing in the sums. An empty line stands for a row that a person has given up. Opening reads only the head of
-such a row; the whole row is read once, when results are made. Rows of the first format have no checksum: they are read
-whole. Those of each format may stand only before those of the next.
+such a row; the whole row is read once, when results are made.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Row)
 
 FORMAT = 3
-"""Of journals that are written now. 1: rows without a checksum; 2: rows without a number."""
+"""Of the rows. No version with another one was released."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _LONGEST_END = 96
 _CHECKSUM = b'00000000"}\n'
@@ -177,15 +176,14 @@ class Journal(Generic[R]):
     def _read(self) -> None:
         # Whom a row paid is the row's to say where its type has an answer of its own.
         short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
-        lines = CheckedLines(self._file)
-        for line, checked in lines:
-            head = _head(line.raw) if checked and short is RowHead else None
-            head = head or parsed_line(self.path, line, short if checked else self._row_type)
+        for line in checked_lines(self._file):
+            head = _head(line.raw) if short is RowHead else None
+            head = head or parsed_line(self.path, line, short)
             self._places.pop(head.unit, None)
             self._places[head.unit] = line.start << _LENGTH_BITS | len(line.raw)
             self._settle(head)
             self._count(head)
-        self._next_number = lines.next_number
+        self._next_number = self._file.count + 1
 
     def _count(self, row: RowHead | R) -> None:
         self.spent.merge(row.spent)
@@ -225,57 +223,30 @@ class Journal(Generic[R]):
                         durable.set_result(None)
 
 
-class CheckedLines:
-    """Every row of a journal that is what was written, and whether a checksum says so (else it is of format 1).
+def checked_lines(file: JournalFile) -> Iterator[Line]:
+    """Every row of a journal that is what was written, in its place.
 
-    Numbers count the rows that have one: where a damaged row could be taken for one of an earlier format, which has
-    none, the next number says that it is not. Raises UserError for a row that is damaged or out of its place, or that a
-    newer version wrote.
+    Raises UserError for a row that is damaged or out of its place, or that a newer version wrote.
     """
-
-    def __init__(self, file: JournalFile) -> None:
-        self._file = file
-        self._format = 1
-        self._unnumbered = 0
-        """How many lines stand before those with numbers, as far as can be said before the first of these."""
-        self._numbered = False
-
-    @property
-    def next_number(self) -> int:
-        """The number of the row that follows."""
-        return self._file.count + 1 - self._unnumbered
-
-    def __iter__(self) -> Iterator[tuple[Line, bool]]:
-        path = self._file.path
-        for line in self._file.lines():
-            if line.raw == _GIVEN_UP:
-                continue
-            end = _end(line.raw)
-            if end is None:
-                _check_unchecked(path, line, self._format > 1)
-                self._unnumbered = line.number
-            elif int(end["format"]) > FORMAT:
-                raise _newer(path, line, int(end["format"]))
-            elif zlib.crc32(line.raw[: end.start("end")]) != int(end["crc32"], 16):
-                raise _damaged(path, line, "its checksum is not that of its content")
-            else:
-                self._place(line, int(end["format"]), int(end["row"] or 0))
-            yield line, end is not None
-        if _WHOLE.search(self._file.rest[-_LONGEST_END:]):
-            raise _damaged(path, Line(self._file.size, self._file.count + 1, self._file.rest), "it has no newline")
-
-    def _place(self, line: Line, format_: int, number: int) -> None:
-        """Raises UserError where a row is not the one that belongs here."""
-        if format_ < self._format:
-            raise _damaged(self._file.path, line, "it has no number")
-        self._format = format_
-        before = line.number - number
-        if format_ < FORMAT:
-            self._unnumbered = line.number
-        elif before == self._unnumbered or (not self._numbered and before > self._unnumbered):
-            self._unnumbered, self._numbered = before, True  # an empty line may be of either kind
-        else:
-            raise _misplaced(self._file.path, line, number)
+    for line in file.lines():
+        if line.raw == _GIVEN_UP:
+            continue
+        end = _end(line.raw)
+        if end is None:
+            raise _unchecked(file.path, line)
+        if int(end["format"]) > FORMAT:
+            raise _newer(file.path, line, int(end["format"]))
+        if int(end["format"]) < FORMAT:
+            raise _damaged(file.path, line, f"there is no format {int(end['format'])}")
+        if zlib.crc32(line.raw[: end.start("end")]) != int(end["crc32"], 16):
+            raise _damaged(file.path, line, "its checksum is not that of its content")
+        if end["row"] is None:
+            raise _damaged(file.path, line, "it has no number")
+        if int(end["row"]) != line.number:
+            raise _misplaced(file.path, line, int(end["row"]))
+        yield line
+    if _WHOLE.search(file.rest[-_LONGEST_END:]):
+        raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "it has no newline")
 
 
 def _end(raw: bytes) -> re.Match[bytes] | None:
@@ -325,26 +296,22 @@ def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None)
 
 
 _GIVEN_UP = b"\n"
-_NEW = re.compile(rb'"(?:format|crc32)"')
 _WAY_ON = (
     "put back what it was, or an empty line in its place (its unit is then run again, and what it cost is in no sum), "
     "or choose another --round"
 )
 
 
-def _check_unchecked(path: Path, line: Line, after_checked: bool) -> None:
-    """Raises UserError for a line without a checksum that is none of the first format."""
-    old = line.raw.startswith(b"{") and b'"spent":{' in line.raw and not _NEW.search(line.raw)
-    if old and not after_checked:
-        return  # of the first format; whether it is a row is seen when it is parsed
+def _unchecked(path: Path, line: Line) -> UserError:
+    """What is wrong with a line that does not end as a row does."""
     try:
-        found = json.loads(line.raw)
+        row = json.loads(line.raw)
     except (ValueError, RecursionError):
-        raise _damaged(path, line) from None
-    if isinstance(found, dict) and isinstance(found.get("format"), int) and found["format"] > FORMAT:
-        raise _newer(path, line, found["format"])
-    if after_checked or not isinstance(found, dict) or "spent" not in found or found.keys() & {"format", "crc32"}:
-        raise _damaged(path, line, "it has no checksum")
+        return _damaged(path, line)
+    format_ = row.get("format") if isinstance(row, dict) else None
+    if isinstance(format_, int) and format_ > FORMAT:
+        return _newer(path, line, format_)
+    return _damaged(path, line, "it has no checksum")
 
 
 def _damaged(path: Path, line: Line, why: str = "") -> UserError:

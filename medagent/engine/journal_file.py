@@ -19,6 +19,8 @@ from typing import NamedTuple
 from medagent.core.errors import UserError
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+"""What says that another process has the lock."""
 _AT_ONCE = 1 << 18
 """Bytes that are read at once."""
 PROCESS = ".lock"
@@ -151,8 +153,10 @@ def _opened(path: Path) -> io.FileIO:
         file = path.open("ab+", buffering=0)
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             file.close()
+            if error.errno not in _BUSY:
+                raise UserError(f"{path.parent}: {_no_lock(error)}") from None
             raise UserError(
                 f"{path.parent}: process {_holder(path)} is running into this folder; "
                 "wait for it, or choose another --round"
@@ -162,6 +166,16 @@ def _opened(path: Path) -> io.FileIO:
                 path.with_name(PROCESS).write_text(f"{os.getpid()}\n", encoding="ascii")
             return file
         file.close()  # removed between the two
+
+
+def _no_lock(error: OSError) -> str:
+    """Why a file cannot be locked, and what to do."""
+    if error.errno == errno.ENOLCK:
+        return (
+            "its file system gives no locks (ENOLCK), as NFS without a lock service does; put the results on a local "
+            "disk (--results-dir), or have the lock service (rpc.statd) started on this machine"
+        )
+    return f"cannot be locked: {error.strerror}"
 
 
 def _holder(path: Path) -> str:

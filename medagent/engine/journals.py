@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
+from medagent.engine.files import note
 from medagent.engine.folder import read_run, read_settings
 from medagent.engine.journal import Journal, last_rows
 from medagent.engine.journal_file import JournalFile
@@ -42,6 +43,8 @@ class Journals:
         self._roles = {name: kind.role for name, kind in kinds.items()}
         for name, kind in kinds.items():
             if writable or (path / name).exists():
+                if writable:
+                    note(path / name)
                 file = first if first is not None and first.path == path / name else None
                 journal = Journal(path / name, kind.row, writable=writable, file=file)
                 self._stack.callback(journal.close)
@@ -78,13 +81,6 @@ class Journals:
     def states(self) -> dict[str, str]:
         """What each holds, in short."""
         return {name: journal.state for name, journal in self._open.items()}
-
-    def are_those_of(self, states: Mapping[str, str | int]) -> bool:
-        """Whether they hold what was noted of them; earlier versions noted their bytes alone."""
-        found = self.states()
-        return found.keys() == states.keys() and all(
-            str(states[name]) in (state, state.partition(":")[0]) for name, state in found.items()
-        )
 
     @property
     def spent(self) -> Spent:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from medagent.core.scrub import printable
-from medagent.engine.figures import dollars, duration, natural
+from medagent.engine.figures import counted, dollars, duration, natural
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Scored
 from medagent.models.limiter import EndpointStats
@@ -161,7 +161,7 @@ class _Lines:
     def start(self, state: State) -> None:
         self._last = time.monotonic()
         kept = f", {state.kept} of them done before" if state.kept else ""
-        print(f"{state.total} units{kept}", file=sys.stderr, flush=True)
+        print(f"{counted(state.total, 'units')}{kept}", file=sys.stderr, flush=True)
 
     def update(self, state: State) -> None:
         if time.monotonic() - self._last >= LINE_EVERY_S:

@@ -134,8 +134,8 @@ class Report(BaseModel):
     files: tuple[str, ...] = ()
     slowest: float = 0.0
     """Seconds of the unit that took longest."""
-    journals: dict[str, str | int] = {}
-    """The journals it rests on: the bytes of each and their CRC-32 (of earlier versions the bytes alone)."""
+    journals: dict[str, str] = {}
+    """The journals it rests on: the bytes of each and their CRC-32."""
 
     @property
     def complete(self) -> bool:

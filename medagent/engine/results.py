@@ -114,7 +114,7 @@ def report_of(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
     """
     with Journals.of_folder(folder, benchmark.journals) as journals:
         stored = read_report(folder)
-        if stored is not None and journals.are_those_of(stored.journals) and _is_fresh(benchmark, folder, stored):
+        if stored is not None and stored.journals == journals.states() and _is_fresh(benchmark, folder, stored):
             return stored
         try:
             graded = blocking(_scored(benchmark, folder, journals, {}, fresh=False))

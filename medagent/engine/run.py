@@ -15,6 +15,8 @@ from typing import Any
 
 from medagent.core.errors import StopRunError, UserError
 from medagent.engine.benchmark import Benchmark, Say
+from medagent.engine.figures import some_are
+from medagent.engine.files import MANIFEST
 from medagent.engine.folder import RunFolder
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
@@ -33,7 +35,7 @@ from medagent.engine.settings import RunSettings
 from medagent.engine.unit_limits import UnitLimits
 from medagent.engine.units import Summary, Watch, run_units, unit_keys
 
-_OWN = {REPORT, SCORES, "run.json", PROCESS}
+_OWN = {REPORT, SCORES, "run.json", PROCESS, MANIFEST}
 """Files of the engine, which do not tell whether the results have changed."""
 
 
@@ -58,7 +60,7 @@ async def execute(
             benchmark=benchmark.reference or benchmark.name,
             data=plan.data.model_dump(),
             places=settings.places(),
-            limits=settings.limits(),
+            unwritten=settings.unwritten(),
             overwrite=settings.overwrite,
         ) as folder,
     ):
@@ -127,7 +129,7 @@ def _stopped(standing: Standing, noun: str) -> str:
         how = f"Raise {limit[1]} to continue"
     elif limit:
         how, command = f"Continue without {limit[1]}", re.sub(rf" {limit[1]} \S+", "", command)
-    owed = f"{len(standing.owed)} of {standing.total} {noun} are still owed"
+    owed = f"{some_are(len(standing.owed), standing.total, noun)} still owed"
     return f"{standing.stopped}; {owed}.\n{how}: {command}"
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option, Setting, values
+from medagent.core.options import Names, Option, Setting, addresses, values
 from medagent.core.scrub import safe_name
 from medagent.core.wire import without_password
 from medagent.engine.rows import RETRIED
@@ -48,7 +48,9 @@ def _fields(value: object) -> object:
 
 
 Temperature = Annotated[
-    float, Option(WHO), Field(description="Sampling temperature; below 0: the model's own.", validate_default=True)
+    float,
+    Option(WHO, kind="value"),
+    Field(description="Sampling temperature; below 0: the model's own.", validate_default=True),
 ]
 
 
@@ -57,70 +59,72 @@ class RunSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    round: Annotated[str, Option(RUN)] = "r1"
+    round: Annotated[str, Option(RUN, kind="value")] = "r1"
     """A label for the run, part of its folder's name."""
-    agent: Annotated[str | None, Option(WHO)] = None
+    agent: Annotated[str | None, Option(WHO, kind="code")] = None
     """Who answers: a class by its import path (my_agent.py:MyAgent), a name that a package registers, or the
     benchmark's own; by default the model of --model.
     """
-    model: Annotated[str | None, Option(WHO)] = None
+    model: Annotated[str | None, Option(WHO, kind="code")] = None
     """The model's name as its endpoint knows it, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
-    base_url: Annotated[list[str], Option(WHO, "address")] = []
+    base_url: Annotated[list[str], Option(WHO, "place", kind="address")] = []
     """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one."""
-    api: Annotated[Api, Option(WHO)] = "chat"
+    api: Annotated[Api, Option(WHO, kind="value")] = "chat"
     """chat (chat completions), responses, or anthropic (Messages)."""
-    api_key_env: Annotated[list[str], Option(WHO, "place", metavar="NAME|HOST=NAME")] = []
+    api_key_env: Annotated[list[str], Option(WHO, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable that holds the endpoint's key (default: OPENAI_API_KEY, or ANTHROPIC_API_KEY, for one
     endpoint); HOST=NAME for a replica on another host; repeatable.
     """
     temperature: Temperature = 0.0
-    max_tokens: Annotated[int | None, Option(WHO), Field(ge=1)] = None
+    max_tokens: Annotated[int | None, Option(WHO, kind="value"), Field(ge=1)] = None
     """The longest reply, in tokens (default: the endpoint's own)."""
-    timeout: Annotated[float, Option(LIMITS, "effort"), Field(ge=1)] = 300.0
+    timeout: Annotated[float, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 300.0
     """Seconds one model call may take."""
-    outage_time: Annotated[float, Option(LIMITS, "effort", metavar="SECONDS"), Field(ge=0)] = 120.0
+    outage_time: Annotated[float, Option(LIMITS, "effort", metavar="SECONDS", kind="value"), Field(ge=0)] = 120.0
     """An endpoint without a success for so long, and with --outage-attempts failed attempts, stops the run."""
-    outage_attempts: Annotated[int, Option(LIMITS, "effort"), Field(ge=1)] = 20
+    outage_attempts: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 20
     """The failed attempts without a success that stop the run, where --outage-time has passed as well."""
-    extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE")] = {}
+    extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
     """A further field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
-    strip_thinking: Annotated[bool, Option(WHO)] = False
+    strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
     """Cut a leading <think> block before a message is read."""
 
-    ids: Annotated[Names, Option(WHICH, "place", metavar="ID,ID")] = ()
+    ids: Annotated[Names, Option(WHICH, "place", metavar="ID,ID", kind="value")] = ()
     """Only these items, by their ids."""
-    limit: Annotated[int | None, Option(WHICH, "place"), Field(ge=1)] = None
+    limit: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
     """Only so many: the first of an order that mixes the types, always the same."""
-    per_type: Annotated[int | None, Option(WHICH, "place"), Field(ge=1)] = None
+    per_type: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
     """Only so many of each type, the first of that order."""
-    trials: Annotated[int, Option(WHICH, "place"), Field(ge=1)] = 1
+    trials: Annotated[int, Option(WHICH, "place", kind="value"), Field(ge=1)] = 1
     """How often each item is done."""
 
-    concurrency: Annotated[int, Option(LIMITS, "effort"), Field(ge=1)] = 16
+    concurrency: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 16
     """How many run at once."""
-    max_cost: Annotated[float | None, Option(LIMITS, "limit"), Field(gt=0)] = None
+    max_cost: Annotated[float | None, Option(LIMITS, "limit", kind="value"), Field(gt=0)] = None
     """US dollars for the whole run: nothing starts that would go over it; the run can go on later."""
-    max_tokens_total: Annotated[int | None, Option(LIMITS, "limit"), Field(ge=1)] = None
+    max_tokens_total: Annotated[int | None, Option(LIMITS, "limit", kind="value"), Field(ge=1)] = None
     """The same in tokens."""
-    fail_after: Annotated[float | None, Option(LIMITS, "limit", metavar="SHARE"), Field(ge=0, lt=1)] = None
+    fail_after: Annotated[float | None, Option(LIMITS, "limit", metavar="SHARE", kind="value"), Field(ge=0, lt=1)] = (
+        None
+    )
     """Stop where more than this share of what was done failed, e.g. 0.2."""
-    unit_time: Annotated[float | None, Option(LIMITS, metavar="SECONDS"), Field(gt=0)] = None
+    unit_time: Annotated[float | None, Option(LIMITS, metavar="SECONDS", kind="value"), Field(gt=0)] = None
     """Seconds that one item may take: it ends as time_limit."""
-    unit_tokens: Annotated[int | None, Option(LIMITS), Field(ge=1)] = None
+    unit_tokens: Annotated[int | None, Option(LIMITS, kind="value"), Field(ge=1)] = None
     """Tokens that one item may take: it ends as token_limit."""
-    unit_cost: Annotated[float | None, Option(LIMITS), Field(gt=0)] = None
+    unit_cost: Annotated[float | None, Option(LIMITS, kind="value"), Field(gt=0)] = None
     """US dollars that one item may take: it ends as cost_limit."""
-    retry: Annotated[list[str], Option(LIMITS, "effort", metavar="STATUS")] = []
+    retry: Annotated[list[str], Option(LIMITS, "effort", metavar="STATUS", kind="value")] = []
     """Do items again that ended like this, e.g. agent_error; repeatable."""
-    cluster: Annotated[str | None, Option(LIMITS, "place")] = None
+    cluster: Annotated[str | None, Option(LIMITS, "place", kind="address")] = None
     """A Dask scheduler to run on, e.g. tcp://head:8786."""
-    workers: Annotated[int | None, Option(LIMITS, "place"), Field(ge=1)] = None
+    workers: Annotated[int | None, Option(LIMITS, "place", kind="value"), Field(ge=1)] = None
     """Worker processes of a local cluster."""
 
-    results_dir: Annotated[Path, Option(RUN, "place")] = Path("results")
+    results_dir: Annotated[Path, Option(RUN, "place", kind="path")] = Path("results")
     """Where runs land."""
-    overwrite: Annotated[bool, Option(RUN, "effort")] = False
-    """Start anew in a folder that holds a run."""
+    overwrite: Annotated[bool, Option(RUN, "effort", kind="value")] = False
+    """Start anew in a folder that holds a run; files that it did not write stay."""
 
     @field_validator("round")
     @classmethod
@@ -158,13 +162,8 @@ class RunSettings(BaseModel):
         return Patience(self.timeout, self.outage_time, self.outage_attempts)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
-        """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`, a colon as `-`.
-
-        Earlier versions left the colon in: a folder of that name is gone on with.
-        """
-        name = f"{benchmark}_{self.round}_{who}"
-        before = self.results_dir / name.replace("/", "--")
-        return before if ":" in name and before.is_dir() else self.results_dir / safe_name(name)
+        """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`, a colon as `-`."""
+        return self.results_dir / safe_name(f"{benchmark}_{self.round}_{who}")
 
     def decides(self) -> dict[str, Setting]:
         """What decides the rows of a run, by option: what cannot change between two tries."""
@@ -176,21 +175,23 @@ class RunSettings(BaseModel):
             found["temperature"] = -1
         return found
 
-    def limits(self) -> dict[str, Setting]:
-        """What may change between two tries, and belongs in a command that is to be copied, but in no file."""
-        return values(self, "limit")
-
     def places(self) -> dict[str, Setting]:
-        """What may change between two tries but belongs in a command that is to be copied."""
-        found = values(self, "place", "address")
-        if self.trials == 1:
-            found["trials"] = None
-        for name, value in found.items():
-            if isinstance(value, list) and name.endswith("base-url"):
-                found[name] = [without_password(url) for url in value]
-            elif isinstance(value, str) and name == "cluster":
-                found[name] = without_password(value)
-        return found
+        """What may change between two tries, and `run.json` keeps for the command to copy."""
+        hidden = addresses(self)
+        kept = {name: value for name, value in values(self, "place").items() if name not in hidden}
+        return {**kept, "trials": None} if self.trials == 1 else kept
+
+    def unwritten(self) -> dict[str, Setting]:
+        """What is part of the command to copy and of no file: limits, and addresses (without passwords)."""
+        hidden = addresses(self)
+        found = {name: value for name, value in values(self, "place").items() if name in hidden}
+        return {**{name: _without_passwords(value) for name, value in found.items()}, **values(self, "limit")}
+
+
+def _without_passwords(value: Setting) -> Setting:
+    if isinstance(value, list):
+        return [without_password(one) for one in value]
+    return without_password(value) if isinstance(value, str) else value
 
 
 def _as_text(value: object) -> str:

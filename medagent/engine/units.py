@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from medagent.core.errors import ExecutorLostError, StopRunError, UserError
 from medagent.engine.feed import Feed
+from medagent.engine.figures import some_are
 from medagent.engine.job import Executor, Job, LazyUnits, Unit
 from medagent.engine.journal import Journal
 from medagent.engine.limits import UNLIMITED, Limits
@@ -61,7 +62,7 @@ async def run_units(
     keys = unit_keys(units)
     owed = [place for place, key in enumerate(keys) if journal.is_owed(key) or journal.status(key) in retry]
     if owed and not journal.writable:
-        raise UserError(f"{journal.path}: cannot be written, and {len(owed)} of {len(units)} units are owed")
+        raise UserError(f"{journal.path}: cannot be written, and {some_are(len(owed), len(units), 'units')} owed")
     feed = Feed(map(units.__getitem__, owed), len(owed), journal, limits)
     progress, beginning = watch.progress, _Beginning()
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from medagent.api import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import safe_name
 from medagent.engine.files import write_whole
@@ -24,12 +25,12 @@ _ACTION = re.compile(r"(GET|POST)\s+(\S+)\s*(.*)", re.DOTALL)
 _FINISH = re.compile(r"FINISH\((.*)\)\s*\Z", re.DOTALL)
 
 
-def export_atif(folder: Path, out: Path) -> int:
+def export_atif(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write a file an episode into a folder, which is made; returns how many. Raises UserError.
 
     An item without a message has no trajectory.
     """
-    report, records = read_records(folder)
+    report, records = read_records(folder, code)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -11,15 +11,15 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from medagent.api import load_run
+from medagent.api import Code, load_run
 from medagent.core.errors import UserError
 from medagent.engine.files import write_whole
 from medagent.engine.report import Report
 
 
-def export_csv(folder: Path, out: Path) -> int:
+def export_csv(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write the file; returns how many lines it has below its heading. Raises UserError."""
-    report = load_run(folder).report
+    report = load_run(folder, benchmark=code).report
     rows = list(_rows(report))
     if not rows:
         raise UserError(f"{folder}: {' '.join(report.notes) or 'nothing in it is graded'}")

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from medagent.api import Code
 from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
@@ -46,7 +47,7 @@ ERRORS = OWED | {"agent_error", "refused"}
 """Statuses that Inspect calls an error of the sample."""
 
 
-def export_inspect(folder: Path, out: Path) -> int:
+def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write a log (`.eval`, or `.json`); returns how many samples it has. Raises UserError, also where inspect-ai is
     not installed or the benchmark has no Inspect task.
     """
@@ -56,7 +57,7 @@ def export_inspect(folder: Path, out: Path) -> int:
         from inspect_ai.log import write_eval_log
     except ImportError:
         raise UserError("export inspect needs inspect-ai: pip install 'medagent[inspect]'") from None
-    log = evaluation_log(folder)
+    log = evaluation_log(folder, code)
     aside = out.with_name(f".{os.getpid()}.{out.name}")
     try:
         write_eval_log(log, str(aside))
@@ -68,14 +69,14 @@ def export_inspect(folder: Path, out: Path) -> int:
     return len(log.samples or ())
 
 
-def evaluation_log(folder: Path) -> EvalLog:
+def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     """The log of a run's folder. Raises UserError."""
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSpec, EvalStats, HeadlineMetric, recompute_metrics
 
     from medagent.integrations.inspect.scorers import HEADLINE, medagent_score, metric_definitions
 
-    report, records = read_records(folder)
-    run, benchmark = Run(folder), of_folder(folder)
+    report, records = read_records(folder, code)
+    run, benchmark = Run(folder), of_folder(folder, code)
     options = _options(benchmark, run)
     judged = benchmark.judged(run)
     scorer = medagent_score.__name__

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from medagent.api import load_run
+from medagent.api import Code, load_run
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.engine.report import Report
@@ -15,7 +15,7 @@ _UNFIT = re.compile(r"[^\w\-./ ]")
 _FILES = ("run.json", "report.json", "results.json", "grade.json", "episodes.jsonl")
 
 
-def export_mlflow(folder: Path, out: str, experiment: str = "medagent") -> str:
+def export_mlflow(folder: Path, out: str, experiment: str = "medagent", code: Code | None = None) -> str:
     """Log a run to a tracking address (`http://localhost:5000`, `sqlite:///mlflow.db`, a folder); returns MLflow's id.
 
     Raises UserError where mlflow is not installed or the address takes nothing.
@@ -25,7 +25,7 @@ def export_mlflow(folder: Path, out: str, experiment: str = "medagent") -> str:
         from mlflow.exceptions import MlflowException
     except ImportError:
         raise UserError("export mlflow needs mlflow: pip install mlflow-skinny (or mlflow)") from None
-    report = load_run(folder).report
+    report = load_run(folder, benchmark=code).report
     try:
         client = mlflow.MlflowClient(tracking_uri=out)
         known = client.get_experiment_by_name(experiment)

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from medagent.api import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.core.wire import split_credentials, without_password
@@ -44,12 +45,12 @@ _BATCH = 200
 """Spans' items in one request: collectors take about 4 MB."""
 
 
-def export_otel(folder: Path, out: str) -> int:
+def export_otel(folder: Path, out: str, code: Code | None = None) -> int:
     """Send a run to an OTLP endpoint (`http://localhost:4318`), or write it to a file, a request a line.
 
     Returns the number of spans. Raises UserError where nothing answers, or what answers refuses.
     """
-    report, records = read_records(folder)
+    report, records = read_records(folder, code)
     items = [list(_spans(report, record)) for record in records if record.row is not None and record.row.started]
     requests = [_request(report, items[place : place + _BATCH]) for place in range(0, len(items), _BATCH)]
     if out.startswith(("http://", "https://")):

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.api import LoadedRun, load_run
+from medagent.api import Code, LoadedRun, load_run
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.report import ItemOutcome, Report
@@ -89,10 +89,10 @@ class Record:
         }
 
 
-def read_records(folder: Path) -> tuple[Report, Iterator[Record]]:
+def read_records(folder: Path, code: Code | None = None) -> tuple[Report, Iterator[Record]]:
     """A run's report and its records, in the report's order. Raises UserError."""
     remember_environment(os.environ)
-    loaded = load_run(folder)
+    loaded = load_run(folder, benchmark=code)
     report = loaded.report
     return report, _records(loaded, report)
 

@@ -8,20 +8,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+from medagent.api import Code
 from medagent.core.errors import UserError
 from medagent.engine.files import write_whole
 from medagent.export.records import read_records
 
 
-def export_jsonl(folder: Path, out: Path) -> int:
+def export_jsonl(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write JSON lines; returns how many. Raises UserError."""
-    report, records = read_records(folder)
+    report, records = read_records(folder, code)
     lines = [json.dumps(record.as_json(report)) + "\n" for record in records]
     write_whole(out, "".join(lines))
     return len(lines)
 
 
-def export_parquet(folder: Path, out: Path) -> int:
+def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
     """Write one Parquet file; returns how many rows. Raises UserError, also where pyarrow is not installed.
 
     Parquet holds UTF-8: half of a surrogate pair becomes U+FFFD.
@@ -31,7 +32,7 @@ def export_parquet(folder: Path, out: Path) -> int:
         import pyarrow.parquet as parquet
     except ImportError:
         raise UserError("export parquet needs pyarrow: pip install 'medagent[parquet]'; jsonl needs nothing") from None
-    report, records = read_records(folder)
+    report, records = read_records(folder, code)
     rows = [_utf8(record.as_json(report)) for record in records]
     text, whole, real, truth = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()
     message = arrow.struct([("role", text), ("content", text)])

@@ -24,28 +24,28 @@ class DataSource(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
-    ehr: Annotated[Path | None, Option(RECORD, "place")] = None
+    ehr: Annotated[Path | None, Option(RECORD, "place", kind="path")] = None
     """FHIR data for the embedded server instead of the bundled hospital: NDJSON, or a file of medagent ehr import."""
-    fhir: Annotated[str | None, Option(RECORD)] = None
+    fhir: Annotated[str | None, Option(RECORD, kind="address")] = None
     """A FHIR server's base URL instead of the embedded one."""
-    api_base: Annotated[str, Option(RECORD), Field(pattern=r"^https?://[^/]+/")] = API_BASE
+    api_base: Annotated[str, Option(RECORD, kind="value"), Field(pattern=r"^https?://[^/]+/")] = API_BASE
     """The FHIR base that the agent is shown."""
 
 
 class EpisodeSettings(DataSource):
     """How an episode goes: everything that `medagent.episode` takes and a run has too."""
 
-    protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
+    protocol: Annotated[Literal["text", "tools"], Option(WHO, kind="value")] = "text"
     """With --model: text (as published) or tools (tool calling)."""
-    loop: Annotated[Loop | None, Option(WHO)] = None
+    loop: Annotated[Loop | None, Option(WHO, kind="value")] = None
     """With --protocol text, how what cannot be done is answered: published (default), in the published runner's words,
     or lenient, saying how to do better (for training).
     """
-    max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
+    max_rounds: Annotated[int, Option(WHO, kind="value"), Field(ge=1)] = MAX_ROUNDS
     """Messages an agent has."""
-    writes: Annotated[Writes, Option(RECORD)] = "ack"
+    writes: Annotated[Writes, Option(RECORD, kind="value")] = "ack"
     """What happens to a POST: ack (as published) or execute."""
-    strip_thinking: Annotated[bool, Option(WHO)] = False
+    strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
     """Cut a leading <think> block before a message is read."""
 
     @property
@@ -72,19 +72,19 @@ def _header(text: str) -> tuple[str, str]:
 class FhirSettings(EpisodeSettings, RunSettings):
     """The options of a run."""
 
-    prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
+    prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
     """Your own first message: a text with {question}, and {context}, {api_base} and {functions} where you want them."""
-    system: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
+    system: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
     """With --model: a system prompt of your own, sent before the first message."""
-    trial_seed: Annotated[int | None, Option(WHO, metavar="N")] = None
+    trial_seed: Annotated[int | None, Option(WHO, metavar="N", kind="value")] = None
     """The sampling seed of the first trial, N + 1 of the second, and so on (default: none, then 2, 3 …)."""
-    cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
+    cache: Annotated[Path | None, Option(WHO, metavar="DIR", kind="path")] = None
     """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
     it.
     """
-    fhir_header: Annotated[list[str], Option(RECORD, "effort"), Field(default_factory=list)]
+    fhir_header: Annotated[list[str], Option(RECORD, "effort", kind="secret"), Field(default_factory=list)]
     """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
-    ca_file: Annotated[Path | None, Option(RECORD, "place")] = None
+    ca_file: Annotated[Path | None, Option(RECORD, "place", kind="path")] = None
     """Certificates to trust for that server."""
 
     @property

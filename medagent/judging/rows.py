@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from medagent.agents.calls import Call, ReplyRow
 from medagent.core.wire import Text
-from medagent.engine.journal import CheckedLines, parsed_line
+from medagent.engine.journal import checked_lines, parsed_line
 from medagent.engine.journal_file import JournalFile
 
 JUDGEMENTS = "judgements.jsonl"
@@ -54,7 +54,7 @@ def replies_in(journal: Path) -> Iterator[Reply]:
     if not journal.exists():
         return
     with closing(JournalFile(journal, writable=False)) as file:
-        for line, _ in CheckedLines(file):
+        for line in checked_lines(file):
             reply = parsed_line(journal, line, Reply)
             if reply.status != "cancelled":
                 yield reply

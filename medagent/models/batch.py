@@ -184,13 +184,13 @@ class BatchModel:
                 response = await self._http.send(request)
             except httpx.TransportError as error:
                 raise EndpointFailure(error_text(f"{self._replica.shown}: {error!r}")) from None
-            words = error_text(f"{self._replica.shown} answered {response.status_code} to {method} of a batch: ")
+            words = error_text(f"{self._replica.shown} answered {response.status_code} to {method} of a batch")
             if response.status_code in (408, 409, 429) or response.status_code >= 500:
-                raise EndpointFailure(words + error_text(response.text, longest=300))
+                raise EndpointFailure(f"{words}: {error_text(response.text, longest=300)}")
             if response.status_code == 404:
-                raise StopRunError(f"{words}it has no batches; leave --batch out")
+                raise StopRunError(f"{words}: it has no batches; leave --batch out")
             if response.status_code >= 400:
-                raise StopRunError(words + error_text(response.text, longest=300))
+                raise StopRunError(f"{words}: {error_text(response.text, longest=300)}")
             return response
 
         return (await call_with_retries(attempt, limiter=self._limiter, policy=self._policy)).value

@@ -24,6 +24,14 @@ Api = Annotated[str, typer.Option("--api", help="chat (chat completions), respon
 ResultsDir = Annotated[Path, typer.Option("--results-dir", help="Where runs land.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+BenchmarkCode = Annotated[
+    str | None,
+    typer.Option(
+        "--benchmark",
+        metavar="FILE.py:Name",
+        help="The code that reads a run whose benchmark is not installed. The run's own files never say what is run.",
+    ),
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 OwnUrl = Annotated[

@@ -62,8 +62,6 @@ def parameter(field: Any) -> inspect.Parameter:
         annotation = list[str]
     elif kind not in (str, int, float, Path) and not get_args(kind):
         annotation = str
-    if field.option.earlier:
-        flags.append(f"--{field.option.earlier}")
     default = None if field.info.is_required() else field.info.get_default(call_default_factory=True)
     shown = None if default in ({}, []) else as_setting(default)
     known = "" if shown is None or kind is bool else f"  [default: {shown}]"

@@ -38,11 +38,11 @@ def test_the_hospital_is_built_once_and_again_when_damaged(tmp_path: Path, monke
         if not file.name.endswith(("-wal", "-shm")):
             shutil.copy(file, hospital.parent)
     assert medagent("data").out.splitlines()[-1] == f"hospital: {hospital}"
-    ran = medagent("data", "build")
+    ran = medagent("ehr", "build")
     assert (ran.code, ran.out, ran.err) == (0, f"{hospital}\n", "")
     hospital.write_bytes(b"damaged" * 1000)
     assert "hospital: not built yet" in medagent("data").out
-    ran = medagent("data", "build")
+    ran = medagent("ehr", "build")
     assert (ran.code, ran.out) == (0, f"{hospital}\n")
     assert "building the hospital" in ran.err
 
@@ -62,7 +62,7 @@ def test_a_damaged_data_set_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_hospital_pushed_into_a_server_gives_the_same_results(tmp_path: Path) -> None:
     """`data push` and then `run --fhir`: the results of the embedded server, times and ids in replies aside."""
     with LiveServer() as server:
-        assert medagent("data", "push", "--to", server.url).code == 0
+        assert medagent("ehr", "push", "--to", server.url).code == 0
         run = ["run", "--version", "v1", "--agent", "reference", "--quiet", "--results-dir", tmp_path]
         assert medagent(*run, "--round", "over-http", "--fhir", server.url).code == 0
         assert medagent(*run, "--round", "in-process").code == 0
@@ -77,7 +77,7 @@ def test_a_small_file_is_pushed_and_run_over(tmp_path: Path) -> None:
     file = tmp_path / "ward.ndjson"
     file.write_text("\n".join(ward(1, 2)))
     with LiveServer() as server:
-        assert medagent("data", "push", "--to", server.url + "/", "--ehr", file).code == 0
+        assert medagent("ehr", "push", "--to", server.url + "/", "--ehr", file).code == 0
         checked = medagent("doctor", "--fhir", server.url)
     assert f"ok   FHIR server {server.url}: " in checked.out
     assert "1 Patient, 2 Observation, searches are answered" in checked.out

@@ -84,7 +84,7 @@ def test_an_agent_of_a_local_file_runs_here_and_on_workers(tmp_path: Path) -> No
     assert "agent-digest" in medagent(*words, "--round", "here").err
 
 
-def test_a_benchmark_of_a_local_file_is_found_again_by_its_path(tmp_path: Path) -> None:
+def test_a_benchmark_of_a_local_file_is_run_and_read_by_its_path(tmp_path: Path) -> None:
     source = (ROOT / "tests" / "outsider" / "outsider" / "benchmark.py").read_text()
     (tmp_path / "sums.py").write_text(source)
     (tmp_path / "counter.py").write_text((ROOT / "tests" / "outsider" / "outsider" / "agent.py").read_text())
@@ -95,8 +95,8 @@ def test_a_benchmark_of_a_local_file_is_found_again_by_its_path(tmp_path: Path) 
     assert "Files: " in ran.out
     folder = tmp_path / "sums_r1_Counter"
     assert json.loads((folder / "run.json").read_text())["benchmark"] == path
-    assert "9 completed" in medagent("show", folder).out
-    assert medagent("grade", folder).code == 0
+    assert "9 completed" in medagent("show", folder, "--benchmark", path).out
+    assert medagent("grade", folder, "--benchmark", path).code == 0
     assert f"medagent run {path} --round r1" in medagent(*words, "--largest", 3).err
 
 

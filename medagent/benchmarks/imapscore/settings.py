@@ -23,30 +23,30 @@ BUNDLED = Path(refsol.imapscore.__file__).parent / "data"
 class ImapSource(AnswerSource):
     """Which items are meant, and how they are scored."""
 
-    data: Annotated[Path, Option(DATA, "place")] = BUNDLED / "items.jsonl"
+    data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED / "items.jsonl"
     """The items: JSON lines in the released form; by default the dozen that come along."""
-    encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
+    encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
-    graph: Annotated[Path | None, Option(DATA, "place")] = None
+    graph: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Relate values by this graph before the model is asked."""
-    answers: Annotated[Path | None, Option(WHO, "place")] = None
+    answers: Annotated[Path | None, Option(WHO, "place", kind="path")] = None
     """Score these responses in place of the data's: a run's folder, JSON lines (id, answer), or another tool's file."""
 
 
 class ImapscoreSettings(ImapSource, AnswerSettings):
     """The options of `medagent run imapscore`."""
 
-    embed_model: Annotated[str | None, Option(DATA)] = None
+    embed_model: Annotated[str | None, Option(DATA, kind="code")] = None
     """Have an encoder choose among the graph's names that are alike: a model of embeddings, or a class by its import
     path.
     """
-    embed_base_url: Annotated[list[str], Option(DATA, "address"), Field(default_factory=list)]
+    embed_base_url: Annotated[list[str], Option(DATA, "place", kind="address"), Field(default_factory=list)]
     """The endpoint of --embed-model (default: --base-url)."""
-    prompt: Annotated[Path | None, Option(DATA, "place")] = None
+    prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own wordings (TOML), in place of those of the same name."""
-    min_votes: Annotated[int, Option(DATA), Field(ge=2, le=3)] = 2
+    min_votes: Annotated[int, Option(DATA, kind="value"), Field(ge=2, le=3)] = 2
     """How many of the three samples must agree."""
-    g_eval: Annotated[bool, Option(DATA)] = False
+    g_eval: Annotated[bool, Option(DATA, kind="value")] = False
     """Also have the model rate each response (6 calls)."""
     temperature: Temperature = 0.9
 

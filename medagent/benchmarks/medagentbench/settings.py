@@ -22,11 +22,11 @@ GRADING = "MedAgentBench"
 class TaskSource(DataSource):
     """Which tasks are meant, and which patients."""
 
-    version: Annotated[str, Option(WHICH)] = "v2"
+    version: Annotated[str, Option(WHICH, kind="value")] = "v2"
     """v1 (100 tasks) or v2 (300 tasks)."""
-    dataset: Annotated[str, Option(WHICH)] = "synthetic"
+    dataset: Annotated[str, Option(WHICH, kind="path")] = "synthetic"
     """synthetic; official once it is imported; or a folder of medagent data new."""
-    tasks_file: Annotated[Path | None, Option(WHICH, "place")] = None
+    tasks_file: Annotated[Path | None, Option(WHICH, "place", kind="path")] = None
     """Your own task file instead of a data set."""
 
 
@@ -45,13 +45,13 @@ class GradingSource(TaskSource):
 class MedAgentBenchSettings(TaskEpisodes, FhirSettings):
     """The options of `medagent run`."""
 
-    types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE")] = ()
+    types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE", kind="value")] = ()
     """Only these types, e.g. task1,task5."""
-    agent: Annotated[str | None, Option(WHO)] = None
+    agent: Annotated[str | None, Option(WHO, kind="code")] = None
     """text (a model; the default with --model), reference, nop, constant, replay FILE; or a class of yours, e.g.
     my_agent.py:MyAgent.
     """
-    replay: Annotated[Path | None, Option(WHO, "place", hidden=True)] = None
+    replay: Annotated[Path | None, Option(WHO, "place", hidden=True, kind="path")] = None
     """What the replay agent repeats."""
 
     @model_validator(mode="after")
@@ -91,23 +91,23 @@ class MedAgentBenchGrading(GradeOptions):
     set's key), the rules, and a copy of the official grader to ask as well.
     """
 
-    tasks: Annotated[Path | None, Option(GRADING)] = None
+    tasks: Annotated[Path | None, Option(GRADING, kind="path")] = None
     """The task file, where it is not the bundled data set's."""
-    dataset: Annotated[str | None, Option(GRADING)] = None
+    dataset: Annotated[str | None, Option(GRADING, kind="path")] = None
     """The data set: synthetic, synthetic@1, official, or a folder of medagent data new."""
-    fhir: Annotated[str | None, Option(GRADING)] = None
+    fhir: Annotated[str | None, Option(GRADING, kind="address")] = None
     """Facts from a FHIR server's base URL."""
-    ehr: Annotated[Path | None, Option(GRADING)] = None
+    ehr: Annotated[Path | None, Option(GRADING, kind="path")] = None
     """Facts from an NDJSON file of FHIR resources."""
-    key: Annotated[Path | None, Option(GRADING)] = None
+    key: Annotated[Path | None, Option(GRADING, kind="path")] = None
     """Facts from an answer key (medagent key build)."""
-    base: Annotated[str | None, Option(GRADING)] = None
+    base: Annotated[str | None, Option(GRADING, kind="value")] = None
     """The FHIR base in the file's POSTs; by default the run's, or the benchmark's."""
-    rules: Annotated[str, Option(GRADING)] = "official"
+    rules: Annotated[str, Option(GRADING, kind="value")] = "official"
     """official (the score), fair or state."""
-    side_by_side: Annotated[bool, Option(GRADING)] = False
+    side_by_side: Annotated[bool, Option(GRADING, kind="value")] = False
     """Show the totals under the other rules as well."""
-    official: Annotated[Path | None, Option(GRADING, metavar="FILE.py")] = None
+    official: Annotated[Path | None, Option(GRADING, metavar="FILE.py", kind="path")] = None
     """Your copy of the official refsol.py: its verdicts stand beside those of medagent."""
 
 

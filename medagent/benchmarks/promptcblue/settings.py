@@ -19,11 +19,11 @@ MINI = Path(__file__).parent / "mini"
 class LineSource(AnswerSource):
     """Which lines are meant, and how answers to them are scored."""
 
-    data: Annotated[Path, Option(DATA, "place")] = MINI / "test.jsonl"
+    data: Annotated[Path, Option(DATA, "place", kind="path")] = MINI / "test.jsonl"
     """The test file: JSON lines with the prompts in `input`; by default two lines a task that come along."""
-    gold: Annotated[Path | None, Option(DATA, "place")] = None
+    gold: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Structured right answers: parse and score at the end."""
-    encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
+    encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
 
     @property
@@ -35,9 +35,9 @@ class LineSource(AnswerSource):
 class PromptcblueSettings(LineSource, SingleTurnSettings):
     """The options of `medagent run promptcblue`."""
 
-    prompt: Annotated[str | None, Option(DATA, "place", metavar="TEXT|FILE"), Field(min_length=1)] = None
+    prompt: Annotated[str | None, Option(DATA, "place", metavar="TEXT|FILE", kind="path"), Field(min_length=1)] = None
     """What is sent of a line, with {input} where the line's prompt belongs."""
-    card: Annotated[Path | None, Option(DATA, "place")] = None
+    card: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Facts that the shared task asks of an entry (TOML: backbone, trained_share, data), kept in run.json."""
 
     @model_validator(mode="after")

@@ -23,20 +23,20 @@ BUNDLED = Path(__file__).parent / "data" / "hungarian.jsonl"
 class QuestionSource(AnswerSource):
     """Which questions are meant."""
 
-    data: Annotated[Path, Option(DATA, "place")] = BUNDLED
+    data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED
     """The questions; by default the forty Hungarian ones that come along."""
-    variant: Annotated[Variant, Option(DATA)] = "husimpleqa"
+    variant: Annotated[Variant, Option(DATA, kind="value")] = "husimpleqa"
     """The format of --data."""
-    encoding: Annotated[Encoding, Option(DATA, "place")] = "utf-8"
+    encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
-    prompt: Annotated[Path | None, Option(DATA, "place", earlier="model-prompt")] = None
+    prompt: Annotated[Path | None, Option(DATA, "place", earlier="model-prompt", kind="path")] = None
     """Your own prompt (TOML)."""
 
 
 class SimpleqaSettings(QuestionSource, PanelSettings, SingleTurnSettings):
     """The options of `medagent run simpleqa`."""
 
-    lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG")] = ()
+    lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG", kind="value")] = ()
     """Languages of the instruction, e.g. en,hu (default: all of the prompt)."""
 
     @model_validator(mode="after")

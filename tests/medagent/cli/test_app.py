@@ -129,6 +129,6 @@ def test_a_mistake_in_a_file_names_file_and_key(
     assert ran.err.count("\n") == 1
 
 
-def test_the_old_names_of_commands_still_work() -> None:
+def test_data_lists_what_tasks_lists_and_imports_too() -> None:
     assert medagent("data").out == medagent("tasks").out
-    assert medagent("data", "push", "--help").code == 0
+    assert medagent("data", "import", "--help").code == 0

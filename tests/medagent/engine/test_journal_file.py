@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -50,39 +52,29 @@ def test_no_changed_byte_is_accepted(whole: Path, place: int, change: int) -> No
         assert list(last_rows(path, NumberRow)) == ROWS[:-1]
 
 
-def test_rows_without_a_checksum_are_read_before_all_others_and_nowhere_else(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    old = b'{"unit":"n9","status":"completed","spent":{"calls":1},"square":81}\n'
-    path.write_bytes(old)
-    whole = written(path, ROWS)
-    assert [row.square for row in last_rows(path, NumberRow)] == [81, 0, 1, 4, 9]
-    path.write_bytes(whole + old)
-    with pytest.raises(UserError, match=r":6: is damaged \(it has no checksum\); put back what it was"):
-        list(last_rows(path, NumberRow))
-
-
 def checked(text: str) -> bytes:
-    """A row of format 2, which has a checksum and no number."""
-    return f'{text},"format":2,"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
+    """A line with a checksum."""
+    return f'{text},"format":3,"crc32":"{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
-def test_a_journal_that_three_versions_wrote_is_read_in_their_order_alone(tmp_path: Path) -> None:
+def test_rows_without_checksum_or_number_and_rows_out_of_place_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "j"
-    first = b'{"unit":"n7","status":"completed","spent":{},"square":49}\n'
-    second = checked('{"unit":"n8","status":"completed","spent":{},"square":64')
-    path.write_bytes(first + b"\n" + second)  # a person gave one up
-    third = written(path, ROWS).removeprefix(first + b"\n" + second)
-    assert b'"row":1,' in third
-    assert [row.square for row in last_rows(path, NumberRow)] == [49, 64, 0, 1, 4, 9]
-    lines = third.splitlines(keepends=True)
+    lines = written(path, ROWS).splitlines(keepends=True)
+    plain = b'{"unit":"n9","status":"completed","spent":{"calls":1},"square":81}\n'
+    numberless = checked('{"unit":"n8","status":"completed","spent":{},"square":64')
     for odd, words in (
-        (first + third + second, r":6: is damaged \(it has no number\)"),
-        (first + second + b"".join(lines[1:]), ":3: is row 2, so that lines before it were removed, added or moved"),
-        (lines[0].replace(b'"row":1,', b"") + b"".join(lines[1:]), ":1: is damaged"),
+        ([*lines, plain], r":5: is damaged \(it has no checksum\); put back what it was"),
+        ([*lines, numberless], r":5: is damaged \(it has no number\)"),
+        ([plain, *lines], ":1: is damaged"),
+        (lines[1:], ":1: is row 2, so that lines before it were removed, added or moved"),
+        ([lines[1], lines[0], *lines[2:]], ":1: is row 2"),
+        ([*lines, lines[-1]], ":5: is row 4"),
     ):
-        path.write_bytes(odd)
+        path.write_bytes(b"".join(odd))
         with pytest.raises(UserError, match=words):
             list(last_rows(path, NumberRow))
+    path.write_bytes(b"".join([lines[0], b"\n", *lines[2:]]))  # a person gave one up
+    assert [row.square for row in last_rows(path, NumberRow)] == [0, 4, 9]
 
 
 def test_a_journal_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
@@ -138,6 +130,30 @@ def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
     assert list(last_rows(tmp_path / "j", NumberRow)) == []  # reading needs no lock
     journal.close()
     Journal(tmp_path / "j", NumberRow).close()
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (
+            errno.ENOLCK,
+            r"gives no locks \(ENOLCK\), as NFS without a lock service does; put the results on",
+        ),
+        (errno.EINVAL, "cannot be locked: Invalid argument"),
+        (errno.EWOULDBLOCK, "is running into this folder"),
+    ],
+)
+def test_why_there_is_no_lock_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+) -> None:
+    """No file system of this machine refuses locks, so the system call is stood in for."""
+
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("fcntl.flock", refused)
+    with pytest.raises(UserError, match=words):
+        Journal(tmp_path / "j", NumberRow)
 
 
 def test_what_a_journal_holds_is_told_by_its_content(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`medagent data push`: FHIR data into a live server by transactions, continued where it stopped."""
+"""`medagent ehr push`: FHIR data into a live server by transactions, continued where it stopped."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def push(server: LiveServer, file: Path, *more: str) -> Ran:
-    return medagent("data", "push", "--to", server.url, "--ehr", file, *more)
+    return medagent("ehr", "push", "--to", server.url, "--ehr", file, *more)
 
 
 def written(folder: Path, *lines: str) -> Path:

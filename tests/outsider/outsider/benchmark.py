@@ -10,7 +10,7 @@ from medagent import Benchmark, Grader, Item, Option, Plan, ReplyRow, RunSetting
 class SumsSettings(RunSettings):
     """The options of `medagent run sums`."""
 
-    largest: Annotated[int, Option("The sums")] = 3
+    largest: Annotated[int, Option("The sums", kind="value")] = 3
     """The largest number."""
 
 

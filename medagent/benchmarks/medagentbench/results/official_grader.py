@@ -2,13 +2,18 @@
 
 The official `refsol.py` may not be handed on, so each user has a copy. It is a file with `task1` … `task10`, each a
 function of the task, the results and the FHIR base; `True` is right, anything else and whatever it raises is wrong.
+
+The process sees no variables that could hold keys. Where bubblewrap works it has no network either, unless the patients
+are on a server.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +31,10 @@ PATIENCE_S = 60.0
 """Seconds that the file may take for one item."""
 _TOO_OFTEN = 2
 """After so many items that did not return, no more are asked."""
+
+
+_PASSED = re.compile("PATH|HOME|LANG|PYTHON.*")
+"""The variables that the file's process has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,16 @@ def official_verdicts(
     return verdicts
 
 
+def without_network() -> Sequence[str]:
+    """The words before a command that take its network away; none where bubblewrap is missing or may not do so."""
+    path = shutil.which("bwrap")
+    if path is None:
+        return ()
+    words = (path, "--dev-bind", "/", "/", "--unshare-net", "--die-with-parent", "--")
+    tried = subprocess.run([*words, sys.executable, "-c", ""], capture_output=True, check=False)
+    return words if tried.returncode == 0 else ()
+
+
 class _Grader:
     """The process, begun anew after it hung or ended."""
 
@@ -79,6 +98,7 @@ class _Grader:
         self._file, self._patience_s = file, patience_s
         shown = {**asdict(data), "store": data.store and str(data.store), "base": base}
         self._begin = {"file": str(file.resolve()), "base": base, "data": shown}
+        self._without_network = without_network() if data.store is not None else ()
         self._process: subprocess.Popen[bytes] | None = None
         self._functions: set[str] = set()
         self._unread = b""
@@ -109,7 +129,11 @@ class _Grader:
     def _start(self) -> None:
         # Not isolated (-I): the file may import what the user's environment has.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*self._without_network, sys.executable, "-m", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)},
         )
         self._unread = b""
         begun = self._ask(self._begin, PATIENCE_S)

@@ -3,6 +3,9 @@
 The journal is held against itself (every episode is done again over the named data set), the results files are made
 again from it and compared, and graded. What the model said is all that is believed: replies made up so that everything
 else follows from them cannot be told from real ones.
+
+A pack is a stranger's: its settings are checked by type, it names a data set by an installed name only, and nothing
+outside it is read that it names.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.inventory import patients_file
@@ -20,8 +25,8 @@ from medagent.benchmarks.medagentbench.results.paths import results_path
 from medagent.benchmarks.medagentbench.results.write import result_item
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.submission.replay import problem_of
-from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset
-from medagent.core.options import Setting
+from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset, named
+from medagent.core.errors import UserError
 from medagent.engine.journals import Run
 from medagent.engine.report import TableLine
 from medagent.engine.results import graded_report
@@ -29,6 +34,27 @@ from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeRow
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.session import SessionRules
+
+
+class PackSettings(BaseModel):
+    """The settings in a pack's `run.json` that a check goes by."""
+
+    model_config = ConfigDict(frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-"))
+
+    version: Literal["v1", "v2"]
+    dataset: str | None = None
+    tasks_digest: str | None = None
+    prompts_digest: str | None = None
+    ehr_digest: str | None = None
+    fhir: str | None = None
+    protocol: Literal["text", "tools"] | None = None
+    loop: Literal["published", "lenient"] | None = None
+    api_base: str
+    max_rounds: int = Field(ge=1)
+    writes: Literal["ack", "execute"] | None = None
+    strip_thinking: bool | None = None
+    max_tokens: int | None = None
+
 
 UNVERIFIABLE = "what the model said: made-up replies that fit together cannot be found"
 
@@ -38,7 +64,7 @@ class Checked:
     """What a check found: problems, what was verified, what could not be, and the score graded anew."""
 
     pack: PackFile
-    settings: Mapping[str, Setting]
+    settings: PackSettings
     problems: list[str] = field(default_factory=list)
     verified: list[str] = field(default_factory=list)
     unverified: list[str] = field(default_factory=lambda: [UNVERIFIABLE])
@@ -47,27 +73,46 @@ class Checked:
 
 
 def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) -> Checked:
-    """Check a pack against its data set, or the one named; `ehr` has the patients of one that does not bring them.
+    """Check a pack against its data set, or the one that `dataset` names; `ehr` has the patients of one that does not
+    bring them.
 
     Raises UserError for what is no pack, or where the data set is not here.
     """
     with unpacked(pack) as (folder, about):
         run = Run(folder)
-        settings = run.settings
+        settings = _settings(pack, run)
         found = Checked(about, settings)
-        named = load_dataset(dataset or str(settings.get("dataset") or BUNDLED), str(settings.get("version")))
-        if named.digest != settings.get("tasks-digest"):
-            found.problems.append(f"the run was over another task set than {named.name} {named.version}")
+        tasks = load_dataset(dataset or _dataset_name(pack, settings), settings.version)
+        if tasks.digest != settings.tasks_digest:
+            found.problems.append(f"the run was over another task set than {tasks.name} {tasks.version}")
             return found
         rows = {row.unit: row for row in run.rows(EpisodeRow)}
-        found.problems += _missing(named, rows)
-        found.problems += _other_results(folder, named, rows)
-        _replay(found, named, rows, patients_file(named, ehr))
+        found.problems += _missing(tasks, rows)
+        found.problems += _other_results(folder, tasks, rows)
+        _replay(found, tasks, rows, patients_file(tasks, ehr))
         if not found.problems:
-            options = {"dataset": dataset, "ehr": ehr if named.key is None else None}
+            options = {"dataset": dataset, "ehr": ehr if tasks.key is None else None}
             given = {name: value for name, value in options.items() if value is not None}
             found.score = graded_report(MedAgentBench(), folder, given).overall
         return found
+
+
+def _settings(pack: Path, run: Run) -> PackSettings:
+    """The settings of a pack's run. Raises UserError for one of a wrong type."""
+    try:
+        return PackSettings.model_validate(run.settings)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{pack}: run.json: settings.{place}: {first['msg']}") from None
+
+
+def _dataset_name(pack: Path, settings: PackSettings) -> str:
+    """The data set that a pack names. Raises UserError for a folder: only the user says which folders are read."""
+    name = settings.dataset or BUNDLED
+    if named(name) is None:
+        raise UserError(f"{pack}: its data set is the folder {name!a} of whoever packed it; name yours: --dataset DIR")
+    return name
 
 
 def _missing(dataset: Dataset, rows: Mapping[str, EpisodeRow]) -> Iterator[str]:
@@ -111,22 +156,22 @@ def _other_results(folder: Path, dataset: Dataset, rows: Mapping[str, EpisodeRow
 def _replay(found: Checked, dataset: Dataset, rows: Mapping[str, EpisodeRow], patients: EhrFile) -> None:
     """Do every episode again, as far as the run's settings allow."""
     settings = found.settings
-    protocol = _protocol(str(settings.get("protocol") or "text"), dataset)
-    if settings.get("fhir"):
+    protocol = _protocol(settings.protocol or "text", dataset)
+    if settings.fhir:
         found.unverified.append("the server's replies: the run had a FHIR server of its own")
         return
-    if protocol.digest != settings.get("prompts-digest"):
+    if protocol.digest != settings.prompts_digest:
         found.unverified.append("prompts and replies: the run had wording of its own")
         return
-    if patients.digest != settings.get("ehr-digest"):
+    if patients.digest != settings.ehr_digest:
         found.problems.append("the run had other patients than the data set")
         return
     rules = SessionRules(
-        str(settings.get("api-base")),
-        int(str(settings.get("max-rounds"))),
-        "execute" if settings.get("writes") == "execute" else "ack",
-        settings.get("strip-thinking") is True,
-        "lenient" if settings.get("loop") == "lenient" else "published",
+        settings.api_base,
+        settings.max_rounds,
+        settings.writes or "ack",
+        settings.strip_thinking or False,
+        settings.loop or "published",
     )
     tasks = {task.id: task for task in dataset.tasks}
     choice = EhrChoice(file=patients.path, digest=patients.digest, now=dataset.constants.now)

@@ -74,7 +74,7 @@ def test_a_stopped_run_finds_its_batch_and_submits_only_what_was_lost(tmp_path: 
 def test_an_endpoint_without_batches_is_one_line(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         elsewhere = [server.url.replace("/v1", "/v2")]
-        with pytest.raises(StopRunError, match="it has no batches; leave --batch out"):
+        with pytest.raises(StopRunError, match="of a batch: it has no batches; leave --batch out"):
             run(server, tmp_path, base_url=elsewhere)
 
 

@@ -71,7 +71,13 @@ class Run:
 
     @property
     def files(self) -> set[str]:
-        return {path.name for path in self.results.iterdir()} - {".lock", "run.json", "report.json", "episodes.jsonl"}
+        return {path.name for path in self.results.iterdir()} - {
+            ".lock",
+            ".files",
+            "run.json",
+            "report.json",
+            "episodes.jsonl",
+        }
 
     def predictions(self, name: str = "test_predictions.json") -> Lines:
         return [json.loads(row) for row in (self.results / name).read_text("utf-8").splitlines()]

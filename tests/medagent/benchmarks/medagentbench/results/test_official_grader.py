@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from medagent.benchmarks.medagentbench.results.official_grader import (
     OfficialData,
     OfficialVerdict,
     official_verdicts,
+    without_network,
 )
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
 from medagent.core.errors import UserError
@@ -165,3 +168,51 @@ def test_what_the_command_cannot_ask(tmp_path: Path) -> None:
     key = load_dataset("synthetic", "v1").key
     unasked = command("grade", results, "--official", written(tmp_path, ""), "--key", key)
     assert "--official asks a FHIR server, not a key" in unasked.err
+
+
+REACHING = """
+import os, socket
+def reach(task, results, base):
+    with socket.create_connection(("127.0.0.1", {port}), timeout=5):
+        return True
+def variables(task, results, base):
+    raise ValueError(",".join(sorted(os.environ)))
+task1, task2 = variables, reach
+"""
+
+
+def test_the_file_sees_no_variable_that_could_hold_a_key(
+    tmp_path: Path, patients: OfficialData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "MEDAGENT_FHIR_TOKEN", "MY_OWN", "PYTHONPATH_X", "XPATH"):
+        monkeypatch.setenv(name, "secret")
+    file = written(tmp_path, REACHING.format(port=9))
+    asked = [({"id": "task1_1", "eval_MRN": "S1"}, item("task1_1", "[1]"))]
+    [verdict] = official_verdicts(file, asked, patients, PUBLISHED.base)
+    names = set(verdict.reason.removeprefix("raised ValueError: ").split(","))
+    assert names <= {"PATH", "HOME", "LANG", "LC_CTYPE", "PWD"} | {one for one in names if one.startswith("PYTHON")}
+    assert "PYTHONPATH_X" in names
+
+
+def test_the_file_reaches_no_network_where_bubblewrap_works(tmp_path: Path, patients: OfficialData) -> None:
+    if not without_network():
+        pytest.skip("bubblewrap (bwrap) is not installed, or may not make namespaces here")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        file = written(tmp_path, REACHING.format(port=listening.getsockname()[1]))
+        asked = [({"id": "task2_1", "eval_MRN": "S1"}, item("task2_1", "[1]"))]
+        [inside] = official_verdicts(file, asked, patients, PUBLISHED.base)
+        assert inside.reason.startswith("raised ConnectionRefusedError")
+        elsewhere = OfficialData(url="http://127.0.0.1:9/fhir")  # it has to be asked
+        assert official_verdicts(file, asked, elsewhere, PUBLISHED.base) == [OfficialVerdict(True)]
+
+
+def test_a_bubblewrap_that_does_not_work_is_left_out(
+    tmp_path: Path, patients: OfficialData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "bwrap"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    assert without_network() == ()
+    assert said(tmp_path, "task2 = lambda task, results, base: True", patients, "[1]") == [OfficialVerdict(True)]

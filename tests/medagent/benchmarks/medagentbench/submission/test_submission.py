@@ -58,7 +58,7 @@ def write(path: Path, files: Files) -> Path:
 
 
 def test_a_pack_of_a_run_is_found_right(made: tuple[Path, Path]) -> None:
-    ran = medagent("submit", "check", made[0])
+    ran = medagent("submit", "check", made[0], "--dataset", made[1])
     assert ran.code == 0, ran.out
     lines = ran.out.splitlines()
     assert lines[0].startswith("verified: 40 episodes done again over shift-")
@@ -146,7 +146,7 @@ def test_an_altered_pack_is_found(
 ) -> None:
     files = read(made[0])
     alter(files, random.Random(1))
-    ran = medagent("submit", "check", write(tmp_path / "altered.zip", files))
+    ran = medagent("submit", "check", write(tmp_path / "altered.zip", files), "--dataset", made[1])
     assert (ran.code, "wrong: " in ran.out, "score" in ran.out) == (1, True, False)
 
 
@@ -156,7 +156,10 @@ def test_two_hundred_altered_packs_are_found(made: tuple[Path, Path], tmp_path: 
         files = read(made[0])
         alter = ALTERATIONS[number % len(ALTERATIONS)]
         alter(files, random.Random(number))
-        assert check_pack(write(tmp_path / "altered.zip", files)).problems, (number, alter.__name__)
+        assert check_pack(write(tmp_path / "altered.zip", files), dataset=str(made[1])).problems, (
+            number,
+            alter.__name__,
+        )
 
 
 def test_replies_made_up_consistently_are_not_found_and_check_says_so(made: tuple[Path, Path], tmp_path: Path) -> None:
@@ -166,27 +169,67 @@ def test_replies_made_up_consistently_are_not_found_and_check_says_so(made: tupl
     row["transcript"][-1]["content"], row["answer"] = "FINISH([7])", "[7]"
     item = next(one for one in files["results.json"]["results"] if one["task_id"] == "task2_1")
     item["answer"] = "[7]"
-    ran = medagent("submit", "check", write(tmp_path / "altered.zip", files))
+    ran = medagent("submit", "check", write(tmp_path / "altered.zip", files), "--dataset", made[1])
     assert (ran.code, UNVERIFIABLE in ran.out, "score: 19 of 20" in ran.out) == (0, True, True)
 
 
 def test_the_leaderboard_takes_packs_in_which_nothing_is_wrong(made: tuple[Path, Path], tmp_path: Path) -> None:
-    ran = medagent("leaderboard", made[0])
+    ran = medagent("leaderboard", made[0], "--dataset", made[1])
     assert ran.code == 0
     assert "**1. reference** (`whole.zip`)" in ran.out
     files = read(made[0])
     change_answer_everywhere(files, random.Random(1))
-    ran = medagent("leaderboard", made[0], write(tmp_path / "altered.zip", files))
+    ran = medagent("leaderboard", made[0], write(tmp_path / "altered.zip", files), "--dataset", made[1])
     assert (ran.code, ran.out, "the answer is not what FINISH held" in ran.err) == (1, "", True)
 
 
-def test_a_data_set_that_moved_is_named(made: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_folder_that_a_pack_names_is_not_read(made: tuple[Path, Path]) -> None:
+    """Also where it is there, as it is for whoever packed it."""
+    for command in (("submit", "check"), ("leaderboard",)):
+        ran = medagent(*command, made[0])
+        assert ran.code == 1
+        assert f"its data set is the folder '{made[1]}' of whoever packed it; name yours: --dataset DIR" in ran.err
+    assert "over another task set" in medagent("submit", "check", made[0], "--dataset", "synthetic").out
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "problem"),
+    [
+        ("settings.protocol", "../../../../../../etc/passwd", "settings.protocol: Input should be 'text' or 'tools'"),
+        ("settings.protocol", 7, "settings.protocol: "),
+        ("settings.version", "../v1", "settings.version: "),
+        ("settings.dataset", "../../etc", "name yours: --dataset DIR"),
+        ("settings.dataset", ["official"], "settings.dataset: "),
+        ("settings.max-rounds", "eight", "settings.max-rounds: "),
+        ("settings.max-rounds", None, "settings.max-rounds: "),
+        ("settings.max-tokens", "many", "settings.max-tokens: "),
+        ("settings.api-base", 5, "settings.api-base: "),
+        ("settings.writes", "delete", "settings.writes: "),
+        ("settings.strip-thinking", "yes", "settings.strip-thinking: "),
+        ("settings.round", {"a": 1}, "run.json: is damaged (settings.round."),
+        ("settings", ["v1"], "run.json: is damaged (settings: "),
+        ("data", "shift", "run.json: is damaged (data: "),
+        ("data", {"name": 7}, "run.json: is damaged (data.name: "),
+        ("versions", [1], "run.json: is damaged (versions: "),
+        ("places", [1], "run.json: is damaged (places: "),
+        ("benchmark", 7, "run.json: is damaged (benchmark: "),
+    ],
+)
+def test_settings_of_a_wrong_type_are_named_and_nothing_else_is_read(
+    made: tuple[Path, Path], tmp_path: Path, place: str, value: object, problem: str
+) -> None:
     files = read(made[0])
-    files["run.json"]["settings"]["dataset"] = str(tmp_path / "gone")
-    pack = write(tmp_path / "moved.zip", files)
-    assert "unknown data set" in medagent("submit", "check", pack).err
-    assert medagent("submit", "check", pack, "--dataset", made[1]).code == 0
-    assert "over another task set" in medagent("submit", "check", pack, "--dataset", "synthetic").out
+    *tables, name = place.split(".")
+    table = files["run.json"]
+    for one in tables:
+        table = table[one]
+    table[name] = value
+    words = () if place == "settings.dataset" else ("--dataset", made[1])
+    for command in (("submit", "check"), ("leaderboard",)):
+        ran = medagent(*command, write(tmp_path / "odd.zip", files), *words)
+        assert ran.code == 1
+        assert problem in ran.err
+        assert ran.err.count("\n") == 1
 
 
 def test_what_is_no_pack(made: tuple[Path, Path], tmp_path: Path) -> None:

@@ -1,0 +1,123 @@
+"""The files of an OpenCompass run: entries of predictions or judgements, a data set in one file or in parts.
+
+The layout (observed): `<folder>/<data set>.json`, or its parts `<data set>_0.json`, `<data set>_1.json`, …, or one file
+a repetition, `<data set>_replica0.json`, …. Each holds the keys "0", "1", … of `{origin_prompt, prediction, gold}`, at
+the top or under `details`. A missing part or key would change a score unnoticed, so a gap is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refsol.errors import InputError
+from refsol.files import Fault, FaultsError, read_json
+
+_GAP = object()
+# A longer number is part of a name: data sets are called by their dates (…_250208).
+_PART = re.compile(r"(.+)_(\d{1,3})")
+_REPLICA = re.compile(r"(.+)_replica(\d+)")
+
+Parts = dict[int | None, Path]
+"""A data set's files by part; the part is None for one file that holds all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One question's entry."""
+
+    prediction: str | None
+    gold: Any
+    prompt: Any
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFile:
+    """A file's entries. `replicas`: how often the questions were asked, one whole round after the other."""
+
+    entries: list[Entry]
+    replicas: int = 1
+
+
+def read_entries(path: Path) -> EntryFile:
+    """The entries of a file. Raises InputError for gaps and entries of another form."""
+    return read_json(path, _file)
+
+
+def is_replica(path: Path) -> bool:
+    """Whether a file holds one repetition of a data set."""
+    return _REPLICA.fullmatch(path.stem) is not None
+
+
+def dataset_of(path: Path) -> str:
+    """The data set that a file belongs to."""
+    match = _REPLICA.fullmatch(path.stem) or _PART.fullmatch(path.stem)
+    return match[1] if match else path.stem
+
+
+def data_sets(folder: Path) -> dict[str, Parts]:
+    """The files of a folder by data set and part. Repetitions stand for the file with the figures beside them.
+
+    Raises InputError for a folder without files, and for missing parts.
+    """
+    found: dict[str, Parts] = {}
+    replicas: dict[str, Parts] = {}
+    for path in sorted(folder.glob("*.json")):
+        if replica := _REPLICA.fullmatch(path.stem):
+            replicas.setdefault(replica[1], {})[int(replica[2])] = path
+        else:
+            part = _PART.fullmatch(path.stem)
+            found.setdefault(dataset_of(path), {})[int(part[2]) if part else None] = path
+    found |= replicas
+    if not found:
+        raise InputError(f"{folder}: no results (*.json) here")
+    for name, parts in found.items():
+        numbers = sorted(part for part in parts if part is not None)
+        if None in parts and numbers:
+            raise InputError(f"{folder}: {name}.json stands beside its parts {name}_{numbers[0]}.json …; remove one")
+        if gaps := sorted(set(range(max(numbers, default=-1))) - set(numbers)):
+            stem = parts[numbers[0]].stem.removesuffix(str(numbers[0]))
+            raise InputError(f"{folder}: missing {', '.join(f'{stem}{part}.json' for part in gaps)}")
+    return found
+
+
+def in_order(parts: Parts) -> list[int | None]:
+    """The parts of a data set in the order of its questions."""
+    return sorted(parts, key=lambda number: number or 0)
+
+
+def _file(value: Any) -> EntryFile:
+    """The entries under the keys "0" to "n-1", at the top or under `details`; each of another form is a fault."""
+    steps: tuple[str, ...] = ()
+    if isinstance(value, dict) and "0" not in value:
+        if "details" not in value and any(isinstance(figure, int | float) for figure in value.values()):
+            raise FaultsError([Fault("has figures alone; run OpenCompass with --dump-eval-details")])
+        if "details" in value:
+            value, steps = value["details"], ("details",)
+    if not isinstance(value, dict | list) or not value:
+        raise FaultsError([Fault('is not an object with the keys "0", "1", …', steps)])
+    entries = value if isinstance(value, list) else [value.get(str(n), _GAP) for n in range(len(value))]
+    if gaps := [str(n) for n, entry in enumerate(entries) if entry is _GAP]:
+        raise FaultsError([Fault(f"missing the keys {', '.join(gaps)}; a file holds 0 to n-1", steps)])
+    rounds = [_rounds(entry) for entry in entries]
+    replicas = len(rounds[0])
+    if wrong := [n for n, found in enumerate(rounds) if not found or len(found) != replicas]:
+        raise FaultsError([Fault("is not an object whose `prediction` is a text", (*steps, str(n))) for n in wrong])
+    return EntryFile([found[replica] for replica in range(replicas) for found in rounds], replicas)
+
+
+def _rounds(value: Any) -> list[Entry]:
+    """An entry, or one a repetition where each field is a list of them; nothing for a value of another form."""
+    if not isinstance(value, dict) or not value.keys() & {"prediction", "pred"}:
+        return []
+    prediction = value["prediction"] if "prediction" in value else value.get("pred")
+    gold = value["gold"] if "gold" in value else value.get("ref")
+    if isinstance(prediction, str | None):
+        return [Entry(prediction, gold, value.get("origin_prompt"))]
+    replies = prediction if isinstance(prediction, list) else [prediction]
+    golds = gold if isinstance(gold, list) and len(gold) == len(replies) else [gold] * len(replies)
+    if not all(isinstance(reply, str | None) for reply in replies):
+        return []
+    return [Entry(reply, one, value.get("origin_prompt")) for reply, one in zip(replies, golds, strict=True)]
