@@ -91,7 +91,11 @@ def check_plan(benchmark: JudgedBenchmark, settings: PanelSettings, run: RunSett
         folder=folder,
         data=DataRef(name=f"{benchmark.name} judge cases"),
         stages=(Stage(call_job(panel, run.concurrency), lambda: calls, title=f"Checking {', '.join(panel.names)}"),),
-        decides={"benchmark": benchmark.name, "judge": panel.names, "judge-prompt-digest": panel.prompt.digest},
+        decides={
+            "benchmark": benchmark.reference or benchmark.name,
+            "judge": panel.names,
+            "judge-prompt-digest": panel.prompt.digest,
+        },
         command="medagent judge check",
         repeat="the same command",
         prepare=lambda: Judging(folder, rubric).add(panel),

@@ -148,6 +148,7 @@ class JudgedBenchmark(ABC):
     """A benchmark whose answers are judged: what `medagent judge` needs of it."""
 
     name: ClassVar[str]
+    reference: str
     rubric: ClassVar[Rubric[Any]]
 
     @abstractmethod

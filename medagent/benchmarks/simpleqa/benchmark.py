@@ -26,16 +26,16 @@ from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, ItemView, Report, ShownMessage
 from medagent.engine.run import Findings, Say, Standing
 from medagent.judging.judging import judged_journals
-from medagent.judging.panel import Panel
+from medagent.judging.plans import judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import JudgedBenchmark, Subject
 from medagent.models.base import Message
 from medagent.reports.page.blocks import Details
-from refsol.agreement import Labelled, self_judged
+from refsol.agreement import Labelled
 from refsol.answers import AskedItem
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
-from refsol.simpleqa.prompts import JudgePrompt, ModelPrompt, model_prompt
+from refsol.simpleqa.prompts import ModelPrompt, model_prompt
 from refsol.simpleqa.score import label_of
 from refsol.simpleqa.verdict import CORRECT
 
@@ -84,7 +84,7 @@ class Simpleqa(Benchmark, JudgedBenchmark):
             files.keep_questions([one for one in whole if one.unit in units or one.unit in before])
 
         decides = {**settings.decided(prompt, items), **who.digests()}
-        return Plan(
+        plan = Plan(
             settings=settings,
             folder=folder,
             data=DataRef(name=f"SimpleQA {settings.variant}", digest=str(decides["questions-digest"])),
@@ -99,14 +99,14 @@ class Simpleqa(Benchmark, JudgedBenchmark):
                     lambda: calls,
                     title=f"Calling {who.label}",
                 ),
-                *_judging(folder, panel, settings),
             ),
             decides=decides,
             command="medagent run simpleqa",
             prepare=prepare,
-            warnings=[*shared_ids(asked), *self_judged(who.label, settings.judge)],
+            warnings=shared_ids(asked),
             context=1.0 if settings.agent == "empty" else settings.allow_empty,
         )
+        return _with_first_look(judged_plan(plan, self, panel, model=who.label, batches=settings.batches(folder)))
 
     def finish(self, plan: Plan, run: Run, standing: Standing) -> Findings:
         """Score what is judged, and write `results.json`."""
@@ -169,12 +169,9 @@ class Simpleqa(Benchmark, JudgedBenchmark):
         return ItemView(said, [*lines, *(failure_lines(row) if row else [])])
 
 
-def _judging(folder: Path, panel: Panel[JudgePrompt], settings: SimpleqaSettings) -> Iterator[Stage[Any, Any]]:
-    def subjects() -> Iterator[Subject]:
-        return RunFiles(folder).subjects()
-
-    for stage in RunFiles(folder).judging.stages(panel, subjects, settings.concurrency, settings.batches(folder)):
-        yield replace(stage, grade=_is_correct)
+def _with_first_look(plan: Plan) -> Plan:
+    answers, *judging = plan.stages
+    return replace(plan, stages=(answers, *(replace(stage, grade=_is_correct) for stage in judging)))
 
 
 async def _is_correct(judgement: ExchangeRow) -> bool | None:
