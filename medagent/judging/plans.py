@@ -36,7 +36,7 @@ def judged_plan(
     return replace(plan, stages=(*plan.stages, *stages), warnings=(*plan.warnings, *own))
 
 
-def judging_plan(
+def again_plan(
     benchmark: JudgedBenchmark, run: Run, panel: PanelSettings, settings: RunSettings, only: Sequence[str] = ()
 ) -> Plan:
     """The plan that has all answers of a run judged, or `only` some, by their ids or `unreadable`. Raises UserError."""

@@ -6,10 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from medagent import Benchmark, DataRef, Findings, ItemOutcome, Plan, ReplyRow, Run, RunSettings, TableLine
-from medagent.judging.judging import judged_journals, judgements_of
-from medagent.judging.panel import PanelSettings
-from medagent.judging.plans import judged_plan
-from medagent.judging.rubric import Case, JudgedBenchmark, Prompt, Query, Rubric, Subject
+from medagent.judging import (
+    Case,
+    JudgedBenchmark,
+    PanelSettings,
+    Prompt,
+    Query,
+    Rubric,
+    Subject,
+    judged_journals,
+    judged_plan,
+    judgements_of,
+)
 
 CAPITALS = {"Hungary": "Budapest", "Austria": "Vienna", "Norway": "Oslo"}
 
