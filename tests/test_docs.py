@@ -16,6 +16,7 @@ import pytest
 import typer.main
 
 import medagent
+import medagent.judging
 import medagent.rl
 import medagent.testing
 from medagent.benchmarks.medagentbench.episode import EpisodeRow
