@@ -51,6 +51,8 @@ _ANCHORED = re.compile(
     rf"^(?:[ \t*#>-]|{_QUOTE})*(?:evaluation|grade|verdict)(?:[ \t*]|{_QUOTE})*[:：](?=[\s*]*(?P<value>.*))",
     re.IGNORECASE | re.MULTILINE,
 )
+# What the first draft of HuSimpleQA's evaluator takes off; a plain fence stays, and the reply is no JSON.
+_JSON_FENCE = re.compile(r"^```json\n|\n```$")
 _DECORATION = " \t\r\n\f\v*.()"
 
 
@@ -142,9 +144,8 @@ def _husimpleqa(reply: str) -> str | None:
 
 
 def _husimpleqa_v1(reply: str) -> str | None:
-    text = reply.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
-        value = json.loads(text)
+        value = json.loads(_JSON_FENCE.sub("", reply))
     except (ValueError, RecursionError):
         return None
     label = value.get("evaluation") if isinstance(value, dict) else None

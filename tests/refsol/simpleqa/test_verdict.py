@@ -36,7 +36,8 @@ def test_robust_reads_what_the_judge_states(case: dict[str, Any]) -> None:
     [
         ('{"evaluation": "CORRECT"}', "correct"),
         ('```json\n{"evaluation":"Not_Attempted "}\n```', "not_attempted "),
-        ('```\n{"evaluation": "whatever"}\n```', "whatever"),
+        ('```\n{"evaluation": "whatever"}\n```', None),
+        ('{"evaluation": "whatever"}\n```', "whatever"),
         ('So: {"evaluation": "CORRECT"}', None),
         ('{"evaluation": ["CORRECT"]}', None),
         ('{"other": "CORRECT"}', None),
