@@ -51,9 +51,20 @@ _ANCHORED = re.compile(
     rf"^(?:[ \t*#>-]|{_QUOTE})*(?:evaluation|grade|verdict)(?:[ \t*]|{_QUOTE})*[:：](?=[\s*]*(?P<value>.*))",
     re.IGNORECASE | re.MULTILINE,
 )
+# A line that is nothing but a sentence with a label in capitals, or a value in a box. With a label in small letters, or
+# about the gold answer, a sentence need not be the verdict.
+_STATED = re.compile(
+    r"^[ \t*>]*(?i:(?:so|thus|hence|therefore)[, ]+)?(?i:(?:the|this|my|your)\s+)?"
+    r"(?i:(?:predicted|given|final|model['’]s)\s+)?"
+    r"(?i:answer|reply|response|prediction|evaluation|grade|verdict|label|judge?ment)[ \t*]+(?i:is)[ \t]*[:：]?"
+    r"(?P<label>[^\na-z]*)$"
+    r"|\\boxed\s*\{(?:\\(?:text|textbf|mathrm)\s*\{)?(?P<box>[^{}\n]*)\}",
+    re.MULTILINE,
+)
 # What the first draft of HuSimpleQA's evaluator takes off; a plain fence stays, and the reply is no JSON.
 _JSON_FENCE = re.compile(r"^```json\n|\n```$")
 _DECORATION = " \t\r\n\f\v*.()"
+_QUOTED = _DECORATION + "\"'`“”„‟‘’‚«»,"
 
 
 def read_verdict(reply: str, rule: Rule = "robust") -> str | None:
@@ -71,7 +82,7 @@ def _robust(reply: str) -> str | None:
         values = list(form(text))
         if values:
             return _one_label(values[-1])
-    return _bare(text)
+    return _bare(text) or _stated(text)
 
 
 def _in_objects(text: str) -> Iterator[Any]:
@@ -112,7 +123,7 @@ def _anchored(text: str) -> Iterator[str]:
     """Values of lines that begin with `evaluation:`, `grade:` or `verdict:`, as far as they state a label or letter."""
     for match in _ANCHORED.finditer(text):
         value = match["value"]
-        if _LABEL.search(value) or value.strip(_DECORATION) in LETTERS:
+        if _LABEL.search(value) or value.strip(_QUOTED) in LETTERS:
             yield value
 
 
@@ -122,13 +133,25 @@ def _bare(text: str) -> str | None:
     return match.lastgroup if match else LETTERS.get(core)
 
 
+def _stated(text: str) -> str | None:
+    """The label of the last sentence that states one, or of the last box, which may hold a letter."""
+    labels = []
+    for match in _STATED.finditer(text):
+        value = (match["label"] or match["box"] or "").replace("\\_", "_").strip(_QUOTED)
+        if label := _LABEL.fullmatch(value):
+            labels.append(label.lastgroup)
+        elif match["box"] is not None:
+            labels.append(LETTERS.get(value))
+    return labels[-1] if labels else None
+
+
 def _one_label(value: Any) -> str | None:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if not isinstance(value, str):
         return None
-    if value.strip(_DECORATION) in LETTERS:
-        return LETTERS[value.strip(_DECORATION)]
+    if value.strip(_QUOTED) in LETTERS:
+        return LETTERS[value.strip(_QUOTED)]
     matches = list(_LABEL.finditer(value))
     if len({match.lastgroup for match in matches}) != 1:
         return None
