@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from medagent.agents.unusable import count_unusable
 from medagent.benchmarks.judge_check import checked_judges
@@ -12,8 +13,10 @@ from medagent.benchmarks.simpleqa.rubric import side_of
 from medagent.engine.files import write_changed
 from medagent.engine.report import ItemOutcome, TableLine, TableSection
 from medagent.engine.run import Findings
+from medagent.judging.panel import Panel
 from refsol.simpleqa.export import NAMELESS, TREATMENTS, as_json, rows_as_json
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, share
+from refsol.simpleqa.prompts import JudgePrompt
 from refsol.simpleqa.score import VOTES, JudgedSet, label_of, outcome_of, score, votes_of, warnings_of
 from refsol.simpleqa.score import Section as Figures
 
@@ -26,7 +29,7 @@ NAMED = 5
 
 def scored(files: RunFiles, *, write: bool, allow_empty: float) -> Findings:
     """Score a run as it was judged last; with `write`, keep the figures and every row in `results.json`."""
-    judged = files.judged_set()
+    judged, panels = files.judged()
     sections = score(judged.rows)
     warnings = warnings_of(judged, "robust")
     document = as_json(judged, sections, "robust", warnings)
@@ -46,7 +49,7 @@ def scored(files: RunFiles, *, write: bool, allow_empty: float) -> Findings:
             *unusable.notes,
             *_judge_failures(judged),
             *map(_calibration, sections),
-            *_judge_prompt(files),
+            *_judge_prompts(files.path.parent, panels),
         ],
         files=(*FILES, "report.json"),
         ungraded=whole.total.not_judged,
@@ -70,11 +73,11 @@ def _judge_failures(judged: JudgedSet) -> Iterator[str]:
                 yield f"judge {judge} {words} {', '.join(names[:NAMED])}{more}"
 
 
-def _judge_prompt(files: RunFiles) -> Iterator[str]:
-    """The digest of the last judging's prompt, and what checks of its judges say."""
-    for panel in files.judging.panels()[-1:]:
+def _judge_prompts(results: Path, panels: Iterable[Panel[JudgePrompt]]) -> Iterator[str]:
+    """The digests of the prompts that decide, and what checks of their judges say."""
+    for panel in panels:
         yield f"judge prompt: {side_of(panel.prompt)}, sha256 {panel.prompt.digest}"
-        yield from checked_judges(files.path.parent, "simpleqa", panel)
+        yield from checked_judges(results, "simpleqa", panel)
 
 
 def _section(judged: JudgedSet, section: Figures) -> TableSection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from medagent import Benchmark, DataRef, Findings, ItemOutcome, Plan, ReplyRow, Run, RunSettings, TableLine
 from medagent.judging import (
@@ -50,7 +50,7 @@ class Capitals(Benchmark, JudgedBenchmark):
     name = "capitals"
     Settings = CapitalsSettings
     journals = judged_journals(ReplyRow)
-    rubric = CapitalsRubric()
+    rubric: ClassVar[Rubric[Prompt]] = CapitalsRubric()
 
     async def plan(self, settings: Any, say: Any) -> Plan:
         prompts = {country: f"What is the capital of {country}?" for country in CAPITALS}
@@ -71,3 +71,24 @@ class Capitals(Benchmark, JudgedBenchmark):
         right = [one.correct for one in items if one.correct is not None]
         line = TableLine(name="all", n=len(right), value=sum(right) / len(right) if right else None)
         return Findings(overall=line, items=items, ungraded=len(items) - len(right))
+
+
+class TwoStepRubric(Rubric[Prompt]):
+    """Asks whether there is an answer, and only then whether it is right."""
+
+    labels = ("yes", "no")
+    rounds = 2
+    retries = 1
+    bundled = Prompt({"there": "Does it name a city? {reply}", "right": "Is {reply} the capital of {country}?"})
+
+    def queries(self, subject: Subject, prompt: Prompt, labels: Mapping[str, str]) -> Sequence[Query]:
+        there = Query(prompt.fill("there", reply=subject.answer), name="there")
+        right = Query(prompt.fill("right", reply=subject.answer, country=subject.item), name="right")
+        return (there, right) if labels.get("there") == "yes" else (there,)
+
+
+class TwoSteps(Capitals):
+    """Capitals, asked about in two steps."""
+
+    name = "two-steps"
+    rubric = TwoStepRubric()

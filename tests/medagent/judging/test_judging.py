@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from medagent.engine.journals import Run
 from medagent.judging.calls import PanelCalls, Replies, ask
 from medagent.judging.judged import Judged, Verdict
+from medagent.judging.judging import judgements_of
 from medagent.judging.panel import Panel
-from medagent.judging.rubric import Prompt, Query, Rubric, Subject, only_label
+from medagent.judging.rubric import Prompt, Subject, only_label
 from medagent.models.settings import ModelSettings
 from tests.command import Ran, medagent
 from tests.loopback import Fault, ModelServer, status
-from tests.medagent.judging.capitals import CAPITALS
+from tests.medagent.judging.capitals import CAPITALS, TwoSteps
 
 CAPITALS_PY = f"{Path(__file__).parent / 'capitals.py'}:Capitals"
 
@@ -145,43 +146,57 @@ def test_the_states_of_a_unit(
     assert len({judged.digest, Judged().digest, Judged({"0": (Verdict("a", "b"),)}).digest}) == 3
 
 
-class TwoSteps(Rubric[Prompt]):
-    """Asks whether there is an answer, and only then whether it is right."""
-
-    labels = ("1", "0")
-    rounds = 2
-    retries = 1
-    bundled = Prompt({"there": "Is there an answer? {answer}", "right": "Is it right? {answer}"})
-
-    def queries(self, subject: Subject, prompt: Prompt, labels: Mapping[str, str]) -> Sequence[Query]:
-        first = Query(prompt.fill("there", answer=subject.answer), name="there")
-        second = Query(prompt.fill("right", answer=subject.answer), name="right")
-        return (first, second) if labels.get("there") == "1" else (first,)
+def two_steps(body: dict[str, Any], asked: Counter[str]) -> str:
+    """A judge that says nothing that can be read when it is asked about Vienna for the first time."""
+    text = body["messages"][-1]["content"]
+    if body["model"] == "m":
+        return {"Hungary": "Budapest", "Austria": "Vienna", "Norway": "I do not know"}[text[:-1].rpartition(" ")[2]]
+    asked[text] += 1
+    if "Vienna" in text and asked[text] == 1:
+        return "Hm."
+    return "no" if "I do not know" in text else "yes"
 
 
-def test_a_query_that_follows_from_a_label_and_one_that_is_asked_again() -> None:
-    said = {"Is there an answer? {x}": ["hm", "1"], "Is it right? {x}": ["0"], "Is there an answer? -": ["0"]}
+def test_a_query_that_follows_from_a_label_and_one_that_is_asked_again(tmp_path: Path) -> None:
+    asked: Counter[str] = Counter()
+    with ModelServer(reply=lambda body: two_steps(body, asked)) as server:
+        words = ("--model", "m", "--judge", "j", "--base-url", server.url, "--results-dir", tmp_path)
+        ran = medagent("run", CAPITALS_PY.replace(":Capitals", ":TwoSteps"), *words)
+    assert ran.code == 2, "the second question about Vienna has no label yet"
+    assert asked == {
+        "Does it name a city? Budapest": 1,
+        "Does it name a city? Vienna": 2,
+        "Does it name a city? I do not know": 1,
+        "Is Budapest the capital of Hungary?": 1,
+        "Is Vienna the capital of Austria?": 1,
+    }
+    run = Run(tmp_path / "two-steps_r1_m")
+    judged = judgements_of(run, TwoSteps())
+    assert {unit: one.state for unit, one in judged.items()} == {
+        "Hungary": "judged",
+        "Norway": "judged",
+        "Austria": "unreadable",
+    }
+    assert judged["Hungary"].of("there")["j"].label == "yes"
+    assert [one.query for one in judged["Norway"].verdicts["j"]] == ["there"]
 
-    def reply(body: dict[str, Any]) -> str:
-        return said[body["messages"][-1]["content"]].pop(0)
 
-    rubric = TwoSteps()
-    with ModelServer(reply=reply) as server:
+def test_an_answer_is_judged_without_a_folder() -> None:
+    asked: Counter[str] = Counter()
+    rubric = TwoSteps.rubric
+    with ModelServer(reply=lambda body: two_steps(body, asked)) as server:
         panel = Panel([ModelSettings(name="j", base_urls=[server.url])], rubric.prompt("bundled"))
-        judged = asyncio.run(ask(rubric, panel, Subject("u", None, "{x}")))
-        nothing = asyncio.run(ask(rubric, panel, Subject("v", None, "-")))
-    assert [(one.query, one.label) for one in judged.verdicts["j"]] == [("there", "1"), ("right", "0")]
-    assert (judged.labels, judged.of("there")["j"].label) == ({"j": "0"}, "1")
-    assert [(one.query, one.label) for one in nothing.verdicts["j"]] == [("there", "0")]
-    assert nothing.complete
+        judged = asyncio.run(ask(rubric, panel, Subject("Hungary", "Hungary", "Budapest")))
+    assert [(one.query, one.label) for one in judged.verdicts["j"]] == [("there", "yes"), ("right", "yes")]
+    assert (judged.labels, judged.complete) == ({"j": "yes"}, True)
 
 
 def test_one_message_is_asked_once_and_another_gold_asks_again() -> None:
-    rubric = TwoSteps()
+    rubric = TwoSteps.rubric
     panel = Panel([ModelSettings(name="j")], rubric.prompt("bundled"))
     same = [Subject("a", None, "x"), Subject("b", None, "x"), Subject("c", None, "y")]
     owed = list(PanelCalls(rubric, panel, Replies()).owed(same))
-    assert [call.message for call in owed] == ["Is there an answer? x", "Is there an answer? y"]
+    assert [call.message for call in owed] == ["Does it name a city? x", "Does it name a city? y"]
     replies = Replies([(owed[0].key, "hm"), (owed[1].key, None)])
     later = PanelCalls(rubric, panel, replies)
     assert [call.key for call in later.owed(same)] == [f"{owed[0].key}#2", owed[1].key]
@@ -207,7 +222,7 @@ def test_the_only_label_of_a_reply(reply: str, label: str | None) -> None:
 def test_a_prompt_is_read_from_a_file_and_filled_once(tmp_path: Path) -> None:
     path = tmp_path / "judge.toml"
     path.write_text('user = "Is {reply} {gold}? {other}"', "utf-8")
-    prompt = TwoSteps().prompt(str(path))
+    prompt = TwoSteps.rubric.prompt(str(path))
     assert prompt.fill(reply="{gold}", gold="x") == "Is {gold} x? {other}"
     assert prompt.digest == Prompt.read(path).digest != Prompt({"user": "x"}).digest
     for text in ("user = 3", "user = ", ""):
