@@ -16,6 +16,7 @@ import pytest
 import typer.main
 
 import medagent
+import medagent.judging
 import medagent.rl
 import medagent.testing
 from medagent.benchmarks.medagentbench.results.write import result_item
@@ -33,18 +34,20 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-PROGRAM_PAGES = ("agents.md", "benchmarks.md", "models.md")
+PROGRAM_PAGES = ("agents.md", "benchmarks.md", "judging.md", "models.md")
 LONGEST = {
     "agents.md-1": 30,
     "agents.md-2": 15,
     "agents.md-3": 30,
     "agents.md-4": 20,
     "benchmarks.md-1": 60,
+    "judging.md-1": 60,
     "models.md-1": 30,
 }
 """Lines that a program may have: of an agent or a model the class's file, without the lines that run it."""
 PUBLIC = {
     "medagent": medagent.__all__,
+    "medagent.judging": medagent.judging.__all__,
     "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
     "medagent.rl": medagent.rl.__all__,
     "medagent.testing": medagent.testing.__all__,
@@ -80,6 +83,7 @@ def test_pages_have_their_programs() -> None:
         "agents.md-3",
         "agents.md-4",
         "benchmarks.md-1",
+        "judging.md-1",
         "models.md-1",
     ]
 

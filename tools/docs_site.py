@@ -30,7 +30,15 @@ PROJECT = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md
 """Pages beside docs/ that the site has as well."""
 NAV: dict[str, tuple[str, ...]] = {
     "Begin": ("tutorial.md", "running.md", "report.md", "models.md", "docker.md"),
-    "Benchmarks": ("medagentbench.md", "promptcblue.md", "simpleqa.md", "imapscore.md", "data.md", "data-card.md"),
+    "Benchmarks": (
+        "medagentbench.md",
+        "promptcblue.md",
+        "simpleqa.md",
+        "imapscore.md",
+        "judging.md",
+        "data.md",
+        "data-card.md",
+    ),
     "Results": ("grading.md", "results-file.md", "checked.md"),
     "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
     "Your own": ("agents.md", "benchmarks.md", "architecture.md"),

@@ -161,7 +161,11 @@ def check_plan(
         data=check.data(run),
         items=check.items(run),
         stages=(Stage(call_job(panel, run.concurrency), lambda: calls, title=f"Checking {', '.join(panel.names)}"),),
-        decides={"benchmark": benchmark.name, "judge": panel.names, "judge-prompt-digest": panel.prompt.digest},
+        decides={
+            "benchmark": benchmark.reference or benchmark.name,
+            "judge": panel.names,
+            "judge-prompt-digest": panel.prompt.digest,
+        },
         command="medagent judge check",
         repeat="the same command",
         prepare=lambda: Judging(folder, rubric).add(panel),

@@ -66,8 +66,8 @@ def again_command(
     from medagent.benchmarks.base import of_folder
     from medagent.benchmarks.judge_check import judged_benchmark
     from medagent.engine.journals import Run
-    from medagent.judging.again import judging_plan
     from medagent.judging.judging import Judging
+    from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
 
     found = of_folder(run)
@@ -77,7 +77,7 @@ def again_command(
         typer.echo(f"{run}: {drop_judging} decides nothing any more. Print the figures: medagent grade {run}")
         return
     panel, settings = _settings(given)
-    carry_out(judging_plan(benchmark, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
+    carry_out(again_plan(benchmark, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
 
 
 @app.command("agree")

@@ -1,5 +1,30 @@
 """Judges: models that label the answers of a run, for any benchmark.
 
 A benchmark defines a `Rubric`: what a judge is asked about an answer, and how its reply is read. Everything else is
-here: the panel, its prompt and digest, the journal of judgements, what is owed, and agreement.
+here: the panel, its prompt and digest, the journal of judgements, what is owed, and the command `medagent judge`.
 """
+
+from medagent.judging.calls import ask
+from medagent.judging.judged import Judged, Verdict
+from medagent.judging.judging import judged_journals, judgements_of
+from medagent.judging.panel import Panel, PanelSettings
+from medagent.judging.plans import judged_plan
+from medagent.judging.rubric import Case, JudgedBenchmark, Prompt, Query, Rubric, Subject, only_label
+
+__all__ = [
+    "Case",
+    "Judged",
+    "JudgedBenchmark",
+    "Panel",
+    "PanelSettings",
+    "Prompt",
+    "Query",
+    "Rubric",
+    "Subject",
+    "Verdict",
+    "ask",
+    "judged_journals",
+    "judged_plan",
+    "judgements_of",
+    "only_label",
+]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.journals import JournalKind, Run
-from medagent.engine.plan import Plan
 from medagent.engine.rows import Row
 from medagent.engine.scores import Judgement, unit_name
 from medagent.engine.settings import RunSettings
 from medagent.judging.judged import Judged
 from medagent.judging.judging import Judging
-from medagent.judging.panel import PanelSettings
 from medagent.judging.rows import JUDGEMENTS, ExchangeRow
 from medagent.judging.rubric import Rubric, Subject
 from refsol.agreement import Labelled
@@ -45,14 +42,6 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
     def judged(self, run: Run) -> Mapping[str, Judgement]:
         """See `Benchmark.judged`."""
         return judgements_of(run, self)
-
-    def with_judges(self, plan: Plan, panel: PanelSettings) -> Plan:
-        """A plan that has its answers judged by a panel as well. Raises UserError."""
-        settings, folder = plan.settings, plan.folder
-        stages = Judging(folder, self.rubric).stages(
-            panel.panel(self.rubric, settings), lambda: self.subjects(Run(folder)), settings.concurrency
-        )
-        return replace(plan, stages=(*plan.stages, *stages))
 
 
 def judgements_of(run: Run, benchmark: JudgedBenchmark[Any, Any]) -> dict[str, Judged]:

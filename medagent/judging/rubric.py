@@ -109,7 +109,7 @@ class Rubric(ABC, Generic[P]):
     rounds: ClassVar[int] = 1
     """How many queries about one answer follow from one another: 2 if the second depends on the first one's label."""
     retries: ClassVar[int] = 0
-    """How often a judge is asked again within a run after a reply that cannot be read."""
+    """How often a judge is asked about one answer again within a run, after replies that cannot be read."""
     bundled: ClassVar[Any]
     """The prompt that comes with the benchmark."""
     prompt_type: ClassVar[type[Any]] = Prompt

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from medagent.agents.calls import Call, CallJob, trial_keys
 from medagent.agents.choice import AgentChoice
@@ -31,15 +31,15 @@ from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.scores import Grader, Score, Scored
 from medagent.engine.selection import selected
 from medagent.judging.benchmark import JudgedBenchmark
-from medagent.judging.panel import Panel
+from medagent.judging.plans import judged_plan
 from medagent.judging.rows import ExchangeRow
 from medagent.judging.rubric import Subject
 from medagent.models.base import Message
-from refsol.agreement import Labelled, self_judged
+from refsol.agreement import Labelled
 from refsol.answers import AskedItem
 from refsol.simpleqa.export import as_json, rows_as_json
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
-from refsol.simpleqa.prompts import JudgePrompt, ModelPrompt, model_prompt
+from refsol.simpleqa.prompts import ModelPrompt, model_prompt
 from refsol.simpleqa.score import score, warnings_of
 
 
@@ -111,33 +111,30 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
             files.keep_questions([_question(item, key) for item, (key, _) in whole if key in units])
 
         job = CallJob({who.label: _asked(who, settings, folder)}, settings.concurrency, ExchangeRow, tell_unusable=True)
-        return Plan(
+        plan = Plan(
             settings=settings,
             folder=folder,
             data=data,
-            stages=(Stage(job, lambda: calls, title=f"Calling {who.label}"), *_judging(folder, panel, settings)),
+            stages=(Stage(job, lambda: calls, title=f"Calling {who.label}"),),
             items=items,
             decides={**_decided(settings, prompt, data), **who.digests()},
             command=self.command,
             prepare=prepare,
-            warnings=[
-                *shared_ids([_question(item, item.id) for item in chosen]),
-                *self_judged(who.label, settings.judge),
-            ],
+            warnings=shared_ids([_question(item, item.id) for item in chosen]),
         )
+        return judged_plan(plan, self, panel, model=who.label, batches=settings.batches(folder))
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the figures and every judged row."""
-        files = RunFiles(run.path)
-        judged = files.judged_set()
+        judged, _ = RunFiles(run.path).judged()
         document = as_json(judged, score(judged.rows), "robust", warnings_of(judged, "robust"))
         text = json.dumps({**document, "rows": rows_as_json(judged, "robust")}, ensure_ascii=False, indent=2)
         write_changed(run.path / "results.json", text + "\n")
         return ["results.json"]
 
     def notes(self, run: Run) -> Iterator[str]:
-        """See `Benchmark.notes`: the digest of the last judging's prompt, and what checks of its judges say."""
-        for panel in RunFiles(run.path).judging.panels()[-1:]:
+        """See `Benchmark.notes`: the digests of the prompts that decide, and what checks of their judges say."""
+        for panel in RunFiles(run.path).judged()[1]:
             yield f"judge prompt: {side_of(panel.prompt)}, sha256 {panel.prompt.digest}"
             yield from checked_judges(run.path.parent, self.name, panel)
 
@@ -171,11 +168,6 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         """The prompt and the answer."""
         answer = [] if row.reply is None else [ShownMessage("answer", row.reply, row.reasoning)]
         return [ShownMessage("prompt", row.message), *answer]
-
-
-def _judging(folder: Path, panel: Panel[JudgePrompt], settings: SimpleqaSettings) -> Sequence[Stage[Any, Any]]:
-    files = RunFiles(folder)
-    return files.judging.stages(panel, files.subjects, settings.concurrency, settings.batches(folder))
 
 
 def _decided(settings: SimpleqaSettings, prompt: ModelPrompt, data: DataRef) -> dict[str, Setting]:

@@ -59,22 +59,25 @@ def score_command(
 
 @app.command("prompt")
 def prompt_command(
-    checkout: Annotated[Path, typer.Argument(metavar="CHECKOUT", help="A checkout of OpenCompass, or that file.")],
+    checkout: Annotated[
+        Path, typer.Argument(metavar="CHECKOUT", help="A checkout of OpenCompass, or one of its files.")
+    ],
 ) -> None:
-    """Take HuSimpleQA's published judge prompt over from OpenCompass, for `--judge-prompt published`.
+    """Copy HuSimpleQA's judge prompts from OpenCompass, for `--judge-prompt published` and `published-v1`.
 
-    It is read out of the configuration file, which is not run, and sent byte for byte as OpenCompass sends it.
+    They are read out of the source files, which are not run, and known by their digests.
 
     Example: medagent simpleqa prompt ~/src/opencompass
     """
     from medagent.benchmarks.simpleqa.rubric import published_place
     from medagent.engine.files import write_whole
-    from refsol.simpleqa.prompts import PUBLISHED_SETTING, judge_prompt, published_judge_prompt
+    from refsol.simpleqa.prompts import PUBLISHED, published_judge_prompts
 
-    text = published_judge_prompt(checkout / PUBLISHED_SETTING if checkout.is_dir() else checkout)
-    published_place().parent.mkdir(parents=True, exist_ok=True)
-    write_whole(published_place(), text)
-    typer.echo(f"{published_place()}: written, sha256 {judge_prompt(published_place()).digest}")
+    for name, text in published_judge_prompts(checkout).items():
+        place = published_place(name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, text)
+        typer.echo(f"{name}: {place}, sha256 {PUBLISHED[name]}")
 
 
 @app.command("export")

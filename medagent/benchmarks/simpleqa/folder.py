@@ -6,7 +6,7 @@ is that of the last `medagent run simpleqa`. Answers and judgements are journals
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from medagent.engine.files import write_changed
 from medagent.engine.folder import read_settings
 from medagent.engine.plan import JOURNAL
 from medagent.judging.judging import Judging
+from medagent.judging.panel import Panel
 from medagent.judging.rows import replies_in
 from medagent.judging.rubric import Subject
 from refsol.simpleqa.data import GoldQuestion
@@ -109,26 +110,31 @@ class RunFiles:
 
     def judged_set(self, judge: str | None = None) -> JudgedSet:
         """The run's rows to score: as judged last, or as judged by one judge."""
+        return self.judged(judge)[0]
+
+    def judged(self, judge: str | None = None) -> tuple[JudgedSet, Collection[Panel[JudgePrompt]]]:
+        """The same with the panels that decide about a row, the one of the first row first."""
         settings, judges = read_settings(self.path), self.judging.judges()
         if judge is not None and judge not in judges:
             raise UserError(f"{self.path}: has no judge {judge}; it has {', '.join(judges)}")
         questions, answers = self.questions(), self._answers()
         judged: dict[str, dict[str, str | None]] = {}
-        prompts: list[JudgePrompt] = []
+        panels: dict[int, Panel[JudgePrompt]] = {}
         for one in self.judging.decisions(_subjects(questions, answers), judge):
             if one.judged.made:
                 judged[one.subject.unit] = one.judged.replies
-                prompts = prompts if one.panel.prompt in prompts else [*prompts, one.panel.prompt]
-        return JudgedSet(
+                panels[id(one.panel)] = one.panel
+        rows = JudgedSet(
             model=next((row.model for row in replies_in(self.path / JOURNAL)), None) or str(settings.get("model")),
             dataset=str(settings.get("variant")),
             rows=tuple(
                 JudgedAnswer(one.name, one.language, one.group, answers.get(one.unit), judged.get(one.unit, {}))
                 for one in questions
             ),
-            json_labels=any(prompt.labels == "json" for prompt in prompts),
+            json_labels=any(panel.prompt.labels == "json" for panel in panels.values()),
             warnings=tuple(shared_ids(questions)),
         )
+        return rows, panels.values()
 
 
 def _subjects(questions: Iterable[Question], answers: Mapping[str, str]) -> Iterator[Subject]:

@@ -9,11 +9,9 @@ from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.judging.rubric import BUNDLED, Case, Query, Rubric, Subject
 from refsol.simpleqa.cases import Side, judge_cases
-from refsol.simpleqa.prompts import JudgePrompt, judge_prompt
+from refsol.simpleqa.prompts import PUBLISHED, JudgePrompt, judge_prompt
 from refsol.simpleqa.score import label_of
 from refsol.simpleqa.verdict import LABELS, RULES
-
-PUBLISHED = "published"
 
 
 class SimpleqaRubric(Rubric[JudgePrompt]):
@@ -27,12 +25,14 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
         """See `Rubric.prompt`. Raises UserError, InputError."""
         if name == BUNDLED:
             return judge_prompt()
-        if name == PUBLISHED and not published_place().is_file():
+        if name not in PUBLISHED:
+            return judge_prompt(Path(name))
+        if not published_place(name).is_file():
             raise UserError(
-                "--judge-prompt published: is not packed with medagent; take it over from a checkout of OpenCompass:"
+                f"--judge-prompt {name}: is not packed with medagent; copy it from a checkout of OpenCompass:"
                 " medagent simpleqa prompt CHECKOUT"
             )
-        return judge_prompt(published_place() if name == PUBLISHED else Path(name))
+        return judge_prompt(published_place(name))
 
     def queries(self, subject: Subject, prompt: JudgePrompt, labels: Mapping[str, str]) -> Sequence[Query]:
         """See `Rubric.queries`."""
@@ -58,14 +58,13 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
         ]
 
 
-def published_place() -> Path:
-    """Where HuSimpleQA's published judge prompt is kept once it was taken over."""
-    return data_dir() / "simpleqa" / "published-judge.toml"
+def published_place(name: str) -> Path:
+    """Where a prompt of `PUBLISHED` is kept once it was copied from a checkout."""
+    return data_dir() / "simpleqa" / f"{name}-judge.toml"
 
 
 def side_of(prompt: JudgePrompt) -> Side:
     """Whose criteria a prompt states."""
     if prompt.digest == judge_prompt().digest:
         return "bundled"
-    published = published_place()
-    return "published" if published.is_file() and prompt.digest == judge_prompt(published).digest else "other"
+    return "published" if prompt.digest in PUBLISHED.values() else "other"

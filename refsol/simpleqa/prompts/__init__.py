@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from refsol.errors import InputError
 from refsol.files import is_unicode, read_text
@@ -27,6 +27,7 @@ from refsol.simpleqa.replies import strip_reasoning
 
 _FENCE = re.compile(r"^```json\n|\n```$")
 """What OpenCompass takes off a reply before a judge sees it."""
+Insert = Literal["escaped", "formatted", "replaced"]
 _MEANINGS = ("question", "gold", "reply")
 _FOLDER = Path(__file__).parent
 _MODEL_FILES: dict[Variant, str] = {
@@ -55,6 +56,14 @@ class Template:
         pieces[1::2] = [values[meaning] for meaning in pieces[1::2]]
         return "".join(pieces)
 
+    def replace(self, values: Mapping[str, str]) -> str:
+        """The text with the placeholders replaced by one value after another, as `str.replace` does it."""
+        text = self.text
+        for meaning, value in values.items():
+            for name in [name for name, other in self.aliases.items() if other == meaning] or [meaning]:
+                text = text.replace(f"{{{name}}}", value)
+        return text
+
     def _pieces(self) -> tuple[str, ...]:
         return _pieces(self.text, tuple(self.aliases.items()))
 
@@ -74,18 +83,21 @@ class ModelPrompt:
 class JudgePrompt:
     """How an answer is put to the judge; `labels` is what the judge is asked to write, `system` a message before it.
 
-    With `escape` off the values go in as they are, the reply with its reasoning and without a JSON fence, as
-    OpenCompass puts them.
+    `insert` says how the values go in. `escaped`: each as the inside of a JSON string, the reply without its reasoning.
+    `formatted`: as they are, the reply without a JSON fence. `replaced`: as they are, one after another (question, gold
+    answer, reply), so that a value may hold the placeholder of a later one.
     """
 
     template: Template
     labels: Literal["json", "letters"]
     system: str = ""
-    escape: bool = True
+    insert: Insert = "escaped"
 
     def fill(self, question: str, gold: str, reply: str) -> str:
-        """The message to the judge, every value as the inside of a JSON string, non-ASCII text as it is."""
-        if not self.escape:
+        """The message to the judge; non-ASCII text stays as it is."""
+        if self.insert == "replaced":
+            return self.template.replace({"question": question, "gold": gold, "reply": reply})
+        if self.insert == "formatted":
             return self.template.fill({"question": question, "gold": gold, "reply": _FENCE.sub("", reply)})
         values = {"question": _escaped(question), "gold": _escaped(gold), "reply": _escaped(strip_reasoning(reply))}
         return self.template.fill(values)
@@ -93,7 +105,8 @@ class JudgePrompt:
     @property
     def digest(self) -> str:
         """SHA-256 of the texts as they are sent, before the values are put in."""
-        texts = json.dumps([self.system, self.template.text, self.escape], ensure_ascii=False)
+        how: dict[Insert, bool | str] = {"escaped": True, "formatted": False, "replaced": "replaced"}
+        texts = json.dumps([self.system, self.template.text, how[self.insert]], ensure_ascii=False)
         return hashlib.sha256(texts.encode()).hexdigest()
 
 
@@ -115,32 +128,66 @@ def judge_prompt(path: Path | None = None) -> JudgePrompt:
     source = path or _FOLDER / "judge.toml"
     table = _load(source)
     text, labels = table.get("user"), table.get("labels")
-    system, escape = table.get("system", ""), table.get("escape", True)
+    system, insert = table.get("system", ""), table.get("insert", "escaped")
     if not isinstance(text, str):
         raise InputError(f"{source}: needs `user`, the text of the message to the judge")
     if labels not in ("json", "letters"):
         raise InputError(f'{source}: needs `labels = "json"` or `labels = "letters"`: what the judge is asked to write')
-    if not isinstance(system, str) or not isinstance(escape, bool):
-        raise InputError(f"{source}: `system` is a text, `escape` is true or false")
+    if not isinstance(system, str) or insert not in get_args(Insert):
+        raise InputError(f"{source}: `system` is a text, `insert` one of {', '.join(get_args(Insert))}")
     template = Template(text, _aliases(table, source))
     _check(template, {"question", "gold", "reply"}, f"{source}: user")
-    return JudgePrompt(template, labels, system, escape)
+    return JudgePrompt(template, labels, system, insert)
 
 
-PUBLISHED_SETTING = "opencompass/configs/datasets/OpenHuEval/HuSimpleQA/HuSimpleQA_setting.py"
-"""Where a checkout of OpenCompass has HuSimpleQA's published judge prompt."""
+PUBLISHED: Mapping[str, str] = {
+    "published": "2e99333231873b54e6c6c6008c0bdbee410a05023cf40ae8cb6498c8d3bfaeb0",
+    "published-v1": "a920c9cded29da67f22fa30cf88aae28c550f2b75100d7b112fdeb3e25b62a8c",
+}
+"""HuSimpleQA's judge prompts in OpenCompass, by digest: the published one (PR 1942), and its first draft."""
+_PUBLISHED_FILES = (
+    "opencompass/datasets/OpenHuEval/HuSimpleQA.py",
+    "opencompass/configs/datasets/OpenHuEval/HuSimpleQA/HuSimpleQA_setting.py",
+)
 
 
-def published_judge_prompt(setting: Path) -> str:
-    """HuSimpleQA's published judge prompt as a TOML text for `judge_prompt`, out of the file of OpenCompass that has it
-    (PUBLISHED_SETTING). It is read, not run.
+def published_judge_prompts(place: Path) -> dict[str, str]:
+    """HuSimpleQA's judge prompts in a checkout of OpenCompass, or in one of its files: a TOML text for `judge_prompt`
+    by the name in `PUBLISHED`. The files are read, not run.
 
-    Raises InputError where the file does not have it.
+    Raises InputError if there is none, or if a prompt's digest is not one of those.
+    """
+    texts: dict[str, str] = {}
+    for path in [place / name for name in _PUBLISHED_FILES] if place.is_dir() else [place]:
+        if not path.is_file() and place.is_dir():
+            continue
+        prompt = _published_prompt(path)
+        name = next((name for name, digest in PUBLISHED.items() if digest == prompt.digest), None)
+        if name is None:
+            known = ", ".join(f"{name} {digest[:8]}" for name, digest in PUBLISHED.items())
+            raise InputError(f"{path}: has another JUDGE_PROMPT (sha256 {prompt.digest[:8]}; known: {known})")
+        lines = {
+            "labels": prompt.labels,
+            "insert": prompt.insert,
+            "system": prompt.system,
+            "user": prompt.template.text,
+        }
+        body = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
+        aliases = "".join(f'{key} = "{meaning}"\n' for key, meaning in prompt.template.aliases.items())
+        texts[name] = f"{body}\n[aliases]\n{aliases}"
+    if not texts:
+        raise InputError(f"{place}: has no {' and no '.join(_PUBLISHED_FILES)}")
+    return texts
+
+
+def _published_prompt(path: Path) -> JudgePrompt:
+    """The JUDGE_PROMPT of a file. The published one is one message, whose values replace placeholders; its first draft
+    is two messages, the second one a format string.
     """
     try:
-        module = ast.parse(read_text(setting))
+        module = ast.parse(read_text(path))
     except (SyntaxError, ValueError) as error:
-        raise InputError(f"{setting}: is no Python file: {error}") from None
+        raise InputError(f"{path}: is no Python file: {error}") from None
     values = [
         node.value
         for node in module.body
@@ -149,13 +196,15 @@ def published_judge_prompt(setting: Path) -> str:
     try:
         found = ast.literal_eval(values[-1])
         system, user = found["system_prompt"], found["user_prompt"]
+        if "{prediction}" in user:
+            return JudgePrompt(
+                Template(system + user, {"answer": "gold", "prediction": "reply"}), "json", "", "replaced"
+            )
         pieces = [(text, name) for text, name, _, _ in string.Formatter().parse(user)]
     except (IndexError, KeyError, TypeError, ValueError):
-        raise InputError(f"{setting}: has no JUDGE_PROMPT with system_prompt and user_prompt") from None
+        raise InputError(f"{path}: has no JUDGE_PROMPT with system_prompt and user_prompt") from None
     text = "".join(part + (f"{{{name}}}" if name else "") for part, name in pieces)
-    lines = {"labels": "json", "escape": False, "system": system, "user": text}
-    body = "".join(f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in lines.items())
-    return f'{body}\n[aliases]\nanswer = "gold"\npred_answer = "reply"\n'
+    return JudgePrompt(Template(text, {"answer": "gold", "pred_answer": "reply"}), "json", system, "formatted")
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from medagent.benchmarks.medagentbench.results.paths import results_path
 from medagent.benchmarks.medagentbench.results.write import result_item
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.submission.replay import problem_of
-from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset, named
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset, named
 from medagent.core.errors import UserError
 from medagent.engine.journals import Run
 from medagent.engine.report import TableLine

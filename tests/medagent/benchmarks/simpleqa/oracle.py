@@ -11,8 +11,8 @@ from medagent.benchmarks.simpleqa.benchmark import Simpleqa
 from medagent.benchmarks.simpleqa.settings import BUNDLED, SimpleqaSettings
 from medagent.engine.journals import Run
 from medagent.engine.settings import RunSettings
-from medagent.judging.again import judging_plan
 from medagent.judging.panel import PanelSettings
+from medagent.judging.plans import again_plan
 from refsol.simpleqa.data import read_items
 from tests import runs
 from tests.loopback import Call, ModelServer
@@ -96,7 +96,7 @@ def judge(
     server: ModelServer, folder: Path, *names: str, only: tuple[str, ...] = (), prompt: Path | str = "bundled"
 ) -> int:
     panel = runs.impatient(PanelSettings)(judge=list(names), judge_base_url=[server.url], judge_prompt=str(prompt))
-    plan = judging_plan(Simpleqa(), Run(run_folder(folder)), panel, RunSettings(concurrency=4), only)
+    plan = again_plan(Simpleqa(), Run(run_folder(folder)), panel, RunSettings(concurrency=4), only)
     return runs.end(Simpleqa(), plan)
 
 

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medagent.benchmarks.simpleqa.rubric import published_place
+from medagent.core.errors import UserError
 from refsol.simpleqa.cases import PARTIAL, judge_cases
-from refsol.simpleqa.prompts import judge_prompt, published_judge_prompt
+from refsol.simpleqa.prompts import PUBLISHED, judge_prompt
 from refsol.simpleqa.score import label_of
 from tests.command import Ran, medagent
 from tests.loopback import ModelServer
-from tests.medagent.benchmarks.simpleqa.oracle import Oracle, run, run_folder, seen_by_judge
+from tests.medagent.benchmarks.simpleqa.oracle import Oracle, run, run_folder, seen_by_judge, write_items
+from tests.shared_data import SHARED, need
 
 CASES = {(case.question, case.reply): case for case in judge_cases()}
-SETTING = '''
-INSTRUCTIONS = {'en': "{question}"}
-JUDGE_PROMPT = {
-    'system_prompt': """Be a judge. "Partial": see {below}.""",
-    'user_prompt': """Input:
-{{
-  "question": {question}, "gold": {answer}, "predicted": {pred_answer}
-}}
-""",
-}
-raise SystemExit("this file is not run")
-'''
+REFERENCE = SHARED / "simpleqa" / "HuSimpleQA.py"
 
 
 def knowing(body: dict[str, Any]) -> str:
@@ -83,34 +74,60 @@ def test_a_judge_that_says_yes_to_all_is_not_trusted(tmp_path: Path) -> None:
     assert "the liver" in shown
 
 
-def test_the_published_prompt_is_taken_over_and_sent_as_opencompass_sends_it(tmp_path: Path) -> None:
-    setting = tmp_path / "HuSimpleQA_setting.py"
-    setting.write_text(SETTING, "utf-8")
-    ran = medagent("simpleqa", "prompt", setting)
-    assert (ran.code, "sha256" in ran.out) == (0, True)
-    with ModelServer(reply='{"evaluation": "Correct"}') as server:
-        words = {"lang": ("hu",), "limit": 1, "judge_prompt": "published"}
-        run(server, tmp_path, model=None, agent="gold", judge_base_url=[server.url], **words)
-        sent = server.calls[-1].body["messages"]
+def published(question: str, gold: str, prediction: str) -> str:
+    """The message of OpenCompass' judge, as its own code makes it."""
+    module = ast.parse(REFERENCE.read_text("utf-8"))
+    (texts,) = (ast.literal_eval(node.value) for node in module.body if isinstance(node, ast.Assign))
+    user = texts["user_prompt"].replace("{question}", question).replace("{answer}", gold)
+    return str((texts["system_prompt"] + user).replace("{prediction}", prediction))
+
+
+def test_the_published_prompt_is_sent_byte_for_byte(tmp_path: Path) -> None:
+    ran = medagent("simpleqa", "prompt", need(REFERENCE))
+    assert (ran.code, PUBLISHED["published"] in ran.out) == (0, True), ran.err
+    questions = ['Ki az "{answer}" a {prediction} előtt?', "Mi {gold} és {{question}}?"]
+    data = write_items(
+        tmp_path / "data.jsonl",
+        [{"question": text, "answer": 'a "{prediction}"\n{question}'} for text in questions],
+    )
+    answer = '<think>hm</think>```json\n{"answer": "{question} {answer} {reply}"}\n```'
+    with ModelServer(reply=lambda body: answer if body["model"] == "m" else '{"evaluation": "CORRECT"}') as server:
+        run(server, tmp_path, lang=("hu",), data=data, judge_prompt="published")
+        sent = [call.body["messages"] for call in server.calls if call.body["model"] == "j"]
         check(server, tmp_path, "--judge-prompt", "published")
-    assert [message["role"] for message in sent] == ["system", "user"]
-    assert sent[0]["content"] == 'Be a judge. "Partial": see {below}.'
-    assert sent[1]["content"].startswith('Input:\n{\n  "question": Melyik') or '"question": ' in sent[1]["content"]
+    expected = {published(question, 'a "{prediction}"\n{question}', answer) for question in questions}
+    assert [[message["role"] for message in one] for one in sent] == [["user"], ["user"]]
+    assert {one[0]["content"] for one in sent} == expected
     report = json.loads((tmp_path / "simpleqa-check_r1_j" / "report.json").read_text("utf-8"))
-    taken = judge_prompt(published_place())
-    assert report["settings"]["judge-prompt-digest"] == taken.digest
+    assert report["settings"]["judge-prompt-digest"] == PUBLISHED["published"]
 
 
-def test_values_go_in_unescaped_and_without_a_fence(tmp_path: Path) -> None:
-    (tmp_path / "s.py").write_text(SETTING, "utf-8")
-    (tmp_path / "p.toml").write_text(published_judge_prompt(tmp_path / "s.py"), "utf-8")
+def test_a_prompt_that_was_not_copied_is_refused(tmp_path: Path) -> None:
+    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="medagent simpleqa prompt CHECKOUT"):
+        run(server, tmp_path, lang=("hu",), judge_prompt="published-v1")
+
+
+def test_values_are_formatted_in_once_and_without_a_fence(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(
+        'labels = "json"\ninsert = "formatted"\nuser = "Q {question} G {gold} P {reply}"', "utf-8"
+    )
     prompt = judge_prompt(tmp_path / "p.toml")
-    filled = prompt.fill('Ki "ő"?', "én", '```json\n{"answer": "te"}\n```')
-    assert filled == 'Input:\n{\n  "question": Ki "ő"?, "gold": én, "predicted": {"answer": "te"}\n}\n'
+    filled = prompt.fill('Ki "ő"? {gold}', "én", '```json\n{"answer": "te"}\n```')
+    assert filled == 'Q Ki "ő"? {gold} G én P {"answer": "te"}'
     assert prompt.digest != judge_prompt().digest
 
 
-@pytest.mark.parametrize("text", ["x = 1", "JUDGE_PROMPT = 5", "JUDGE_PROMPT = {'user_prompt': 'x'}", "def"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1",
+        "JUDGE_PROMPT = 5",
+        "JUDGE_PROMPT = {'user_prompt': 'x'}",
+        "def",
+        "JUDGE_PROMPT = {'system_prompt': 'a', 'user_prompt': '{question} {answer} {pred_answer}'}",
+        "JUDGE_PROMPT = {'system_prompt': 'a', 'user_prompt': '{question} {answer} {prediction}'}",
+    ],
+)
 def test_a_file_without_the_prompt_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.py").write_text(text, "utf-8")
     ran = medagent("simpleqa", "prompt", tmp_path / "s.py")

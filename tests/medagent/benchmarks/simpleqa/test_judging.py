@@ -11,8 +11,8 @@ from medagent.benchmarks.simpleqa.load import judged_sets
 from medagent.core.errors import StopRunError, UserError
 from medagent.engine.journals import Run
 from medagent.engine.settings import RunSettings
-from medagent.judging.again import judging_plan
 from medagent.judging.panel import PanelSettings
+from medagent.judging.plans import again_plan
 from refsol.simpleqa.score import outcome_of, warnings_of
 from tests import runs
 from tests.loopback import Call, Fault, ModelServer, stall, status
@@ -161,7 +161,7 @@ def test_a_judge_that_was_never_asked_decides_nothing(tmp_path: Path, monkeypatc
         assert server.url not in (run_folder(tmp_path) / "judgings.jsonl").read_text()
     monkeypatch.delenv("OPENAI_API_KEY")
     panel = PanelSettings(judge=["K"])
-    plan = judging_plan(Simpleqa(), Run(run_folder(tmp_path)), panel, RunSettings())
+    plan = again_plan(Simpleqa(), Run(run_folder(tmp_path)), panel, RunSettings())
     with pytest.raises(UserError, match="set OPENAI_API_KEY"):
         runs.end(Simpleqa(), plan)
     (judged,) = judged_sets(str(run_folder(tmp_path)))

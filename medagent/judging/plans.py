@@ -1,9 +1,10 @@
-"""A run's answers judged once more, by another panel, without asking the model again."""
+"""Plans in which answers are judged: after they were given, or once more by another panel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from medagent.core.errors import UserError
@@ -14,14 +15,28 @@ from medagent.engine.report import DataRef
 from medagent.engine.settings import RunSettings
 from medagent.judging.benchmark import JudgedBenchmark
 from medagent.judging.judging import Judging
-from medagent.judging.panel import PanelSettings
+from medagent.judging.panel import Panel, PanelSettings
 from refsol.agreement import self_judged
 
 UNREADABLE = "unreadable"
 """Selects the units without a verdict by every judge."""
 
 
-def judging_plan(
+def judged_plan(
+    plan: Plan, benchmark: JudgedBenchmark[Any, Any], panel: Panel[Any], *, model: str = "", batches: Path | None = None
+) -> Plan:
+    """A plan of answers with the stages that have them judged.
+
+    `model` is who answers, if that is not the settings' model; `batches` is the file of the judges' batches.
+    """
+    judging = Judging(plan.folder, benchmark.rubric)
+    concurrency = plan.settings.concurrency
+    stages = judging.stages(panel, lambda: benchmark.subjects(Run(plan.folder)), concurrency, batches)
+    own = self_judged(model or str(plan.settings.model), panel.names)
+    return replace(plan, stages=(*plan.stages, *stages), warnings=(*plan.warnings, *own))
+
+
+def again_plan(
     benchmark: JudgedBenchmark[Any, Any],
     run: Run,
     panel: PanelSettings,
@@ -29,23 +44,22 @@ def judging_plan(
     only: Sequence[str] = (),
 ) -> Plan:
     """The plan that has all answers of a run judged, or `only` some, by their ids or `unreadable`. Raises UserError."""
-    judging = Judging(run.path, benchmark.rubric)
     judges = panel.panel(benchmark.rubric, settings)
     if only:
         judges = replace(judges, only=sorted(_chosen(benchmark, run, only)))
     document, source = read_run(run.path), benchmark.source(run, {})
-    return Plan(
+    plan = Plan(
         settings=settings,
         folder=run.path,
-        data=DataRef.model_validate(document.get("data") or {"name": ""}),
+        data=DataRef.model_validate(document["data"]),
+        stages=(),
         items=benchmark.items(source),
         source=source,
-        stages=judging.stages(judges, lambda: benchmark.subjects(run), settings.concurrency),
         decides=document["settings"],
         command="medagent judge again",
         repeat="the same command",
-        warnings=self_judged(str(document["settings"].get("model")), panel.judge),
     )
+    return judged_plan(plan, benchmark, judges, model=str(document["settings"].get("model")))
 
 
 def _chosen(benchmark: JudgedBenchmark[Any, Any], run: Run, only: Sequence[str]) -> Iterator[str]:
