@@ -4,12 +4,12 @@ A benchmark defines a `Rubric`: what a judge is asked about an answer, and how i
 here: the panel, its prompt and digest, the journal of judgements, what is owed, and the command `medagent judge`.
 """
 
+from medagent.judging.benchmark import JudgedBenchmark, judgements_of
 from medagent.judging.calls import ask
 from medagent.judging.judged import Judged, Verdict
-from medagent.judging.judging import judged_journals, judgements_of
 from medagent.judging.panel import Panel, PanelSettings
 from medagent.judging.plans import judged_plan
-from medagent.judging.rubric import Case, JudgedBenchmark, Prompt, Query, Rubric, Subject, only_label
+from medagent.judging.rubric import Case, Prompt, Query, Rubric, Subject, only_label
 
 __all__ = [
     "Case",
@@ -23,7 +23,6 @@ __all__ = [
     "Subject",
     "Verdict",
     "ask",
-    "judged_journals",
     "judged_plan",
     "judgements_of",
     "only_label",
