@@ -150,8 +150,10 @@ def ending_blocks(row: Row) -> list[Block]:
 
 
 def failure_lines(row: Row) -> list[str]:
-    """How a row failed: its traceback, where it has one."""
-    return row.traceback.rstrip().split("\n") if row.traceback else []
+    """Why a row's replies ended, in order, and its traceback, where it has one."""
+    reasons = [call.finish_reason or "none" for call in row.spent.each]
+    lines = [f"finish reasons: {', '.join(reasons)}"] if any(call.finish_reason for call in row.spent.each) else []
+    return lines + (row.traceback.rstrip().split("\n") if row.traceback else [])
 
 
 def names() -> list[str]:

@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
@@ -206,7 +206,11 @@ async def _stage(plan: Plan, stage: Stage[Any, Any], journals: Journals, quiet: 
         executor(settings),
         Watch(progress, stage.grade),
         Limits(
-            settings.max_cost, settings.max_tokens_total, settings.fail_after, journals.account_beside(stage.journal)
+            settings.max_cost,
+            settings.max_tokens_total,
+            settings.fail_after,
+            journals.account_beside(stage.journal),
+            unit_limits(settings),
         ),
         settings.retry,
     )
@@ -215,9 +219,14 @@ async def _stage(plan: Plan, stage: Stage[Any, Any], journals: Journals, quiet: 
     return summary
 
 
+def unit_limits(settings: RunSettings) -> UnitLimits:
+    """What one unit of a run may take."""
+    return UnitLimits(settings.unit_time, settings.unit_tokens, settings.unit_cost)
+
+
 def executor(settings: RunSettings) -> Executor:
     """Where the units run: this process, or a cluster where one is asked for."""
-    limits = UnitLimits(settings.unit_time, settings.unit_tokens, settings.unit_cost)
+    limits = unit_limits(settings)
     if settings.cluster and settings.workers:
         raise UserError("--cluster has workers of its own: leave --workers out")
     if settings.cluster or settings.workers:
@@ -233,8 +242,10 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
     failed: list[str] = []
     owed = set(standing.owed)
     spending: dict[str, Spent] = {}
+    unusual: dict[str, list[str]] = {}
     for role, journal in journals.items():
         endings.update(journal.endings())
+        unusual |= journal.unusual
         for unit, status, error in journal.failures():
             if unit in owed or status == FAILED:
                 failed.append(f"{unit}: {status}: {error}")
@@ -254,8 +265,9 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
         count=findings.count,
         table=tuple(findings.table),
         overall=findings.overall,
-        items=tuple(findings.items),
+        items=tuple(_with_reasons(item, unusual) for item in findings.items) if unusual else tuple(findings.items),
         notes=tuple(findings.notes),
+        finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
         spent=journals.spent,
         unpriced=sum(journal.unpriced for _, journal in journals.items()),
         spending=spending,
@@ -271,6 +283,12 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
         journals=dict(journals.states()),
         **findings.details,
     )
+
+
+def _with_reasons(item: ItemOutcome, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
+    """The item with the unusual finish reasons of its unit, each once."""
+    reasons = unusual.get(f"{item.item}#{item.trial}") or (unusual.get(item.item) if item.trial == 1 else None)
+    return replace(item, finish_reasons=tuple(dict.fromkeys(reasons))) if reasons else item
 
 
 @few_collections()

@@ -93,12 +93,13 @@ class Completion:
     """One reply of a model. `text` is what may be dispatched; `reasoning` is what the endpoint returned apart.
 
     `finish_reason` is in the words of chat completions whatever the API: `stop`, `length`, `tool_calls`,
-    `content_filter` (the table of `endings.py`; None: the provider gave none). `model` and `fingerprint` are the model's name and the backend's
-    version as the provider states them. `cost` is in US dollars by the price table, None where price or usage is
-    unknown. `started` and `ended` bound the attempt that succeeded (ISO 8601), `latency` is its seconds; `retries`
-    counts the attempts before it, `waited` the seconds spent waiting between them. `original`: see `Message`.
-    `vectors` are the embeddings of an endpoint of embeddings, one for each text. `reused`: it comes from a cache of
-    replies, and cost nothing. `estimated`: the call was cut off, and `usage` and `cost` are estimates.
+    `content_filter` (the table of `endings.py`; None: the provider gave none). `model` and `fingerprint` are the
+    model's name and the backend's version as the provider states them. `cost` is in US dollars by the price table,
+    None where price or usage is unknown. `started` and `ended` bound the attempt that succeeded (ISO 8601), `latency`
+    is its seconds; `retries` counts the attempts before it, `waited` the seconds spent waiting between them.
+    `original`: see `Message`. `vectors` are the embeddings of an endpoint of embeddings, one for each text. `reused`:
+    it comes from a cache of replies, and cost nothing. `estimated`: the call was cut off, and `usage` and `cost` are
+    estimates.
     """
 
     text: str

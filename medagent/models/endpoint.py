@@ -22,7 +22,7 @@ import openai
 
 from medagent.core.errors import ContextLimitError, ModelError, StopRunError
 from medagent.core.scrub import error_text
-from medagent.models.base import Completion, Message, Tool
+from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.dialects import dialect as dialect_of
 from medagent.models.dialects.base import ApiRequest, Dialect
 from medagent.models.failures import CONTEXT_LIMIT, meaning, provider_words
@@ -89,7 +89,7 @@ class ChatEndpoint:
             raise
         completion = replace(
             done.value,
-            usage=done.value.usage + done.paid,
+            usage=done.value.usage + (done.paid or Usage()),
             started=done.started,
             ended=done.ended,
             latency=done.latency,

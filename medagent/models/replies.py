@@ -1,4 +1,4 @@
-"""From a provider's reply to the completion that a run takes: what it cost, keys hidden, and only if it is an answer."""
+"""From a provider's reply to the completion that a run takes: an answer, with its cost, and with keys hidden."""
 
 from __future__ import annotations
 

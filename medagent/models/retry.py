@@ -22,7 +22,6 @@ from medagent.models.limiter import AdaptiveLimiter
 
 T = TypeVar("T")
 
-NOTHING = Usage()
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 60.0
 LONGEST_RETRY_AFTER_S = 86_400.0
@@ -37,7 +36,7 @@ class EndpointFailure(Exception):
     """
 
     def __init__(
-        self, reason: str, *, retry_after: float | None = None, throttled: bool = False, paid: Usage = NOTHING
+        self, reason: str, *, retry_after: float | None = None, throttled: bool = False, paid: Usage | None = None
     ) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
@@ -71,7 +70,7 @@ class Attempted(Generic[T]):
     latency: float
     retries: int
     waited: float
-    paid: Usage
+    paid: Usage | None
 
 
 class Retries:
@@ -80,7 +79,7 @@ class Retries:
     def __init__(self, policy: RetryPolicy, error: type[EpisodeError] = ModelError) -> None:
         self.failed = 0
         self.waited = 0.0
-        self.paid = NOTHING
+        self.paid: Usage | None = None
         self._policy = policy
         self._error = error
         self._spent = 0.0
@@ -88,7 +87,8 @@ class Retries:
     def after(self, failure: EndpointFailure, seconds: float) -> float:
         """The seconds to wait before the next attempt, since one failed that took `seconds`."""
         self.failed += 1
-        self.paid += failure.paid
+        if failure.paid is not None:
+            self.paid = failure.paid + (self.paid or Usage())
         self._spent += seconds
         wait = self._policy.wait(self.failed, failure)
         if self.failed > self._policy.retries:
@@ -100,7 +100,7 @@ class Retries:
         return wait
 
     def _given_up(self, reason: str) -> EpisodeError:
-        paid = Completion("", usage=self.paid) if self.paid != NOTHING else None
+        paid = Completion("", usage=self.paid) if self.paid is not None else None
         return self._error(reason, retries=self.failed - 1, waited=self.waited, paid=paid)
 
 

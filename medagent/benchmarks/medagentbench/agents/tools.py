@@ -143,6 +143,8 @@ class _ToolsPolicy:
         self._messages = [Message("system", system)] if system else []
         self._waiting: deque[ToolCall] = deque()
         self._open: ToolCall | None = None
+        self._ended: str | None = None
+        """The finish reason of the reply that holds the calls."""
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
@@ -162,9 +164,11 @@ class _ToolsPolicy:
                 self._open = None
                 return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
             self._waiting.extend(completion.tool_calls)
+            self._ended = completion.finish_reason
             reasoning = completion.reasoning
         self._open = call = self._waiting.popleft()
+        ended = None if self._waiting else self._ended  # of several calls the last one is cut off
         try:
-            return Move(self._toolbox.action(call), reasoning)
+            return Move(self._toolbox.action(call), reasoning, finish_reason=ended)
         except ToolError as error:
-            return Move(f"{call.name}({call.arguments})", reasoning, str(error))
+            return Move(f"{call.name}({call.arguments})", reasoning, str(error), ended)
