@@ -74,7 +74,7 @@ class ModelChoice:
         if self.batches is not None:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
                 raise UserError(f"--batch: {self.settings.name} is behind no batch API")
-            from medagent.models.batch import BatchModel
+            from medagent.models.batches.model import BatchModel
 
             return BatchModel(self.settings, self.batches, concurrency=concurrency, price=self.price)
         if self.plugin is None:
