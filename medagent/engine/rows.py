@@ -73,6 +73,11 @@ class Spent(CallSpent):
 
     def add(self, completion: Completion) -> None:
         """Count one completion. Raises UnitLimitError where a unit that is under way has spent what it may."""
+        self.add_unchecked(completion)
+        unit_limits.get().check(self.usage.total, self.cost)
+
+    def add_unchecked(self, completion: Completion) -> None:
+        """Count one completion, whatever the unit may take: it is at its end."""
         usage = completion.usage
         if completion.model:
             self._serve(
@@ -95,7 +100,6 @@ class Spent(CallSpent):
         )
         self._count(call, 1)
         self.each.append(call)
-        unit_limits.get().check(self.usage.total, self.cost)
 
     def add_failure(self, failure: EpisodeError) -> None:
         """Count the attempts of a call that failed for good, and the reply that it cost where there is one."""

@@ -25,6 +25,7 @@ from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.dialects import dialect as dialect_of
 from medagent.models.dialects.base import ApiRequest, Dialect
+from medagent.models.estimate import CallCutOffError, Estimator
 from medagent.models.failures import CONTEXT_LIMIT, meaning, provider_words
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.outage import Outage
@@ -64,6 +65,7 @@ class ChatEndpoint:
         self._outage = Outage(settings.outage_time_s, settings.outage_attempts)
         self._price = price
         self._unsupported = Unsupported()
+        self._estimator = Estimator()
         self._refused_in_a_row = 0
         self._stopped: StopRunError | None = None
         """What stops the run: calls that waited for a place are not sent any more."""
@@ -123,10 +125,15 @@ class ChatEndpoint:
             if self._stopped is not None:
                 raise self._stopped
             body = self._dialect.body(request, self.settings, self._unsupported)
+            content = _encoded(body)  # as bytes, since the package copies a body deeply
             try:
-                # As bytes, since the package copies a body deeply; httpx's own limit is one of silence only.
+                # httpx's own limit is one of silence only.
                 async with asyncio.timeout(self.settings.timeout_s):
-                    response = await replica.post(_encoded(body))
+                    response = await replica.post(content)
+            except asyncio.CancelledError:
+                usage = self._estimator.usage(len(content))
+                paid = Completion("", usage=usage, cost=cost_of(usage, self._price), estimated=True)
+                raise CallCutOffError(paid) from None
             except TimeoutError:
                 raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
             except openai.APIConnectionError as error:  # a time-out of the connection included
@@ -141,7 +148,9 @@ class ChatEndpoint:
                 raise self._refused(meaning(error, replica.key_advice)) from None
             self._refused_in_a_row = 0
             try:
-                return whole(self._dialect.read(_json_object(response, replica.shown)), replica.shown)
+                completion = self._dialect.read(_json_object(response, replica.shown))
+                self._estimator.learn(len(content), completion.usage)
+                return whole(completion, replica.shown)
             except RecursionError:
                 raise EndpointFailure(f"{replica.shown}: the reply is nested too deeply") from None
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-from medagent.agents.base import Agent, AgentContext, Move
+from medagent.agents.base import Agent, AgentContext, Move, counted
 from medagent.benchmarks.medagentbench.prompts.protocol import FhirFunction, Protocol
 from medagent.benchmarks.medagentbench.session import MAX_BODY
 from medagent.benchmarks.medagentbench.tasks.dataset import Task
-from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
 from medagent.models.base import ChatModel, Message, Tool, ToolCall
 
@@ -154,11 +153,14 @@ class _ToolsPolicy:
             self._messages.append(Message("tool", observation, tool_call_id=self._open.id))
         reasoning = None
         if not self._waiting:
-            with blame("model"):
-                completion = await self._model.complete(
-                    self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
-                )
-            self.spent.add(completion)
+            completion = await counted(
+                self._model,
+                self.spent,
+                self._messages,
+                tools=self._toolbox.tools(),
+                seed=self._seed,
+                session=self._key,
+            )
             self._messages.append(completion.message)
             if not completion.tool_calls:
                 self._open = None
