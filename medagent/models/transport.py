@@ -11,9 +11,10 @@ bytes came while nothing was asked is not used again (they would be taken for th
 
 from __future__ import annotations
 
+import ssl
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, BinaryIO
 from urllib.request import getproxies, proxy_bypass
 
@@ -38,16 +39,49 @@ class TooLongError(httpx.TransportError):
     """An answer is longer than will be read."""
 
 
-def http_client(base_urls: Sequence[str], timeout_s: float, longest: int) -> ModelClient:
-    """The one HTTP client of a model, with the environment's proxies to these base URLs.
+class ForeignHostError(httpx.TransportError):
+    """A request went to a host that the user did not name."""
 
-    Answers are read to `longest` bytes. The limiter bounds its connections; redirects are refused, as they take a key.
+
+def guarded_client(base_url: str, allowed_hosts: Collection[str], timeout_s: float, longest: int) -> httpx.AsyncClient:
+    """A client for libraries that bring their own requests: it sends to the host of `base_url` and to the allowed ones
+    alone, wherever an answer wants it to go, and reads answers to `longest` bytes.
+
     Raises UserError for a proxy that cannot be used.
     """
-    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
-    schemes = {httpx.URL(url).scheme for url in base_urls} | {proxy.url.scheme for proxy in proxies.values()}
-    tls = httpx.create_ssl_context() if "https" in schemes else True  # reading the certificates takes 25 ms
+    hosts = {httpx.URL(base_url).host, *allowed_hosts}
+    transport = _Guarded(_transport(base_url, longest), hosts)
+    return httpx.AsyncClient(timeout=timeout_s, transport=transport, trust_env=False, follow_redirects=False)
 
+
+class _Guarded(httpx.AsyncBaseTransport):
+    """A transport that goes to some hosts only."""
+
+    def __init__(self, inner: _Transport, hosts: Collection[str]) -> None:
+        self._inner, self._hosts = inner, hosts
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request. Raises httpx.TransportError."""
+        if request.url.host not in self._hosts:
+            raise ForeignHostError(
+                f"a request to {request.url.host}, which was not named: --allow-host {request.url.host}",
+                request=request,
+            )
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+def _transport(base_url: str, longest: int) -> _Transport:
+    """A transport to one host, through the environment's proxy where there is one."""
+    proxy = _proxy(httpx.URL(base_url))
+    schemes = {httpx.URL(base_url).scheme, proxy.url.scheme if proxy else ""}
+    return _Transport(_sessions(httpx.create_ssl_context() if "https" in schemes else True), longest, proxy)
+
+
+def _sessions(tls: ssl.SSLContext | bool) -> Callable[[], aiohttp.ClientSession]:
     def session() -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_S),
@@ -57,6 +91,19 @@ def http_client(base_urls: Sequence[str], timeout_s: float, longest: int) -> Mod
             max_field_size=LONGEST_HEADER,
         )
 
+    return session
+
+
+def http_client(base_urls: Sequence[str], timeout_s: float, longest: int) -> ModelClient:
+    """The one HTTP client of a model, with the environment's proxies to these base URLs.
+
+    Answers are read to `longest` bytes. The limiter bounds its connections; redirects are refused, as they take a key.
+    Raises UserError for a proxy that cannot be used.
+    """
+    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
+    schemes = {httpx.URL(url).scheme for url in base_urls} | {proxy.url.scheme for proxy in proxies.values()}
+    tls = httpx.create_ssl_context() if "https" in schemes else True  # reading the certificates takes 25 ms
+    session = _sessions(tls)
     return ModelClient(
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
         transport=_Transport(session, longest),
