@@ -4,6 +4,7 @@ a count of tokens.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from typing import Any
@@ -84,3 +85,16 @@ def test_output_that_is_only_in_the_total_counts(words: Words, name: str) -> Non
     assert calls * 5_105 <= 30_000 + (9 * 5_105 if name == "imapscore" else 0)
     assert f"{calls * 100:,} + {calls * 5_005:,} tokens" in ran.out
     assert all(call["completion"] == 5 for row in rows() for call in row["spent"]["each"])
+
+
+@EVERY
+def test_kept_replies_are_those_of_the_same_trial(words: Words, name: str) -> None:
+    cache = () if name == "imapscore" else ("--cache", "kept")  # it always keeps replies, for each sample of each trial
+    with ModelServer(say) as server:
+        for label in ("a", "b"):
+            ran = run(words, name, "chat", server, "--trials", 2, "--limit", 2, "--round", label, *cache)
+            assert ran.code == 0, ran.err
+        bodies = [json.dumps(call.body) for call in server.calls if call.body["model"] == "m"]
+        seeds = {call.body.get("seed") for call in server.calls if call.body["model"] == "m"}
+    assert len(bodies) == len(set(bodies)) >= 2
+    assert len(seeds) > 1
