@@ -66,7 +66,7 @@ class A2AModel(Model):
             raise ModelError(f"{self._url}: {type(error).__name__}: {error}") from None
         except TimeoutError:
             raise ModelError(f"{self._url}: no answer in {self.settings.timeout_s:g} s; --timeout") from None
-        return Completion(text, usage=Usage(known=False), model=self._client._card.name)
+        return Completion(text, usage=Usage(known=False), model=self.name.removeprefix("a2a:"))
 
     async def _asked(self, conversation: _Conversation, text: str) -> str:
         client = await self._opened()
@@ -101,7 +101,7 @@ class A2AModel(Model):
                 self._check_hosts([one.url for one in card.supported_interfaces])
                 factory = ClientFactory(ClientConfig(streaming=False, httpx_client=self._http))
                 self._client = factory.create(card)
-                self.name = f"a2a:{self._client._card.name}"
+                self.name = f"a2a:{card.name}"
         return self._client
 
     def _check_hosts(self, urls: Sequence[str]) -> None:
