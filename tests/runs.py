@@ -31,14 +31,14 @@ def end(benchmark: Benchmark, plan: Any, *, quiet: bool = True, as_json: bool = 
     raise AssertionError("a run ends with an exit code")
 
 
-def impatient(kind: S, retries: int = 0) -> S:
-    """The settings with models that are asked again only so often."""
+def impatient(kind: S, retries: int = 0, longest: int = 16_000_000) -> S:
+    """The settings with models that are asked again only so often, and whose replies are so long at most."""
 
     class Impatient(kind):
         @property
         def chat(self) -> ModelSettings | None:
             chat = super().chat
-            return chat and chat.model_copy(update={"max_retries": retries})
+            return chat and chat.model_copy(update={"max_retries": retries, "max_reply_bytes": longest})
 
         def judges(self, run: RunSettings) -> list[ModelSettings]:
             return [judge.model_copy(update={"max_retries": retries}) for judge in super().judges(run)]

@@ -7,6 +7,7 @@ first message as the answer.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
+from medagent.models.estimate import CallCutOffError
 
 if TYPE_CHECKING:
     from medagent.models.base import ChatModel, Completion, Message, Tool
@@ -59,6 +61,29 @@ _spent: ContextVar[Spent | None] = ContextVar("medagent_spent", default=None)
 """Where the calls of the episode that is just being played are counted."""
 
 
+async def counted(
+    model: ChatModel,
+    spent: Spent,
+    messages: Sequence[Message],
+    *,
+    tools: Sequence[Tool] = (),
+    seed: int | None = None,
+    session: str = "",
+) -> Completion:
+    """A completion whose cost is added to `spent`: also that of a call that is cut off, as an estimate.
+
+    Raises what `ChatModel.complete` raises, and UnitLimitError.
+    """
+    with blame("model"):
+        try:
+            completion = await model.complete(messages, tools=tools, seed=seed, session=session)
+        except CallCutOffError as cut_off:
+            spent.add_unchecked(cut_off.paid)
+            raise asyncio.CancelledError from None  # of the type itself: time-outs look for that
+    spent.add(completion)
+    return completion
+
+
 class CountedModel:
     """A model as agents have it at hand: what `Agent.play` spends on it is the episode's."""
 
@@ -75,11 +100,8 @@ class CountedModel:
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
         """See `ChatModel.complete`."""
-        with blame("model"):
-            completion = await self._model.complete(messages, tools=tools, seed=seed, session=session)
-        if (spent := _spent.get()) is not None:
-            spent.add(completion)
-        return completion
+        spent = _spent.get()
+        return await counted(self._model, spent or Spent(), messages, tools=tools, seed=seed, session=session)
 
     async def aclose(self) -> None:
         """See `ChatModel.aclose`."""

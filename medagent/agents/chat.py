@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, Move
-from medagent.engine.boundary import blame
+from medagent.agents.base import Agent, AgentContext, Move, counted
 from medagent.engine.rows import Spent
 from medagent.models.base import ChatModel, Message
 
@@ -32,8 +31,6 @@ class _ChatPolicy:
 
     async def next(self, observation: str) -> Move:
         self._messages.append(Message("user", observation))
-        with blame("model"):
-            completion = await self._model.complete(self._messages, seed=self._seed, session=self._key)
-        self.spent.add(completion)
+        completion = await counted(self._model, self.spent, self._messages, seed=self._seed, session=self._key)
         self._messages.append(completion.message)
         return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)

@@ -75,7 +75,7 @@ class ModelChoice:
             if self.plugin is not None or self.settings.name.startswith("scripted:"):
                 raise UserError(f"--batch: {self.settings.name} is behind no batch API")
             from medagent.engine.files import note
-            from medagent.models.batch import BatchModel
+            from medagent.models.batches.model import BatchModel
 
             note(self.batches)
             return BatchModel(self.settings, self.batches, concurrency=concurrency, price=self.price)

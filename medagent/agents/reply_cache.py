@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
 from medagent.core.errors import StopRunError, UserError
@@ -30,6 +30,51 @@ _SCRIPTED = "scripted:"
 _KEPT = ("text", "reasoning", "tool_calls", "finish_reason", "model", "fingerprint", "original", "usage")
 
 
+class ReplyStore:
+    """Replies by key, as JSON objects: one file each, written whole and synced.
+
+    Raises UserError where the folder cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{folder}: the folder of kept replies cannot be made: {error.strerror}") from None
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The reply to the request with this key, None where there is none. Raises StopRunError."""
+        path = self._path(key)
+        try:
+            kept = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StopRunError(f"{path}: cannot be read: {error.strerror}") from None
+        except ValueError:
+            kept = None
+        return kept if isinstance(kept, dict) else self.damaged(key)
+
+    async def put(self, key: str, reply: dict[str, Any]) -> None:
+        """Keep a reply, with keys hidden; it survives the death of the process from here on. Raises StopRunError."""
+        await asyncio.to_thread(self._write, self._path(key), hide(json.dumps(reply)) + "\n")
+
+    def damaged(self, key: str) -> NoReturn:
+        """Raises StopRunError for a reply that cannot be used."""
+        raise StopRunError(f"{self._path(key)}: is damaged; remove it: the model is then asked again")
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"
+
+    def _write(self, path: Path, text: str) -> None:
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, text)
+        except (OSError, UserError) as error:
+            raise StopRunError(f"the reply cannot be kept: {error}") from None
+
+
 class CachedModel:
     """A model whose replies are taken from a folder where they are there, and kept there where they are not.
 
@@ -38,7 +83,7 @@ class CachedModel:
     """
 
     def __init__(self, model: ChatModel, settings: ModelSettings, folder: Path, source: str | None) -> None:
-        self._model, self._folder = model, folder
+        self._model = model
         self.name = model.name
         self._scripted = settings.name.startswith(_SCRIPTED)
         self._identity = {**settings.model_dump(include=_DECIDES), "source": source}
@@ -47,10 +92,7 @@ class CachedModel:
         elif source is None:
             self._identity["urls"] = sorted(without_password(url) for url in base_urls(settings, os.environ))
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"--cache {folder}: cannot be made: {error.strerror}") from None
+        self._store = ReplyStore(folder)
 
     @property
     def stats(self) -> EndpointStats:
@@ -69,40 +111,22 @@ class CachedModel:
             "session": session if self._scripted else "",
         }
         digest = hashlib.sha256(json.dumps(request, sort_keys=True, default=str).encode()).hexdigest()
-        path = self._folder / digest[:2] / f"{digest}.json"
         async with self._locks.setdefault(digest, asyncio.Lock()):
-            kept = _read(path)
-            if kept is not None:
-                return kept
+            if (kept := self._store.get(digest)) is not None:
+                return self._completion(digest, kept)
             completion = await self._model.complete(messages, tools=tools, seed=seed, session=session)
-            await asyncio.to_thread(_write, path, completion)
+            whole = asdict(completion)
+            await self._store.put(digest, {name: whole[name] for name in _KEPT})
         return completion
+
+    def _completion(self, digest: str, kept: dict[str, Any]) -> Completion:
+        try:
+            calls = tuple(ToolCall(**call) for call in kept.pop("tool_calls"))
+            del kept["usage"]
+            return Completion(**kept, tool_calls=calls, usage=Usage(), cost=0.0, reused=True)
+        except (LookupError, TypeError):
+            self._store.damaged(digest)
 
     async def aclose(self) -> None:
         """See `ChatModel.aclose`."""
         await self._model.aclose()
-
-
-def _read(path: Path) -> Completion | None:
-    """The reply in a file, None where there is none."""
-    try:
-        kept: dict[str, Any] = json.loads(path.read_bytes())
-        calls = tuple(ToolCall(**call) for call in kept.pop("tool_calls"))
-        del kept["usage"]
-        return Completion(**kept, tool_calls=calls, usage=Usage(), cost=0.0, reused=True)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise StopRunError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError):
-        raise StopRunError(f"{path}: is damaged; remove it: the model is then asked again") from None
-
-
-def _write(path: Path, completion: Completion) -> None:
-    """Keep a reply, with keys hidden."""
-    whole = asdict(completion)
-    try:
-        path.parent.mkdir(exist_ok=True)
-        write_whole(path, hide(json.dumps({name: whole[name] for name in _KEPT})) + "\n")
-    except (OSError, UserError) as error:
-        raise StopRunError(f"the reply cannot be kept (--cache): {error}") from None

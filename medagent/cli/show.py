@@ -23,11 +23,15 @@ def command(
         typer.Option("--type", metavar="TYPE", help="List the items of this task type or group; repeatable."),
     ] = None,
     benchmark: options.BenchmarkCode = None,
+    finish_reason: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REASON", help="List the items with a reply that ended so, e.g. length; repeatable."),
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Of an item, the whole prompt and the JSON of Bundles.")] = False,
 ) -> None:
     """Show a run's summary, also of one that is going on, or one item: what was said, the verdict and the reasons.
 
-    --wrong, --kind and --type list items instead, a line each.
+    --wrong, --kind, --type and --finish-reason list items instead, a line each.
 
     Example: medagent show results/v2_r2_reference task5_7
     """
@@ -36,9 +40,9 @@ def command(
     from medagent.reports.show import ItemFilter, list_items, show_item, show_run
 
     found = api.load_run(run, benchmark=benchmark)
-    wanted = ItemFilter(wrong, kind or (), type_ or ())
+    wanted = ItemFilter(wrong, kind or (), type_ or (), finish_reason or ())
     if item is not None and not wanted.all:
-        raise UserError("an item is shown whole; --wrong, --kind and --type list items: leave one out")
+        raise UserError("an item is shown whole; --wrong, --kind, --type and --finish-reason list items: leave one out")
     if item is not None:
         show_item(found.item(item), full=full)
     elif wanted.all:

@@ -73,7 +73,7 @@ class Feed(Generic[U, R]):
         if share is not None and self._ended >= FEWEST and self._failed > share * self._ended:
             failed = f"{self._failed} of {self._ended} failed, last {self._last_failure}"
             return f"--fail-after {share:g} is reached ({failed})"
-        return self._limits.reached(self._limits.before + self._journal.account) if self._limits.any_budget else None
+        return self._limits.reached(self._limits.before + self._journal.account)
 
     def _no_room(self) -> str | None:
         """Why one more unit might go over a budget, in words, or None."""
@@ -85,6 +85,8 @@ class Feed(Generic[U, R]):
             return "too little is known of what a unit takes"
         if self._limits.cost is not None and own.unknown and not own.cost and self._under_way + own.unknown >= UNKNOWN:
             return "the cost of calls is unknown"
+        if self._limits.tokens is not None and own.uncounted and self._under_way + own.uncounted >= UNKNOWN:
+            return "the tokens of calls are unknown"
         if not paid:
             return None
         units = self._under_way + 1

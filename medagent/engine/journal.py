@@ -83,6 +83,8 @@ class Journal(Generic[R]):
         self._status: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._refusals: Counter[str] = Counter()
+        self.unusual: dict[str, list[str]] = {}
+        """Of the last row of a unit, the finish reasons of calls that the model did not end itself."""
         self._file = file or JournalFile(path, writable=writable)
         try:
             self._read()
@@ -109,7 +111,7 @@ class Journal(Generic[R]):
     @property
     def account(self) -> Account:
         """What of the sums counts against the limits of a run."""
-        return Account(self._priced, self.unpriced, self.spent.usage.total)
+        return Account(self._priced, self.unpriced, self.spent.usage.total, self.spent.uncounted or 0)
 
     def status(self, unit: str) -> str | None:
         """The last status of a unit, None if it has no row."""
@@ -200,6 +202,9 @@ class Journal(Generic[R]):
     def _settle(self, row: RowHead | R) -> None:
         """Take a row as its unit's last."""
         self._status[row.unit] = row.status
+        self.unusual.pop(row.unit, None)
+        if unusual := row.spent.unusual:
+            self.unusual[row.unit] = unusual
         if row.status == REFUSED:
             self._refusals[row.unit] += 1
         if row.status == "completed":

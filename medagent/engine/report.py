@@ -82,6 +82,8 @@ class ItemOutcome:
     """Why it is wrong, one of the benchmark's closed list; empty where it is right or the benchmark has none."""
     because: Text = ""
     """The facts that the verdict rests on."""
+    finish_reasons: tuple[str, ...] = ()
+    """Why replies ended that the model did not end itself, such as `length`, each once."""
 
     @property
     def value(self) -> float | None:
@@ -119,6 +121,8 @@ class Report(BaseModel):
     """The same by who was called: `model gpt-4o`, `judge j`."""
     unpriced: int = 0
     """Calls whose cost is unknown."""
+    finish_reasons: dict[str, int] = {}
+    """Replies of the units' last rows that the model did not end itself, by their finish reason."""
     endings: dict[str, int] = {}
     failed: tuple[Text, ...] = ()
     """Every unit that failed instead of ending with an answer: its key, status and error."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from medagent.engine.folder import read_run
 from medagent.engine.journals import Journals, Run
 from medagent.engine.memory import few_collections
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import DataRef, Report
+from medagent.engine.report import DataRef, ItemOutcome, Report
 from medagent.engine.rows import FAILED, Spent
 from medagent.engine.score_book import SCORES, ScoreBook
 from medagent.engine.scores import Figures, Grader, Scored
@@ -65,8 +65,10 @@ def compose(
     failed: list[str] = []
     owed = set(standing.owed)
     spending: dict[str, Spent] = {}
+    unusual: dict[str, list[str]] = {}
     for role, journal in journals.items():
         endings.update(journal.endings())
+        unusual |= journal.unusual
         for unit, status, error in journal.failures():
             if unit in owed or status == FAILED:
                 failed.append(f"{unit}: {status}: {error}")
@@ -87,8 +89,9 @@ def compose(
         count=figures.count,
         table=tuple(figures.table),
         overall=figures.overall,
-        items=tuple(one.outcome for one in graded.scores),
+        items=tuple(_outcome(one, unusual) for one in graded.scores),
         notes=(*figures.notes, *benchmark.notes(Run(folder, journals)), *_ungraded_notes(graded.scores)),
+        finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
         spent=journals.spent,
         unpriced=sum(journal.unpriced for _, journal in journals.items()),
         spending=spending,
@@ -104,6 +107,12 @@ def compose(
         journals=dict(journals.states()),
         **figures.details,
     )
+
+
+def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
+    """The outcome of a unit with its unusual finish reasons, each once."""
+    reasons = unusual.get(one.unit)
+    return replace(one.outcome, finish_reasons=tuple(dict.fromkeys(reasons))) if reasons else one.outcome
 
 
 @few_collections()

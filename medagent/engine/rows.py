@@ -11,6 +11,7 @@ from medagent.core.errors import EpisodeError
 from medagent.core.wire import Text
 from medagent.engine.unit_limits import unit_limits
 from medagent.models.base import Completion, Usage
+from medagent.models.endings import USUAL
 
 OWED = frozenset({"model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"})
 """Statuses of a unit that failed for a reason not the agent's: it is owed again."""
@@ -36,17 +37,25 @@ FAILED = "agent_error"
 
 class CallSpent(BaseModel):
     """What one model call spent: tokens, US dollars (None where unknown), attempts that failed before the good one, the
-    seconds waited between them, the seconds of the good one.
+    seconds waited between them, the seconds of the good one; and why its reply ended.
     """
 
     prompt: int = 0
     completion: int = 0
     cached: int = 0
     reasoning: int = 0
+    unreported: int | None = None
+    """Output tokens that the provider counts in its total only; None: none."""
+    uncounted: int | None = None
+    """Calls whose tokens the provider did not count; None: none."""
+    estimated: int | None = None
+    """Calls that were cut off, by a signal or a limit of time: their tokens and cost are estimates; None: none."""
     cost: float | None = None
     retries: int = 0
     waited: float = 0.0
     latency: float = 0.0
+    finish_reason: str | None = None
+    """In the words of chat completions; None in sums, and where the provider gave none."""
 
 
 class Spent(CallSpent):
@@ -64,26 +73,33 @@ class Spent(CallSpent):
 
     def add(self, completion: Completion) -> None:
         """Count one completion. Raises UnitLimitError where a unit that is under way has spent what it may."""
+        self.add_unchecked(completion)
+        unit_limits.get().check(self.usage.total, self.cost)
+
+    def add_unchecked(self, completion: Completion) -> None:
+        """Count one completion, whatever the unit may take: it is at its end."""
         usage = completion.usage
         if completion.model:
             self._serve(
                 [f"{completion.model} ({completion.fingerprint})" if completion.fingerprint else completion.model]
             )
-        if completion.reused:
-            self.reused = (self.reused or 0) + 1
+        self.reused = _sum(self.reused, int(completion.reused))
         call = CallSpent(
             prompt=usage.prompt,
             completion=usage.completion,
             cached=usage.cached,
             reasoning=usage.reasoning,
+            unreported=usage.unreported or None,
+            uncounted=None if usage.known or usage.total else 1,
+            estimated=1 if completion.estimated else None,
             cost=completion.cost,
             retries=completion.retries,
             waited=round(completion.waited, 3),
             latency=round(completion.latency, 3),
+            finish_reason=completion.finish_reason,
         )
-        self._sum(call, 1)
+        self._count(call, 1)
         self.each.append(call)
-        unit_limits.get().check(self.usage.total, self.cost)
 
     def add_failure(self, failure: EpisodeError) -> None:
         """Count the attempts of a call that failed for good, and the reply that it cost where there is one."""
@@ -104,16 +120,15 @@ class Spent(CallSpent):
         """
         if other == _NOTHING:  # of agents without a model, a run may have many thousands
             return
-        self._sum(other, other.calls)
-        if other.reused:
-            self.reused = (self.reused or 0) + other.reused
+        self._count(other, other.calls)
+        self.reused = _sum(self.reused, other.reused)
         self._serve(other.served or [])
 
     def _serve(self, names: Sequence[str]) -> None:
         if names:
             self.served = sorted({*(self.served or []), *names})
 
-    def _sum(self, other: CallSpent, calls: int) -> None:
+    def _count(self, other: CallSpent, calls: int) -> None:
         if calls:
             known = other.cost is not None and (self.calls == 0 or self.cost is not None)
             self.cost = (self.cost or 0.0) + (other.cost or 0.0) if known else None
@@ -122,6 +137,9 @@ class Spent(CallSpent):
         self.completion += other.completion
         self.cached += other.cached
         self.reasoning += other.reasoning
+        self.unreported = _sum(self.unreported, other.unreported)
+        self.uncounted = _sum(self.uncounted, other.uncounted)
+        self.estimated = _sum(self.estimated, other.estimated)
         self.retries += other.retries
         self.waited = round(self.waited + other.waited, 3)
         self.latency = round(self.latency + other.latency, 3)
@@ -129,7 +147,17 @@ class Spent(CallSpent):
     @property
     def usage(self) -> Usage:
         """The tokens."""
-        return Usage(self.prompt, self.completion, self.cached, self.reasoning)
+        return Usage(self.prompt, self.completion, self.cached, self.reasoning, unreported=self.unreported or 0)
+
+    @property
+    def unusual(self) -> list[str]:
+        """The finish reasons of the calls that the model did not end itself, such as `length`."""
+        return [call.finish_reason for call in self.each if call.finish_reason and call.finish_reason not in USUAL]
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    """A sum in which None is nothing."""
+    return (one or 0) + (other or 0) or None
 
 
 _NOTHING = Spent()

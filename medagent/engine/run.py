@@ -178,7 +178,11 @@ async def _stage(
         executor(settings),
         Watch(progress, scoring.of_row if stage.journal == JOURNAL else None),
         Limits(
-            settings.max_cost, settings.max_tokens_total, settings.fail_after, journals.account_beside(stage.journal)
+            settings.max_cost,
+            settings.max_tokens_total,
+            settings.fail_after,
+            journals.account_beside(stage.journal),
+            unit_limits(settings),
         ),
         settings.retry,
     )
@@ -187,9 +191,14 @@ async def _stage(
     return summary
 
 
+def unit_limits(settings: RunSettings) -> UnitLimits:
+    """What one unit of a run may take."""
+    return UnitLimits(settings.unit_time, settings.unit_tokens, settings.unit_cost)
+
+
 def executor(settings: RunSettings) -> Executor:
     """Where the units run: this process, or a cluster where one is asked for."""
-    limits = UnitLimits(settings.unit_time, settings.unit_tokens, settings.unit_cost)
+    limits = unit_limits(settings)
     if settings.cluster and settings.workers:
         raise UserError("--cluster has workers of its own: leave --workers out")
     if settings.cluster or settings.workers:

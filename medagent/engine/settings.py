@@ -69,6 +69,8 @@ class RunSettings(BaseModel):
     """The model's name as its endpoint knows it, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
     base_url: Annotated[list[str], Option(WHO, "place", kind="address")] = []
     """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one."""
+    allow_host: Annotated[list[str], Option(WHO, "place", metavar="HOST", kind="address")] = []
+    """Another host to which an A2A agent may direct its calls (default: the host of --base-url alone); repeatable."""
     api: Annotated[Api, Option(WHO, kind="value")] = "chat"
     """chat (chat completions), responses, or anthropic (Messages)."""
     api_key_env: Annotated[list[str], Option(WHO, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
@@ -148,6 +150,7 @@ class RunSettings(BaseModel):
         return ModelSettings(
             name=self.model,
             base_urls=self.base_url,
+            allow_hosts=self.allow_host,
             api=self.api,
             api_key_env=key_table(self.api_key_env),
             temperature=None if self.temperature < 0 else self.temperature,

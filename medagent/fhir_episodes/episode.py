@@ -21,6 +21,7 @@ from medagent.fhir_data.record import Ehr
 from medagent.fhir_episodes.protocol import Protocol as Words
 from medagent.fhir_episodes.session import Outcome, Session, SessionRules, Turn, Write, clean
 from medagent.fhir_episodes.task import FhirTask
+from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
 from refsol.medagentbench.constants import PUBLISHED
@@ -204,6 +205,8 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
         if move.problem is not None:
             malformed += 1
             observation = session.refuse(move.text, move.problem)
+            if move.finish_reason == CUT:  # the next call would be cut off as well
+                session.outcome().status = "cut"
         else:
             observation = await session.act(move.text, move.reasoning)
         name_unusable(session.outcome(), move.text, move.finish_reason)
@@ -211,9 +214,14 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
 
 
 def name_unusable(outcome: Outcome, message: str, finish_reason: str | None) -> None:
-    """Tell a last message that was cut off, or empty, from one that is no action."""
-    if outcome.status == "invalid_action" and finish_reason == "length":
-        outcome.status = "cut"
+    """Tell an episode that ended with a message that was cut off, or empty, from one that ended with no action. An
+    answer whose end was cut off is none.
+    """
+    if finish_reason == CUT:
+        if outcome.status in ("invalid_action", "round_limit"):
+            outcome.status = "cut"
+        elif outcome.status == "completed" and not clean(message).endswith(")"):
+            outcome.status, outcome.answer = "cut", None
     elif outcome.status == "invalid_action" and finish_reason is not None and not message.strip():
         outcome.status = "empty"
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
-from medagent.agents.base import Agent, AgentContext, Move
-from medagent.engine.boundary import blame
+from medagent.agents.base import Agent, AgentContext, Move, counted
 from medagent.engine.rows import Spent
 from medagent.fhir_episodes.protocol import FhirFunction, Protocol
 from medagent.fhir_episodes.session import MAX_BODY
@@ -142,6 +141,8 @@ class _ToolsPolicy:
         self._messages = [Message("system", system)] if system else []
         self._waiting: deque[ToolCall] = deque()
         self._open: ToolCall | None = None
+        self._ended: str | None = None
+        """The finish reason of the reply that holds the calls."""
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
@@ -151,19 +152,24 @@ class _ToolsPolicy:
             self._messages.append(Message("tool", observation, tool_call_id=self._open.id))
         reasoning = None
         if not self._waiting:
-            with blame("model"):
-                completion = await self._model.complete(
-                    self._messages, tools=self._toolbox.tools(), seed=self._seed, session=self._key
-                )
-            self.spent.add(completion)
+            completion = await counted(
+                self._model,
+                self.spent,
+                self._messages,
+                tools=self._toolbox.tools(),
+                seed=self._seed,
+                session=self._key,
+            )
             self._messages.append(completion.message)
             if not completion.tool_calls:
                 self._open = None
                 return Move(completion.text, completion.reasoning, finish_reason=completion.finish_reason)
             self._waiting.extend(completion.tool_calls)
+            self._ended = completion.finish_reason
             reasoning = completion.reasoning
         self._open = call = self._waiting.popleft()
+        ended = None if self._waiting else self._ended  # of several calls the last one is cut off
         try:
-            return Move(self._toolbox.action(call), reasoning)
+            return Move(self._toolbox.action(call), reasoning, finish_reason=ended)
         except ToolError as error:
-            return Move(f"{call.name}({call.arguments})", reasoning, str(error))
+            return Move(f"{call.name}({call.arguments})", reasoning, str(error), ended)

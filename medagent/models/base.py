@@ -54,7 +54,8 @@ class Tool:
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call. `cached` and `cache_written` (read from and written to the provider's prompt cache) are parts
-    of `prompt`, `reasoning` is a part of `completion`. `known` is False where the provider gave no usable counts.
+    of `prompt`, `reasoning` is a part of `completion`. `unreported` is output that the provider counts in its total
+    only. `known` is False where the provider gave no counts that a cost can be worked out from.
     """
 
     prompt: int = 0
@@ -62,12 +63,29 @@ class Usage:
     cached: int = 0
     reasoning: int = 0
     cache_written: int = 0
+    unreported: int = 0
     known: bool = True
 
     @property
+    def output(self) -> int:
+        """The tokens that were generated and are paid for as output."""
+        return self.completion + self.unreported
+
+    @property
     def total(self) -> int:
-        """Prompt and completion tokens."""
-        return self.prompt + self.completion
+        """Prompt and output tokens."""
+        return self.prompt + self.output
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+            self.cache_written + other.cache_written,
+            self.unreported + other.unreported,
+            self.known and other.known,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +93,13 @@ class Completion:
     """One reply of a model. `text` is what may be dispatched; `reasoning` is what the endpoint returned apart.
 
     `finish_reason` is in the words of chat completions whatever the API: `stop`, `length`, `tool_calls`,
-    `content_filter`, or the provider's own word. `model` and `fingerprint` are the model's name and the backend's
-    version as the provider states them. `cost` is in US dollars by the price table, None where price or usage is
-    unknown. `started` and `ended` bound the attempt that succeeded (ISO 8601), `latency` is its seconds; `retries`
-    counts the attempts before it, `waited` the seconds spent waiting between them. `original`: see `Message`.
-    `reused`: it comes from a cache of replies, and cost nothing.
+    `content_filter` (the table of `endings.py`; None: the provider gave none). `model` and `fingerprint` are the
+    model's name and the backend's version as the provider states them. `cost` is in US dollars by the price table,
+    None where price or usage is unknown. `started` and `ended` bound the attempt that succeeded (ISO 8601), `latency`
+    is its seconds; `retries` counts the attempts before it, `waited` the seconds spent waiting between them.
+    `original`: see `Message`. `vectors` are the embeddings of an endpoint of embeddings, one for each text. `reused`:
+    it comes from a cache of replies, and cost nothing. `estimated`: the call was cut off, and `usage` and `cost` are
+    estimates.
     """
 
     text: str
@@ -96,7 +116,9 @@ class Completion:
     retries: int = 0
     waited: float = 0.0
     original: Any = None
+    vectors: tuple[tuple[float, ...], ...] = ()
     reused: bool = False
+    estimated: bool = False
 
     @property
     def message(self) -> Message:

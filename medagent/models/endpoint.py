@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,22 +20,26 @@ from typing import Any
 import httpx
 import openai
 
-from medagent.core.errors import ContextLimitError, ModelError, RefusedError, StopRunError
-from medagent.core.scrub import error_text, hide
-from medagent.models.base import Completion, Message, Tool, ToolCall
+from medagent.core.errors import ContextLimitError, ModelError, StopRunError
+from medagent.core.scrub import error_text
+from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.dialects import dialect as dialect_of
 from medagent.models.dialects.base import ApiRequest, Dialect
+from medagent.models.estimate import CallCutOffError, Estimator
 from medagent.models.failures import CONTEXT_LIMIT, meaning, provider_words
 from medagent.models.limiter import AdaptiveLimiter, EndpointStats
 from medagent.models.outage import Outage
 from medagent.models.prices import Price
 from medagent.models.replica import Replica, open_replicas
+from medagent.models.replies import cost_of, delivered, whole
 from medagent.models.retry import EndpointFailure, RetryPolicy, call_with_retries
 from medagent.models.settings import ModelSettings
 from medagent.models.transport import TooLongError
 from medagent.models.unsupported import Unsupported
 
 MOST_REFUSALS_IN_A_ROW = 10
+_COMMENTS = re.compile(rb"(?::[^\r\n]*)?(?:[\r\n]+(?::[^\r\n]*)?)*")
+"""Comment lines of an event stream, and empty lines."""
 
 
 class ChatEndpoint:
@@ -60,6 +65,7 @@ class ChatEndpoint:
         self._outage = Outage(settings.outage_time_s, settings.outage_attempts)
         self._price = price
         self._unsupported = Unsupported()
+        self._estimator = Estimator()
         self._refused_in_a_row = 0
         self._stopped: StopRunError | None = None
         """What stops the run: calls that waited for a place are not sent any more."""
@@ -75,23 +81,24 @@ class ChatEndpoint:
         """One completion; see `ChatModel.complete`."""
         replica = self._replicas[zlib.crc32(session.encode()) % len(self._replicas)]
         request = ApiRequest(messages, tools, seed)
-        done = await call_with_retries(
-            lambda: self._attempt(replica, request), limiter=self._limiter, policy=self._policy
-        )
-        usage = done.value.usage
+        try:
+            done = await call_with_retries(
+                lambda: self._attempt(replica, request), limiter=self._limiter, policy=self._policy
+            )
+        except ModelError as failure:
+            if isinstance(failure.paid, Completion):
+                failure.paid = replace(failure.paid, cost=cost_of(failure.paid.usage, self._price))
+            raise
         completion = replace(
             done.value,
-            **_without_secrets(done.value),
-            cost=self._price.cost(usage) if self._price is not None and usage.known else None,
+            usage=done.value.usage + (done.paid or Usage()),
             started=done.started,
             ended=done.ended,
             latency=done.latency,
             retries=done.retries,
             waited=done.waited,
         )
-        if completion.finish_reason == "content_filter" and not completion.text.strip() and not completion.tool_calls:
-            raise RefusedError(f"{replica.shown}: the provider's filter withheld the reply", paid=completion)
-        return completion
+        return delivered(completion, replica.shown, self._price)
 
     async def aclose(self) -> None:
         """Close connections."""
@@ -118,10 +125,15 @@ class ChatEndpoint:
             if self._stopped is not None:
                 raise self._stopped
             body = self._dialect.body(request, self.settings, self._unsupported)
+            content = _encoded(body)  # as bytes, since the package copies a body deeply
             try:
-                # As bytes, since the package copies a body deeply; httpx's own limit is one of silence only.
+                # httpx's own limit is one of silence only.
                 async with asyncio.timeout(self.settings.timeout_s):
-                    response = await replica.post(_encoded(body))
+                    response = await replica.post(content)
+            except asyncio.CancelledError:
+                usage = self._estimator.usage(len(content))
+                paid = Completion("", usage=usage, cost=cost_of(usage, self._price), estimated=True)
+                raise CallCutOffError(paid) from None
             except TimeoutError:
                 raise EndpointFailure(f"{replica.shown}: no answer in {self.settings.timeout_s:g} s") from None
             except openai.APIConnectionError as error:  # a time-out of the connection included
@@ -136,7 +148,9 @@ class ChatEndpoint:
                 raise self._refused(meaning(error, replica.key_advice)) from None
             self._refused_in_a_row = 0
             try:
-                return self._dialect.read(_json_object(response, replica.shown))
+                completion = self._dialect.read(_json_object(response, replica.shown))
+                self._estimator.learn(len(content), completion.usage)
+                return whole(completion, replica.shown)
             except RecursionError:
                 raise EndpointFailure(f"{replica.shown}: the reply is nested too deeply") from None
 
@@ -159,18 +173,6 @@ class ChatEndpoint:
         return StopRunError(f"{failure} ({self._refused_in_a_row} requests in a row were refused)")
 
 
-def _without_secrets(completion: Completion) -> dict[str, Any]:
-    """What of the completion is kept or shown, with keys hidden; `original` goes back to the provider only."""
-    return {
-        "text": hide(completion.text),
-        "reasoning": hide(completion.reasoning or "") or None,
-        "tool_calls": tuple(ToolCall(hide(c.id), hide(c.name), hide(c.arguments)) for c in completion.tool_calls),
-        "finish_reason": hide(completion.finish_reason or "") or None,
-        "model": hide(completion.model or "") or None,
-        "fingerprint": hide(completion.fingerprint or "") or None,
-    }
-
-
 def _encoded(body: dict[str, Any]) -> bytes:
     try:
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
@@ -183,10 +185,14 @@ def _encoded(body: dict[str, Any]) -> bytes:
 
 
 def _json_object(response: httpx.Response, shown: str) -> dict[str, Any]:
+    content, kind = response.content, response.headers.get("content-type", "no content type")
+    if content[:1] in (b":", b"\n", b"\r"):  # OpenRouter keeps a connection open by comments before the reply
+        content = _COMMENTS.sub(b"", content, count=1)
+    if content.startswith((b"data:", b"event:")):
+        raise EndpointFailure(error_text(f"{shown}: the reply is a stream of events, which was not asked for ({kind})"))
     try:
-        body = json.loads(response.content)
+        body = json.loads(content)
     except (ValueError, RecursionError) as error:
-        kind = response.headers.get("content-type", "no content type")
         size = len(response.content)
         raise EndpointFailure(error_text(f"{shown}: the reply is not JSON ({kind}; {size} bytes: {error})")) from None
     if not isinstance(body, dict):

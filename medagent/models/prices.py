@@ -43,7 +43,7 @@ class Price(BaseModel):
         cached_price = self.input if self.cached_input is None else self.cached_input
         write_price = self.input if self.cache_write is None else self.cache_write
         prompt = (usage.prompt - cached - written) * self.input + cached * cached_price + written * write_price
-        return (prompt + usage.completion * self.output) / 1e6
+        return (prompt + usage.output * self.output) / 1e6
 
 
 @dataclass(frozen=True, slots=True)

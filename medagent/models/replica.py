@@ -17,7 +17,7 @@ from medagent.core.wire import secret_parameters, split_credentials, without_pas
 from medagent.models.dialects.base import OPENAI, Dialect
 from medagent.models.keys import assign_keys, base_urls, key_of, origin
 from medagent.models.settings import ModelSettings
-from medagent.models.transport import http_client
+from medagent.models.transport import ModelClient, http_client
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class Replica:
     omitted: Mapping[str, Any]
     shown: str
     key_advice: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a request that is sent without the package."""
+        return {name: value for name, value in self.client.default_headers.items() if isinstance(value, str)}
 
     async def post(self, content: bytes) -> httpx.Response:
         """Send one request. Raises the package's errors, and TimeoutError."""
@@ -59,7 +64,7 @@ class _Client(openai.AsyncOpenAI):
 
 def open_replicas(
     settings: ModelSettings, dialect: Dialect, environment: Mapping[str, str]
-) -> tuple[httpx.AsyncClient, list[Replica]]:
+) -> tuple[ModelClient, list[Replica]]:
     """The HTTP client of an endpoint and its replicas; their keys are hidden from now on in all that is written.
 
     Raises UserError where neither a key nor a base URL says which endpoint is meant.

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import EpisodeError, ModelError
+from medagent.models.base import Completion, Usage
 from medagent.models.limiter import AdaptiveLimiter
 
 T = TypeVar("T")
@@ -30,12 +31,17 @@ SPREAD_S = 0.25
 
 
 class EndpointFailure(Exception):
-    """An attempt failed in a way that may pass. `retry_after`: seconds the server asks to wait, if it does."""
+    """An attempt failed in a way that may pass. `retry_after`: seconds the server asks to wait, if it does; `paid`: the
+    tokens of a reply that cannot be used.
+    """
 
-    def __init__(self, reason: str, *, retry_after: float | None = None, throttled: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, retry_after: float | None = None, throttled: bool = False, paid: Usage | None = None
+    ) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
         self.throttled = throttled
+        self.paid = paid
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,8 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Attempted(Generic[T]):
-    """What the good attempt returned, when it began and ended, its seconds, the attempts that failed before it, and the
-    seconds between.
+    """What the good attempt returned, when it began and ended, its seconds, the attempts that failed before it, the
+    seconds between, and the tokens that those attempts cost.
     """
 
     value: T
@@ -64,6 +70,7 @@ class Attempted(Generic[T]):
     latency: float
     retries: int
     waited: float
+    paid: Usage | None
 
 
 class Retries:
@@ -72,6 +79,7 @@ class Retries:
     def __init__(self, policy: RetryPolicy, error: type[EpisodeError] = ModelError) -> None:
         self.failed = 0
         self.waited = 0.0
+        self.paid: Usage | None = None
         self._policy = policy
         self._error = error
         self._spent = 0.0
@@ -79,6 +87,8 @@ class Retries:
     def after(self, failure: EndpointFailure, seconds: float) -> float:
         """The seconds to wait before the next attempt, since one failed that took `seconds`."""
         self.failed += 1
+        if failure.paid is not None:
+            self.paid = failure.paid + (self.paid or Usage())
         self._spent += seconds
         wait = self._policy.wait(self.failed, failure)
         if self.failed > self._policy.retries:
@@ -90,7 +100,8 @@ class Retries:
         return wait
 
     def _given_up(self, reason: str) -> EpisodeError:
-        return self._error(reason, retries=self.failed - 1, waited=self.waited)
+        paid = Completion("", usage=self.paid) if self.paid is not None else None
+        return self._error(reason, retries=self.failed - 1, waited=self.waited, paid=paid)
 
 
 async def call_with_retries(
@@ -118,7 +129,7 @@ async def call_with_retries(
                     raise
                 finally:
                     latency = time.monotonic() - started
-                return Attempted(value, began, wall_clock(), latency, retries.failed, retries.waited)
+                return Attempted(value, began, wall_clock(), latency, retries.failed, retries.waited, retries.paid)
         except EndpointFailure as failure:
             try:
                 wait = retries.after(failure, latency)

@@ -39,6 +39,9 @@ class ModelSettings(BaseModel):
     """Replicas of one endpoint; an episode stays with one. Empty: `OPENAI_BASE_URL` or `ANTHROPIC_BASE_URL`, else the
     provider's own."""
 
+    allow_hosts: list[str] = []
+    """Other hosts that an A2A agent may name as its own; without them it is asked at the host of its base URL only."""
+
     api: Api = "chat"
     """Chat completions, which every OpenAI-compatible server has, the responses API, or Anthropic's Messages API."""
 

@@ -11,10 +11,11 @@ bytes came while nothing was asked is not used again (they would be taken for th
 
 from __future__ import annotations
 
+import ssl
 import zlib
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, BinaryIO
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -29,6 +30,8 @@ CONNECT_TIMEOUT_S = 20.0
 KEEP_ALIVE_S = 4.0
 """How long an idle connection is used again: less than the 5 s after which vLLM's server closes it."""
 LONGEST_HEADER = 1 << 16
+_PACKED = ("gzip", "x-gzip", "deflate")
+_CHUNK = 1 << 18
 _OF_THE_TRANSFER = (b"content-encoding", b"content-length")
 
 
@@ -36,16 +39,49 @@ class TooLongError(httpx.TransportError):
     """An answer is longer than will be read."""
 
 
-def http_client(base_urls: Sequence[str], timeout_s: float, longest: int) -> httpx.AsyncClient:
-    """The one HTTP client of a model, with the environment's proxies to these base URLs.
+class ForeignHostError(httpx.TransportError):
+    """A request went to a host that the user did not name."""
 
-    Answers are read to `longest` bytes. The limiter bounds its connections; redirects are refused, as they take a key.
+
+def guarded_client(base_url: str, allowed_hosts: Collection[str], timeout_s: float, longest: int) -> httpx.AsyncClient:
+    """A client for libraries that bring their own requests: it sends to the host of `base_url` and to the allowed ones
+    alone, wherever an answer wants it to go, and reads answers to `longest` bytes.
+
     Raises UserError for a proxy that cannot be used.
     """
-    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
-    schemes = {httpx.URL(url).scheme for url in base_urls} | {proxy.url.scheme for proxy in proxies.values()}
-    tls = httpx.create_ssl_context() if "https" in schemes else True  # reading the certificates takes 25 ms
+    hosts = {httpx.URL(base_url).host, *allowed_hosts}
+    transport = _Guarded(_transport(base_url, longest), hosts)
+    return httpx.AsyncClient(timeout=timeout_s, transport=transport, trust_env=False, follow_redirects=False)
 
+
+class _Guarded(httpx.AsyncBaseTransport):
+    """A transport that goes to some hosts only."""
+
+    def __init__(self, inner: _Transport, hosts: Collection[str]) -> None:
+        self._inner, self._hosts = inner, hosts
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send one request. Raises httpx.TransportError."""
+        if request.url.host not in self._hosts:
+            raise ForeignHostError(
+                f"a request to {request.url.host}, which was not named: --allow-host {request.url.host}",
+                request=request,
+            )
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._inner.aclose()
+
+
+def _transport(base_url: str, longest: int) -> _Transport:
+    """A transport to one host, through the environment's proxy where there is one."""
+    proxy = _proxy(httpx.URL(base_url))
+    schemes = {httpx.URL(base_url).scheme, proxy.url.scheme if proxy else ""}
+    return _Transport(_sessions(httpx.create_ssl_context() if "https" in schemes else True), longest, proxy)
+
+
+def _sessions(tls: ssl.SSLContext | bool) -> Callable[[], aiohttp.ClientSession]:
     def session() -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=_Connector(limit=0, ssl=tls, keepalive_timeout=KEEP_ALIVE_S),
@@ -55,7 +91,20 @@ def http_client(base_urls: Sequence[str], timeout_s: float, longest: int) -> htt
             max_field_size=LONGEST_HEADER,
         )
 
-    return _Client(
+    return session
+
+
+def http_client(base_urls: Sequence[str], timeout_s: float, longest: int) -> ModelClient:
+    """The one HTTP client of a model, with the environment's proxies to these base URLs.
+
+    Answers are read to `longest` bytes. The limiter bounds its connections; redirects are refused, as they take a key.
+    Raises UserError for a proxy that cannot be used.
+    """
+    proxies = {url: proxy for url in base_urls if (proxy := _proxy(httpx.URL(url)))}
+    schemes = {httpx.URL(url).scheme for url in base_urls} | {proxy.url.scheme for proxy in proxies.values()}
+    tls = httpx.create_ssl_context() if "https" in schemes else True  # reading the certificates takes 25 ms
+    session = _sessions(tls)
+    return ModelClient(
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S), pool=None),
         transport=_Transport(session, longest),
         mounts={url: _Transport(session, longest, proxy) for url, proxy in proxies.items()},
@@ -90,7 +139,7 @@ class _Connector(aiohttp.TCPConnector):
             connection.close()
 
 
-class _Client(httpx.AsyncClient):
+class ModelClient(httpx.AsyncClient):
     """A client for what a model's calls are: bytes to send to a whole URL, an answer to read, headers complete.
     Cookies, redirects, schemes of authentication and the merging of URLs and headers would cost as much again.
     """
@@ -106,6 +155,16 @@ class _Client(httpx.AsyncClient):
         response = await self._transport_for_url(request.url).handle_async_request(request)
         response.request = request
         await response.aread()
+        return response
+
+    async def download(self, request: httpx.Request, file: BinaryIO, longest: int) -> httpx.Response:
+        """Send a request and write the content of a 200 to a file as it comes, to a bound of its own; the response has
+        the content of all others. Raises httpx.TransportError.
+        """
+        transport = self._transport_for_url(request.url)
+        assert isinstance(transport, _Transport)
+        response = await transport.exchange(request, file, longest)
+        response.request = request
         return response
 
 
@@ -125,11 +184,15 @@ class _Transport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Raises httpx.TransportError."""
+        return await self.exchange(request)
+
+    async def exchange(self, request: httpx.Request, file: BinaryIO | None = None, longest: int = 0) -> httpx.Response:
+        """Send one request; the content of a 200 goes to `file`, up to `longest` bytes. Raises httpx.TransportError."""
         if self._session is None:
             self._session = self._open_session()
         timeout, tunnelled = request.extensions["timeout"], request.url.scheme == "https"
         headers = CIMultiDict(request.headers.multi_items())
-        headers["Accept-Encoding"] = "gzip, deflate"
+        headers["Accept-Encoding"] = "gzip, deflate" if file is None else "identity"
         if not tunnelled:
             headers.update(self._login)
         try:
@@ -143,7 +206,11 @@ class _Transport(httpx.AsyncBaseTransport):
                 proxy=self._proxy,
                 proxy_headers=self._login if tunnelled else None,
             ) as answer:
-                content = await self._content(answer, request)
+                if file is not None and answer.status == 200:
+                    await _save(answer, request, file, longest)
+                    content = b""
+                else:
+                    content = await self._content(answer, request)
         except (aiohttp.ClientError, HttpProcessingError) as error:
             raise _as_httpx(error, request) from error
         return httpx.Response(
@@ -161,14 +228,14 @@ class _Transport(httpx.AsyncBaseTransport):
         else:
             content = await self._bounded(answer, request)
         encoding = answer.headers.get("Content-Encoding", "").strip().lower()
-        if encoding not in ("gzip", "x-gzip", "deflate"):
+        if encoding not in _PACKED:
             return content
         try:  # 32 + 15: gzip and zlib alike, whichever of them a server calls deflate
             content = zlib.decompressobj(32 + zlib.MAX_WBITS).decompress(content, self._longest + 1)
         except zlib.error as error:
             raise httpx.RemoteProtocolError(f"the answer is not {encoding}: {error}", request=request) from error
         if len(content) > self._longest:
-            raise self._too_long(request)
+            raise _too_long(self._longest, request)
         return content
 
     async def _bounded(self, answer: aiohttp.ClientResponse, request: httpx.Request) -> bytes:
@@ -178,16 +245,35 @@ class _Transport(httpx.AsyncBaseTransport):
             content += chunk
             if len(content) > self._longest:
                 answer.close()
-                raise self._too_long(request)
+                raise _too_long(self._longest, request)
         return bytes(content)
-
-    def _too_long(self, request: httpx.Request) -> TooLongError:
-        return TooLongError(f"the answer is longer than {self._longest:,} bytes", request=request)
 
     async def aclose(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
+
+
+async def _save(answer: aiohttp.ClientResponse, request: httpx.Request, file: BinaryIO, longest: int) -> None:
+    """Write the content to a file, decompressed. Raises TooLongError as soon as it is over the bound."""
+    packed = answer.headers.get("Content-Encoding", "").strip().lower() in _PACKED
+    unpack = zlib.decompressobj(32 + zlib.MAX_WBITS)
+    written = 0
+    async for chunk in answer.content.iter_chunked(_CHUNK):
+        while chunk:
+            try:
+                part = unpack.decompress(chunk, _CHUNK) if packed else chunk
+            except zlib.error as error:
+                raise httpx.RemoteProtocolError(f"the answer is not compressed: {error}", request=request) from error
+            chunk = unpack.unconsumed_tail if packed else b""
+            written += len(part)
+            if written > longest:
+                raise _too_long(longest, request)
+            file.write(part)
+
+
+def _too_long(longest: int, request: httpx.Request) -> TooLongError:
+    return TooLongError(f"the answer is longer than {longest:,} bytes", request=request)
 
 
 def _as_httpx(error: aiohttp.ClientError | HttpProcessingError, request: httpx.Request) -> httpx.TransportError:

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from medagent.engine.figures import dollars, duration
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
+from medagent.models.endings import CUT
 from medagent.reports.measured import measured_on
 from medagent.reports.tables import print_report, put
 
 _NAMED = 5
 _FILES = 12
+_ENDED = {CUT: "cut off by a limit of tokens", "content_filter": "withheld by a filter"}
 
 
 def print_findings(report: Report) -> None:
@@ -36,6 +38,11 @@ def _closing(report: Report) -> Iterator[str]:
     ended = {status: n for status, n in report.endings.items() if status not in OWED and status != "completed"}
     if ended:
         yield "Not completed: " + ", ".join(f"{count} {status}" for status, count in ended.items())
+    if report.finish_reasons:
+        yield "Not ended by the model: " + ", ".join(
+            f"{count:,} {'reply' if count == 1 else 'replies'} {_ENDED.get(reason, reason)}"
+            for reason, count in report.finish_reasons.items()
+        )
     failures: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     for line in report.failed:
@@ -76,7 +83,9 @@ def _spending(report: Report) -> Iterator[str]:
 
 def _cost(spent: Spent) -> str:
     reused = f" ({spent.reused:,} from the cache)" if spent.reused else ""
+    cut_off = f" ({spent.estimated:,} cut off, their cost is an estimate)" if spent.estimated else ""
     return (
-        f"{spent.calls:,} calls{reused}, {spent.prompt:,} + {spent.completion:,} tokens, {dollars(spent.cost)}, "
+        f"{spent.calls:,} calls{reused}{cut_off}, {spent.prompt:,} + {spent.usage.output:,} tokens, "
+        f"{dollars(spent.cost)}, "
         f"{spent.retries} retries, {duration(spent.waited)} waited"
     )

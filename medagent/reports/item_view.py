@@ -45,6 +45,8 @@ def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequen
     if row.spent.calls:
         yield f"spent: {row.spent.calls} calls, {row.spent.usage.total:,} tokens, {dollars(row.spent.cost)}"
     yield from _verdict(one, row)
+    if any(call.finish_reason for call in row.spent.each):
+        yield f"finish reasons: {', '.join(call.finish_reason or 'none' for call in row.spent.each)}"
     if row.traceback:
         yield from row.traceback.rstrip().split("\n")
 

@@ -31,16 +31,19 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items to list: those that are not right, of these kinds of failure, of these groups."""
+    """Which items to list: those that are not right, of these kinds of failure, of these groups, with a reply that
+    ended for one of these reasons.
+    """
 
     wrong: bool = False
     kinds: Sequence[str] = ()
     groups: Sequence[str] = ()
+    finish_reasons: Sequence[str] = ()
 
     @property
     def all(self) -> bool:
         """Whether nothing is filtered."""
-        return not (self.wrong or self.kinds or self.groups)
+        return not (self.wrong or self.kinds or self.groups or self.finish_reasons)
 
     def __call__(self, item: ItemOutcome) -> bool:
         """Whether an item is listed."""
@@ -48,17 +51,19 @@ class ItemFilter:
             (not self.wrong or item.correct is False)
             and (not self.kinds or item.kind in self.kinds)
             and (not self.groups or item.group in self.groups)
+            and (not self.finish_reasons or not set(self.finish_reasons).isdisjoint(item.finish_reasons))
         )
 
 
 def list_items(report: Report, wanted: ItemFilter) -> None:
     """Print a run's items, a line each: whether it is right, in which share of its trials, and why not.
 
-    Raises UserError for a kind or a group that no item of the run has.
+    Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
     for name, asked, known in (
         ("kind", wanted.kinds, {item.kind for item in report.items if item.kind}),
         ("type", wanted.groups, {item.group for item in report.items if item.group}),
+        ("finish-reason", wanted.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
     ):
         if unknown := [one for one in asked if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
@@ -105,6 +110,8 @@ def show_run(report: Report) -> None:
             put(note)
     for line in (*_kinds(report), *measured_on(report)):
         put(line)
+    if report.finish_reasons:
+        put("Not ended by the model: " + ", ".join(f"{n} {reason}" for reason, n in report.finish_reasons.items()))
     put("Ended: " + ", ".join(f"{count} {status}" for status, count in report.endings.items()))
     if report.spent.calls:
         spent = report.spent

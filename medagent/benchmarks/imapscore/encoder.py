@@ -18,7 +18,7 @@ from medagent.core import plugins
 from medagent.core.errors import ModelError
 from medagent.core.plugins import Plugin
 from medagent.engine.boundary import blame
-from medagent.models.base import Message
+from medagent.models.base import ChatModel, Message
 from medagent.models.keys import located
 from medagent.models.settings import ModelSettings
 from refsol.imapscore.graph import Linker
@@ -59,13 +59,11 @@ class EncoderChoice:
 
 
 class _Endpoint:
-    def __init__(self, endpoint: Any) -> None:
+    def __init__(self, endpoint: ChatModel) -> None:
         self._endpoint = endpoint
 
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        completion = await self._endpoint.complete([Message("user", text) for text in texts])
-        vectors: list[Vector] = completion.original
-        return vectors
+    async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
+        return (await self._endpoint.complete([Message("user", text) for text in texts])).vectors
 
 
 class Encoder:

@@ -11,10 +11,11 @@ from typing import Any, Self
 from pydantic import model_validator
 
 from medagent.agents.choice import AgentChoice
+from medagent.agents.reply_cache import ReplyStore
 from medagent.benchmarks.imapscore.encoder import EncoderChoice
 from medagent.benchmarks.imapscore.extract import Extractor
 from medagent.benchmarks.imapscore.prompts import Prompts
-from medagent.benchmarks.imapscore.samples import ReplyCache, Sampler
+from medagent.benchmarks.imapscore.samples import Sampler
 from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats
 from refsol.imapscore.graph import RANKED_THRESHOLD, EntityGraph, Linker
@@ -68,18 +69,15 @@ class ExtractionJob:
         """See `Job.open`."""
         threshold = {} if self.encoder is None else {"threshold": RANKED_THRESHOLD}
         linker = None if self.graph is None else Linker(self.graph, **threshold)
-        cache = ReplyCache(self.cache)
-        try:
-            async with AsyncExitStack() as stack:
-                agent, stats = await stack.enter_async_context(self.who.open(self.concurrency))
-                encoder = None
-                if self.encoder is not None:
-                    encoder = await stack.enter_async_context(self.encoder.open(self.concurrency))
-                sampler = Sampler(agent, self.identity, cache, self.concurrency)
-                extractor = Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval, encoder)
-                yield ExtractionWorker(extractor, stats)
-        finally:
-            cache.close()
+        store = ReplyStore(self.cache)
+        async with AsyncExitStack() as stack:
+            agent, stats = await stack.enter_async_context(self.who.open(self.concurrency))
+            encoder = None
+            if self.encoder is not None:
+                encoder = await stack.enter_async_context(self.encoder.open(self.concurrency))
+            sampler = Sampler(agent, self.identity, store, self.concurrency)
+            extractor = Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval, encoder)
+            yield ExtractionWorker(extractor, stats)
 
 
 @dataclass(frozen=True, slots=True)

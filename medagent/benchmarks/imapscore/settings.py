@@ -63,4 +63,4 @@ class ImapscoreSettings(ImapSource, AnswerSettings):
     @property
     def cache(self) -> Path:
         """The model's replies, shared by the runs of one results folder."""
-        return self.results_dir / "imapscore-replies.sqlite"
+        return self.results_dir / "imapscore-replies"

@@ -12,8 +12,10 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
+from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.client import ClientConfig
 from a2a.client.client_factory import ClientFactory
 from a2a.client.errors import A2AClientError
@@ -21,9 +23,11 @@ from a2a.helpers import get_artifact_text, get_message_text, new_text_message
 from a2a.types.a2a_pb2 import Role, SendMessageRequest, TaskState
 from a2a.utils.errors import A2AError
 
-from medagent.core.errors import ModelError, UserError
+from medagent.core.errors import ModelError, StopRunError, UserError
+from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Model, Tool, Usage
 from medagent.models.settings import ModelSettings
+from medagent.models.transport import guarded_client
 
 _FAILED = (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState.TASK_STATE_CANCELED)
 
@@ -44,7 +48,7 @@ class A2AModel(Model):
         if len(settings.base_urls) != 1:
             raise UserError("an A2A agent needs its address: --base-url http://host:port")
         self._url = settings.base_urls[0]
-        self._http = httpx.AsyncClient(timeout=settings.timeout_s)
+        self._http = guarded_client(self._url, settings.allow_hosts, settings.timeout_s, settings.max_reply_bytes)
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._conversations: dict[str, _Conversation] = {}
@@ -62,7 +66,7 @@ class A2AModel(Model):
             raise ModelError(f"{self._url}: {type(error).__name__}: {error}") from None
         except TimeoutError:
             raise ModelError(f"{self._url}: no answer in {self.settings.timeout_s:g} s; --timeout") from None
-        return Completion(text, usage=Usage(known=False), model=self._client._card.name)
+        return Completion(text, usage=Usage(known=False), model=self.name.removeprefix("a2a:"))
 
     async def _asked(self, conversation: _Conversation, text: str) -> str:
         client = await self._opened()
@@ -93,10 +97,21 @@ class A2AModel(Model):
         """The client, by the agent's card."""
         async with self._opening:
             if self._client is None:
+                card = await A2ACardResolver(self._http, self._url).get_agent_card()
+                self._check_hosts([one.url for one in card.supported_interfaces])
                 factory = ClientFactory(ClientConfig(streaming=False, httpx_client=self._http))
-                self._client = await factory.create_from_url(self._url)
-                self.name = f"a2a:{self._client._card.name}"
+                self._client = factory.create(card)
+                self.name = f"a2a:{card.name}"
         return self._client
+
+    def _check_hosts(self, urls: Sequence[str]) -> None:
+        """Raises StopRunError where the agent's card sends its clients to a host that nobody named."""
+        allowed = {urlsplit(self._url).hostname, *self.settings.allow_hosts}
+        for url in urls:
+            if (host := urlsplit(url).hostname) not in allowed:
+                raise StopRunError(
+                    error_text(f"{self._url}: the agent's card names {url}, on another host; --allow-host {host}")
+                )
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -21,6 +21,7 @@ from medagent.models.dialects.base import (
     Dialect,
     Text,
     as_object,
+    as_objects,
     parsed,
     usage_of,
 )
@@ -31,14 +32,6 @@ MAX_TOKENS = 16_384
 """The API demands a limit; this one leaves room for thinking and is allowed for every model since Claude 3.7."""
 
 _CACHED = {"cache_control": {"type": "ephemeral"}}
-_FINISH_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
 
 
 class _Usage(BaseModel):
@@ -57,8 +50,13 @@ class _Block(BaseModel):
     input: Arguments = "{}"
 
 
+def _as_blocks(value: Any) -> Any:
+    """The blocks of a list; some gateways put null among them."""
+    return as_objects(value) if isinstance(value, list) else value
+
+
 class _Reply(BaseModel):
-    content: list[_Block]
+    content: Annotated[list[_Block], BeforeValidator(_as_blocks)]
     usage: Annotated[_Usage, BeforeValidator(as_object)] = _Usage()
     stop_reason: Text = ""
     model: Text = ""
@@ -143,9 +141,9 @@ def _read(reply: dict[str, Any]) -> Completion:
         ),
         reasoning="\n".join(block.thinking for block in blocks if block.type == "thinking").strip() or None,
         tool_calls=tuple(ToolCall(call.id or f"call_{n}", call.name, call.input) for n, call in enumerate(calls, 1)),
-        finish_reason=_FINISH_REASONS.get(whole.stop_reason, whole.stop_reason) or None,
+        finish_reason=whole.stop_reason or None,
         model=whole.model or None,
-        original=reply["content"],
+        original=as_objects(reply["content"]),
     )
 
 

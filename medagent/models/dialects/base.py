@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
 from medagent.core.scrub import error_text
 from medagent.models.base import Completion, Message, Tool, Usage
@@ -124,18 +124,61 @@ class Details(BaseModel):
 TokenDetails = Annotated[Details, BeforeValidator(as_object)]
 
 
+def named(*names: str, empty: Any = None) -> Any:
+    """A field by any of these names."""
+    return Field(default=empty, validation_alias=AliasChoices(*names))
+
+
+class Counts(BaseModel):
+    """Tokens of one call, by every name that providers of OpenAI's APIs use: of chat completions, of responses, in
+    Gemini's own words, of Ollama and llama.cpp.
+    """
+
+    prompt: Count = named("prompt_tokens", "input_tokens", "promptTokenCount", "prompt_eval_count", "prompt_n")
+    completion: Count = named("completion_tokens", "output_tokens", "candidatesTokenCount", "eval_count", "predicted_n")
+    total: Count = named("total_tokens", "totalTokenCount")
+    prompt_details: TokenDetails = named("prompt_tokens_details", "input_tokens_details", empty=Details())
+    completion_details: TokenDetails = named("completion_tokens_details", "output_tokens_details", empty=Details())
+    cached: Count = named("prompt_cache_hit_tokens", "cachedContentTokenCount")  # DeepSeek's name, Gemini's
+
+    def usage(self) -> Usage:
+        """What counts of them."""
+        return usage_of(
+            self.prompt,
+            self.completion,
+            total=self.total,
+            cached=self.prompt_details.cached_tokens or self.cached,
+            reasoning=self.completion_details.reasoning_tokens,
+        )
+
+
+def counted(*places: Any) -> Usage:
+    """The counts in the first of these objects that has any."""
+    for place in places:
+        usage = Counts.model_validate(as_object(place)).usage()
+        if usage.total:
+            return usage
+    return Counts.model_validate(as_object(places[0])).usage()
+
+
 def usage_of(
     prompt: int | None,
     completion: int | None,
     *,
+    total: int | None = None,
     cached: int | None = None,
     reasoning: int | None = None,
     cache_written: int | None = None,
 ) -> Usage:
-    """The counts of one call; unknown where either side is."""
-    if prompt is None or completion is None:
-        return Usage(known=False)
-    return Usage(prompt, completion, cached or 0, reasoning or 0, cache_written or 0)
+    """The counts of one call. Some providers count reasoning in the total only (completion 5, total 5,105 after a
+    prompt of 100): what the total has beside the prompt is output. With a total alone the tokens are counted, and the
+    cost is unknown.
+    """
+    if prompt is None or (completion is None and total is None):
+        return Usage(unreported=total or 0, known=False)
+    completion = completion or 0
+    unreported = max(0, (total or 0) - prompt - completion)
+    return Usage(prompt, completion, cached or 0, reasoning or 0, cache_written or 0, unreported)
 
 
 def refuse_error(error: Any) -> None:

@@ -11,28 +11,18 @@ from medagent.models.dialects.base import (
     OPENAI,
     ApiRequest,
     Arguments,
-    Count,
-    Details,
     Dialect,
     Text,
-    TokenDetails,
     as_object,
     as_objects,
     as_text,
+    counted,
+    named,
     parsed,
     refuse_error,
-    usage_of,
 )
 from medagent.models.settings import ModelSettings
 from medagent.models.unsupported import Unsupported
-
-
-class _Usage(BaseModel):
-    prompt_tokens: Count = None
-    completion_tokens: Count = None
-    prompt_tokens_details: TokenDetails = Details()
-    completion_tokens_details: TokenDetails = Details()
-    prompt_cache_hit_tokens: Count = None  # DeepSeek's name for the cached ones
 
 
 class _Function(BaseModel):
@@ -45,23 +35,37 @@ class _ToolCall(BaseModel):
     function: Annotated[_Function, BeforeValidator(as_object)] = _Function()
 
 
+def _as_calls(value: Any) -> Any:
+    """The tool calls of a list; some servers send a single one as an object."""
+    return [value] if isinstance(value, dict) else as_objects(value)
+
+
+def _as_function(value: Any) -> Any:
+    return value if isinstance(value, dict) and value.get("name") else None
+
+
 class _Message(BaseModel):
     content: Any = None
     refusal: Text = ""
     reasoning_content: Text = ""
     reasoning: Text = ""
-    tool_calls: Annotated[list[_ToolCall], BeforeValidator(as_objects)] = []
+    tool_calls: Annotated[list[_ToolCall], BeforeValidator(_as_calls)] = []
+    function_call: Annotated[_Function | None, BeforeValidator(_as_function)] = None  # before there were tools
 
 
 class _Choice(BaseModel):
     message: _Message
     finish_reason: Text = ""
     error: Any = None  # OpenRouter's place for what went wrong behind it
+    usage: Any = None
 
 
 class _Reply(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
-    usage: Annotated[_Usage, BeforeValidator(as_object)] = _Usage()
+    usage: Any = None
+    usage_metadata: Any = named("usageMetadata", "usage_metadata")  # Gemini
+    x_groq: Annotated[dict[str, Any], BeforeValidator(as_object)] = {}
+    timings: Any = None  # llama.cpp
     model: Text = ""
     system_fingerprint: Text = ""
 
@@ -105,7 +109,7 @@ def _wire_message(message: Message, unsupported: Unsupported) -> dict[str, Any]:
 
 def _read(reply: dict[str, Any]) -> Completion:
     whole = parsed(_Reply, reply, "choices")
-    choice, usage = whole.choices[0], whole.usage
+    choice = whole.choices[0]
     message = choice.message
     refuse_error(choice.error)
     content, thoughts = _split_thinking(message.content)
@@ -113,14 +117,11 @@ def _read(reply: dict[str, Any]) -> Completion:
         ToolCall(call.id or f"call_{n}", call.function.name, call.function.arguments)
         for n, call in enumerate(message.tool_calls, 1)
     )
+    if message.function_call is not None and not calls:
+        calls = (ToolCall("call_1", message.function_call.name, message.function_call.arguments),)
     return Completion(
         text=as_text(content) or message.refusal,
-        usage=usage_of(
-            usage.prompt_tokens,
-            usage.completion_tokens,
-            cached=usage.prompt_tokens_details.cached_tokens or usage.prompt_cache_hit_tokens,
-            reasoning=usage.completion_tokens_details.reasoning_tokens,
-        ),
+        usage=counted(whole.usage, choice.usage, whole.x_groq.get("usage"), whole.usage_metadata, whole.timings, reply),
         reasoning=message.reasoning_content or message.reasoning or thoughts or None,
         tool_calls=calls,
         finish_reason=choice.finish_reason or None,
@@ -131,12 +132,22 @@ def _read(reply: dict[str, Any]) -> Completion:
 
 
 def _original(message: dict[str, Any], calls: tuple[ToolCall, ...]) -> dict[str, Any]:
-    """The message as it came; only what it cannot be sent back without is added: its role, and the ids of calls."""
+    """The message as it came; only what it cannot be sent back without is changed: its role, the ids of calls, and the
+    forms of calls that no provider takes back.
+    """
     kept = message if message.get("role") == "assistant" else message | {"role": "assistant"}
-    entries = list(zip(as_objects(message.get("tool_calls")), calls, strict=True))
-    if all(entry.get("id") == call.id for entry, call in entries):
+    if message.get("function_call") and not message.get("tool_calls"):
+        entries = [{"type": "function", "function": message["function_call"]}]
+        kept = {name: value for name, value in kept.items() if name != "function_call"}
+    else:
+        entries = _as_calls(message.get("tool_calls"))
+    if not calls or (kept.get("tool_calls") == entries and all(map(_has_id, entries, calls))):
         return kept
-    return kept | {"tool_calls": [entry | {"id": call.id} for entry, call in entries]}
+    return kept | {"tool_calls": [entry | {"id": call.id} for entry, call in zip(entries, calls, strict=True)]}
+
+
+def _has_id(entry: dict[str, Any], call: ToolCall) -> bool:
+    return bool(entry.get("id") == call.id)
 
 
 def _split_thinking(content: Any) -> tuple[Any, str]:

@@ -1,5 +1,5 @@
-"""OpenAI's embeddings: texts in, a vector for each out. Its texts are the request's messages, its vectors the reply's
-`original`; so an endpoint of embeddings has the retries, keys and limits of every endpoint.
+"""OpenAI's embeddings: texts in, a vector for each out. Its texts are the request's messages, its vectors those of the
+completion; so an endpoint of embeddings has the retries, keys and limits of every endpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _body(request: ApiRequest, settings: ModelSettings, unsupported: Unsupported
 
 def _read(reply: dict[str, Any]) -> Completion:
     vectors = sorted(parsed(_Reply, reply, "data").data, key=lambda one: one.index)
-    return Completion("", original=[one.embedding for one in vectors])
+    return Completion("", vectors=tuple(tuple(one.embedding) for one in vectors))
 
 
 DIALECT = Dialect(vendor=OPENAI, path=lambda base: f"{base}/embeddings", body=_body, read=_read)

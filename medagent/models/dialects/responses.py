@@ -13,27 +13,16 @@ from medagent.models.dialects.base import (
     OPENAI,
     ApiRequest,
     Arguments,
-    Count,
-    Details,
     Dialect,
     Text,
-    TokenDetails,
     as_object,
+    as_objects,
     as_text,
+    counted,
     parsed,
-    usage_of,
 )
 from medagent.models.settings import ModelSettings
 from medagent.models.unsupported import ENCRYPTED_REASONING, Unsupported
-
-_FINISH_REASONS = {"max_output_tokens": "length"}
-
-
-class _Usage(BaseModel):
-    input_tokens: Count = None
-    output_tokens: Count = None
-    input_tokens_details: TokenDetails = Details()
-    output_tokens_details: TokenDetails = Details()
 
 
 class _Item(BaseModel):
@@ -50,8 +39,9 @@ class _Incomplete(BaseModel):
 
 
 class _Reply(BaseModel):
-    output: list[_Item] = Field(min_length=1)
-    usage: Annotated[_Usage, BeforeValidator(as_object)] = _Usage()
+    output: Annotated[list[_Item], BeforeValidator(as_objects)] = Field(min_length=1)
+    status: Text = ""
+    usage: Any = None
     incomplete_details: Annotated[_Incomplete, BeforeValidator(as_object)] = _Incomplete()
     model: Text = ""
 
@@ -98,23 +88,17 @@ def _input_items(message: Message) -> list[dict[str, Any]]:
 
 def _read(reply: dict[str, Any]) -> Completion:
     whole = parsed(_Reply, reply, "output")
-    usage = whole.usage
     reasoning = [item for item in whole.output if item.type == "reasoning"]
     calls = [item for item in whole.output if item.type == "function_call"]
-    stopped = whole.incomplete_details.reason
+    ended = whole.incomplete_details.reason or whole.status
     return Completion(
         text="".join(_parts_text(item.content) for item in whole.output if item.type == "message"),
-        usage=usage_of(
-            usage.input_tokens,
-            usage.output_tokens,
-            cached=usage.input_tokens_details.cached_tokens,
-            reasoning=usage.output_tokens_details.reasoning_tokens,
-        ),
+        usage=counted(whole.usage),
         reasoning="\n".join(as_text(i.content) or as_text(i.summary) for i in reasoning).strip() or None,
         tool_calls=tuple(ToolCall(c.call_id or f"call_{n}", c.name, c.arguments) for n, c in enumerate(calls, 1)),
-        finish_reason=_FINISH_REASONS.get(stopped, stopped) or ("tool_calls" if calls else "stop"),
+        finish_reason="tool_calls" if calls and ended in ("", "completed") else ended or "stop",
         model=whole.model or None,
-        original=_original(reply["output"]),
+        original=_original(as_objects(reply["output"])),
     )
 
 

@@ -1,6 +1,6 @@
 /* The page: what is shown, by the address after #; keys; theme; printing. */
 const KEYS = [["j  k", "next and previous item"], ["Enter", "open the item"], ["Esc", "back to the run, or clear the filters"], ["/", "search in every message"], ["?", "this list"]];
-const NONE = { outcome: "", group: "", kind: "", status: "", check: "", text: "", sort: "order" };
+const NONE = { outcome: "", group: "", kind: "", status: "", check: "", finish: "", text: "", sort: "order" };
 
 class App {
   constructor(head) {

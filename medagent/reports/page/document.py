@@ -102,6 +102,7 @@ def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: tuple[int, int] 
         list(detail.failed) if detail else [],
         part,
         one.status in OWED,
+        one.finish_reasons,
     ]
 
 

@@ -1,5 +1,5 @@
 /* The items: an index that filters, sorts and searches; rows are made as they are scrolled to. */
-const OUTCOME = ["correct", "score", "status", "kind", "reason", "because", "cost", "tokens", "seconds", "failed", "part", "owed"];
+const OUTCOME = ["correct", "score", "status", "kind", "reason", "because", "cost", "tokens", "seconds", "failed", "part", "owed", "finish"];
 const PAGE = 80;
 
 const itemOf = ([name, trial, group, question, outcomes], place) => ({
@@ -39,15 +39,15 @@ class List {
     const choices = {
       outcome: ["wrong", "right", "not graded", ...(app.runs.length > 1 ? ["flips"] : [])].filter((name) => items.some(OUTCOMES[name])),
       group: values(items.map((item) => item.group)), kind: values(outcomes.map((one) => one.kind)),
-      status: values(outcomes.map((one) => one.status)), check: values(outcomes.flatMap((one) => one.failed)),
+      status: values(outcomes.map((one) => one.status)), check: values(outcomes.flatMap((one) => one.failed)), finish: values(outcomes.flatMap((one) => one.finish)),
     };
-    const names = { outcome: "Outcome", group: "Group", kind: "Kind", status: "Ended as", check: "Failed check" };
+    const names = { outcome: "Outcome", group: "Group", kind: "Kind", status: "Ended as", check: "Failed check", finish: "Finish reason" };
     this.selects = Object.fromEntries(Object.entries(choices).map(([key, options]) => [key, h("select", { "data-filter": key, onchange: (event) => app.filter({ [key]: event.target.value }) }, h("option", { value: "" }, "all"), options.map((one) => h("option", { value: one }, one)))]));
     const sorts = Object.keys(SORTS).filter((name) => !/^(cost|tokens|seconds)/.test(name) || items.some((item) => sum(item, name.split(",")[0])));
     this.find = h("input", { type: "search", id: "find", placeholder: "in every message, / to begin", autocomplete: "off", oninput: () => this.typed() });
     place.append(h("h2", { id: "items-title" }, "Items"), h("div", { class: "filters" },
       h("label", { class: "find" }, "Text", this.find),
-      Object.entries(this.selects).map(([key, select]) => (choices[key].length > 1 || (key === "outcome" && choices[key].length) ? h("label", null, names[key], select) : null)),
+      Object.entries(this.selects).map(([key, select]) => (choices[key].length > 1 || (["outcome", "finish"].includes(key) && choices[key].length) ? h("label", null, names[key], select) : null)),
       h("label", null, "Sort", h("select", { id: "sort", onchange: (event) => app.filter({ sort: event.target.value }) }, sorts.map((name) => h("option", { value: name }, name))))),
       h("div", { class: "count" }, this.count, h("button", { type: "button", id: "clear", onclick: () => app.clear() }, "Clear filters")),
       h("div", { class: "rows head", "aria-hidden": "true" }, h("div", { class: "row" }, ["", "item", "group", "kind", "why", "seconds", "tokens", "cost"].map((name, at) => h("span", { class: at > 4 ? "num" : null }, name)))),
@@ -72,6 +72,7 @@ class List {
     if (filters.kind) tests.push((item) => some(item, (one) => one.kind === filters.kind));
     if (filters.status) tests.push((item) => some(item, (one) => one.status === filters.status));
     if (filters.check) tests.push((item) => some(item, (one) => one.failed.includes(filters.check)));
+    if (filters.finish) tests.push((item) => some(item, (one) => one.finish.includes(filters.finish)));
     if (filters.text) tests.push((item) => item.label.toLowerCase().includes(filters.text) || this.texts[item.place].some((text) => text.includes(filters.text)));
     this.shown = app.items.filter((item) => tests.every((test) => test(item)));
     const order = SORTS[filters.sort];

@@ -14,6 +14,7 @@ import pytest
 
 import medagent
 from medagent import Completion, HttpEpisodes, Message, Model, ModelSettings, Task, UserError
+from medagent.core.errors import StopRunError
 from medagent.integrations.a2a.assess import Assessment, Assessor, outcome, summary
 from tests.command import medagent as command
 from tests.medagent.benchmarks.medagentbench.http_agent import play
@@ -182,3 +183,44 @@ def test_what_the_commands_cannot_do_is_said() -> None:
     assert "no model is given" in command("purple").err
     assert "set --token" in command("green", "--host", "0.0.0.0").err
     assert "unknown version" in command("green", "--version", "v9", "--port", "0").err.lower()
+
+
+async def endless(scope: Any, receive: Any, send: Any) -> None:
+    """A reply without an end, to everything."""
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
+    with contextlib.suppress(Exception):
+        while True:
+            await send({"type": "http.response.body", "body": b" " * 100_000, "more_body": True})
+
+
+def _asked(url: str, **settings: Any) -> None:
+    """One message to the agent at an address."""
+    pytest.importorskip("a2a", reason="the extra a2a is not installed")
+    from medagent.integrations.a2a.model import A2AModel
+
+    async def ask() -> None:
+        model = A2AModel(ModelSettings(name="a2a", base_urls=[url], max_reply_bytes=1_000_000, **settings))
+        try:
+            await model.complete([Message("user", "hello")], session="x")
+        finally:
+            await model.aclose()
+
+    asyncio.run(ask())
+
+
+def test_an_endless_reply_is_read_to_a_bound() -> None:
+    with serving(endless) as url, pytest.raises(medagent.ModelError, match="longer than 1,000,000 bytes"):
+        _asked(url)
+
+
+def test_a_card_that_names_another_host_gets_no_message_unless_it_is_allowed() -> None:
+    pytest.importorskip("a2a", reason="the extra a2a is not installed")
+    from medagent.integrations.a2a.app import create_app
+    from medagent.integrations.a2a.purple import Purple
+
+    with serving(later := _Later()) as url:
+        elsewhere = url.replace("127.0.0.1", "localhost")
+        later.app = create_app(Purple(ByText(ModelSettings(name="x"))), elsewhere, "purple", "answers")
+        with pytest.raises(StopRunError, match=r"card names http://localhost.*--allow-host localhost"):
+            _asked(url)
+        _asked(url, allow_hosts=["localhost"])

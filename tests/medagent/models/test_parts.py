@@ -66,6 +66,13 @@ def test_waits_double_up_to_a_minute_unless_the_server_says() -> None:
     assert 7 <= policy.wait(1, told) < 8
 
 
+def test_those_whom_a_server_told_the_same_time_do_not_come_back_all_at_once() -> None:
+    policy, told = RetryPolicy(), EndpointFailure("x", retry_after=7)
+    waits = {policy.wait(1, told) for _ in range(20)}
+    assert len(waits) > 10
+    assert min(waits) >= 7
+
+
 def test_the_limiter_is_fair_and_bounded() -> None:
     async def run() -> tuple[int, list[int]]:
         limiter, order, most = AdaptiveLimiter(3), list[int](), 0

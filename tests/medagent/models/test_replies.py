@@ -37,16 +37,13 @@ def reply(api: str, text: str, finish: str | None = None) -> dict[str, Any]:
     [
         ("chat", "stop", "stop"),
         ("chat", "length", "length"),
-        ("chat", "abort", "abort"),
+        ("chat", "MAX_TOKENS", "length"),
         ("responses", None, "stop"),
         ("responses", "max_output_tokens", "length"),
-        ("responses", "content_filter", "content_filter"),
         ("anthropic", "end_turn", "stop"),
         ("anthropic", "stop_sequence", "stop"),
         ("anthropic", "max_tokens", "length"),
         ("anthropic", "model_context_window_exceeded", "length"),
-        ("anthropic", "refusal", "content_filter"),
-        ("anthropic", "pause_turn", "pause_turn"),
     ],
 )
 def test_the_finish_reason_is_kept_in_one_vocabulary(api: str, word: str | None, reason: str) -> None:
@@ -59,11 +56,19 @@ def test_the_finish_reason_is_kept_in_one_vocabulary(api: str, word: str | None,
     assert completion.started <= completion.ended
 
 
+@pytest.mark.parametrize("text", ["", "FINISH([1"])
 @pytest.mark.parametrize(
-    ("api", "word"), [("chat", "content_filter"), ("responses", "content_filter"), ("anthropic", "refusal")]
+    ("api", "word"),
+    [
+        ("chat", "content_filter"),
+        ("chat", "SAFETY"),
+        ("chat", "sensitive"),
+        ("responses", "content_filter"),
+        ("anthropic", "refusal"),
+    ],
 )
-def test_a_reply_that_a_filter_withheld_is_refused_and_paid(api: str, word: str) -> None:
-    with ModelServer(lambda _: reply(api, "", word)) as server, pytest.raises(RefusedError) as refused:
+def test_a_reply_that_a_filter_withheld_or_cut_is_refused_and_paid(api: str, word: str, text: str) -> None:
+    with ModelServer(lambda _: reply(api, text, word)) as server, pytest.raises(RefusedError) as refused:
         ask(settings(server.url, api=api))
     assert refused.value.status == "refused"
     assert isinstance(refused.value.paid, Completion)
@@ -120,7 +125,7 @@ def test_a_failure_repeats_no_key(fault: Fault) -> None:
 def test_usage_that_cannot_be_is_unknown(api: str, count: Any) -> None:
     fields = {"chat": "completion_tokens", "responses": "output_tokens", "anthropic": "output_tokens"}
     body = reply(api, "a")
-    body["usage"][fields[api]] = count
+    body["usage"] = {**body["usage"], fields[api]: count, "total_tokens": None}
     with ModelServer(lambda _: body) as server:
         completion = ask(settings(server.url, api=api, name="gpt-4o-mini"))
     assert completion.usage == Usage(known=False)

@@ -15,6 +15,7 @@ import pytest
 from medagent.core.errors import ModelError, UserError
 from medagent.models.base import Message
 from medagent.models.endpoint import ChatEndpoint
+from medagent.models.transport import ForeignHostError, TooLongError, guarded_client
 from tests.loopback import (
     Fault,
     ModelServer,
@@ -199,3 +200,18 @@ def test_a_stream_of_unknown_length_is_read_to_the_bound() -> None:
     chunk = b"%x\r\n" % 100_000 + b" " * 100_000 + b"\r\n"
     with pytest.raises(ModelError, match="longer than 1,000,000 bytes"):
         talk(lambda *_: [head, *[chunk] * 10, b"1\r\n \r\n"], max_reply_bytes=1_000_000)
+
+
+def test_a_client_for_other_libraries_reads_to_a_bound_and_goes_to_named_hosts_only() -> None:
+    async def asked(server: ModelServer, *allowed: str) -> int:
+        port = server.url.rpartition(":")[2]
+        async with guarded_client("http://127.0.0.1:1", allowed, 5, 1_000_000) as client:
+            return (await client.post(f"http://localhost:{port}", json={"messages": []})).status_code
+
+    with ModelServer("good") as server:
+        with pytest.raises(ForeignHostError, match="localhost, which was not named: --allow-host localhost"):
+            asyncio.run(asked(server))
+        assert not server.calls
+        assert asyncio.run(asked(server, "localhost")) == 200
+    with ModelServer("x" * 2_000_000) as server, pytest.raises(TooLongError, match="longer than 1,000,000 bytes"):
+        asyncio.run(asked(server, "localhost"))

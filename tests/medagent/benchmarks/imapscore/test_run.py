@@ -361,9 +361,20 @@ def test_limits_end_a_run_gracefully(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_replies_that_cannot_be_kept(tmp_path: Path) -> None:
-    (tmp_path / "imapscore-replies.sqlite").write_text("this is no database, and long enough to be read as one" * 9)
-    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match=r"replies\.sqlite: the model's replies"):
+    (tmp_path / "imapscore-replies").write_text("this is no folder")
+    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="imapscore-replies: the folder of kept"):
         run(server, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["no JSON", "[]", "{}", '{"text": 1}'])
+def test_a_kept_reply_that_is_damaged_stops_the_run_and_is_named(tmp_path: Path, content: str) -> None:
+    with ModelServer(reply=Oracle()) as server:
+        assert run(server, tmp_path) == 0
+        first = next((tmp_path / "imapscore-replies").rglob("*.json"))
+        first.write_text(content)
+        (tmp_path / "imapscore_r1_m" / "episodes.jsonl").unlink()
+        with pytest.raises(StopRunError, match=f"{first.name}: is damaged; remove it"):
+            run(server, tmp_path)
 
 
 def test_from_the_command_line_to_the_correlations(tmp_path: Path) -> None:

@@ -1,0 +1,132 @@
+"""The file that says what was submitted, `batches.jsonl`: one JSON object a line, synced before what it says is done.
+
+| line | written |
+|---|---|
+| `intent`, `mark`, `requests`, `bytes` | before a batch is created; `mark` is what the provider's list has it under |
+| `intent`, `batch` | when its id is known |
+| `intent`, `none` | when the provider's list shows that it was never created |
+| `batch`, `lost` | when requests have no answer there: they go into a new batch |
+
+So a run that was killed at any point finds its batches again, and none is created twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.core.errors import UserError
+
+
+@dataclass(slots=True)
+class Intent:
+    """A batch that is to be created; `batch` is its id once that is known, `size` the bytes of its requests."""
+
+    number: int
+    mark: str
+    requests: list[str]
+    size: int
+    batch: str | None = None
+
+
+class Intents:
+    """What one model has submitted, by the file, which models of a run share."""
+
+    def __init__(self, path: Path, model: str) -> None:
+        """Raises UserError for a damaged line; a last line that a crash tore off says nothing, and is cut away."""
+        self._path, self._model = path, model
+        self._intents: dict[int, Intent] = {}
+        self._places: dict[str, Intent] = {}
+        """Where each request lies and may have an answer."""
+        self._last = 0
+        for row in self._rows():
+            self._last = max(self._last, row.get("intent", 0))
+            if row["model"] == model:
+                self._take(row)
+
+    def of(self, request: str) -> Intent | None:
+        """Where a request lies and may have an answer; also in one that nobody knows to be created."""
+        return self._places.get(request)
+
+    @property
+    def open(self) -> list[Intent]:
+        """Those of which nobody knows whether there is a batch."""
+        return [intent for intent in self._intents.values() if intent.batch is None]
+
+    @property
+    def batches(self) -> set[str]:
+        """The ids of all batches that are known."""
+        return {intent.batch for intent in self._intents.values() if intent.batch is not None}
+
+    def begin(self, mark: str, requests: Sequence[str], size: int) -> Intent:
+        """A new one, on disk when this returns. Raises UserError."""
+        row = {"intent": self._last + 1, "mark": mark, "requests": list(requests), "bytes": size}
+        self._append(row)
+        return self._intents[self._last]
+
+    def created(self, intent: Intent, batch: str) -> None:
+        """The id of its batch is known. Raises UserError."""
+        self._append({"intent": intent.number, "batch": batch})
+
+    def dropped(self, intent: Intent) -> None:
+        """There is no batch of it. Raises UserError."""
+        self._append({"intent": intent.number, "none": True})
+
+    def lose(self, batch: str, requests: Sequence[str]) -> None:
+        """Requests have no answer in their batch. Raises UserError."""
+        self._append({"batch": batch, "lost": list(requests)})
+
+    def _take(self, row: dict[str, Any]) -> None:
+        number, batch = row.get("intent", 0), row.get("batch")
+        if "mark" in row:
+            intent = self._intents[number] = Intent(number, row["mark"], row["requests"], row["bytes"])
+            self._places |= dict.fromkeys(intent.requests, intent)
+        elif "none" in row:
+            self._lose(self._intents.pop(number).requests, None)
+        elif "lost" in row:
+            self._lose(row["lost"], batch)
+        else:
+            self._intents[number].batch = batch
+
+    def _lose(self, requests: Sequence[str], batch: str | None) -> None:
+        for request in requests:
+            if request in self._places and self._places[request].batch == batch:
+                del self._places[request]
+
+    def _append(self, row: dict[str, Any]) -> None:
+        self._last = max(self._last, row.get("intent", 0))
+        try:
+            with self._path.open("ab") as file:
+                file.write(json.dumps({"model": self._model, **row}).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UserError(f"{self._path}: cannot be written: {error.strerror}") from None
+        self._take(row)
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        try:
+            content = self._path.read_bytes()
+            whole = content.rfind(b"\n") + 1
+            if whole < len(content):
+                os.truncate(self._path, whole)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise UserError(f"{self._path}: cannot be read: {error.strerror}") from None
+        for number, line in enumerate(content[:whole].splitlines(), 1):
+            try:
+                row = json.loads(line)
+                assert isinstance(row["model"], str)
+                assert {"batch", "none"} & row.keys() or (row["mark"], row["requests"], row["bytes"])
+                assert "intent" in row or "lost" in row
+            except (ValueError, LookupError, TypeError, AssertionError):
+                raise UserError(
+                    f"{self._path}:{number}: is damaged; put back what it was, or choose another --round: without it "
+                    "requests that were paid for would be submitted again"
+                ) from None
+            yield row

@@ -1,0 +1,306 @@
+"""`ChatModel` over a provider's batch API: half the price, an answer within a day.
+
+Requests that come together go out together: when none has come for QUIET_S, those that wait are submitted as one batch,
+which is asked for every POLL_S until it is done. What was submitted is written down before (`intents.py`), so that a
+run that was stopped finds its batches again. A batch is never created on a guess: where the reply to its creation is
+lost, the provider's list says whether there is one. Results are downloaded to disk and read line by line; each request
+stands alone, and one without a usable answer is a failed call, which goes into a new batch at the next try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from medagent.core.errors import EpisodeError, MedagentError, ModelError, StopRunError, UserError
+from medagent.core.scrub import error_text
+from medagent.models.base import Completion, Message, Tool, Usage
+from medagent.models.batches.apis import AnthropicBatches, BatchApi, BatchLostError, OpenAIBatches
+from medagent.models.batches.intents import Intent, Intents
+from medagent.models.batches.sender import NotThereError, Sender
+from medagent.models.dialects import dialect
+from medagent.models.dialects.base import ApiRequest, as_object
+from medagent.models.limiter import AdaptiveLimiter, EndpointStats
+from medagent.models.prices import Price
+from medagent.models.replica import open_replicas
+from medagent.models.replies import cost_of, delivered, whole
+from medagent.models.retry import EndpointFailure, Retries, RetryPolicy
+from medagent.models.settings import ModelSettings
+from medagent.models.unsupported import Unsupported
+
+QUIET_S = 1.0
+POLL_S = 30.0
+SETTLE_S = 5.0
+"""How long a provider may take to list a batch that it has created."""
+DISCOUNT = 0.5
+MOST_BYTES = 90_000_000
+"""A batch's greatest size; providers take 200 MB (OpenAI) and 256 MB (Anthropic)."""
+BYTES_PER_TOKEN = 4
+"""By which the prompts of a batch that no longer exists are estimated."""
+_FAILURES = (MedagentError, EndpointFailure, NotThereError)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request that somebody waits for."""
+
+    body: dict[str, Any]
+    answer: asyncio.Future[Completion] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class BatchModel:
+    """A model behind a batch API. `path` is the file of its batches, read when the first request comes; `price` is what
+    its calls cost, None: unknown.
+    """
+
+    def __init__(
+        self, settings: ModelSettings, path: Path, *, concurrency: int = 16, price: Price | None = None
+    ) -> None:
+        """Raises UserError where the endpoint is not named, or its API has no batches."""
+        if settings.api == "responses":
+            raise UserError("--batch: goes with --api chat and anthropic")
+        self.name = settings.name
+        self._settings, self._path = settings, path
+        self._dialect = dialect(settings.api)
+        self._http, (self._replica, *_) = open_replicas(settings, self._dialect, os.environ)
+        self._limiter = AdaptiveLimiter(min(concurrency, 16))
+        policy = RetryPolicy(settings.max_retries, settings.retry_time_s)
+        self._send = Sender(self._http, self._replica, self._limiter, policy, settings.timeout_s)
+        api = AnthropicBatches if settings.api == "anthropic" else OpenAIBatches
+        self._api: BatchApi = api(self._send, self._replica.url)
+        self._price = price
+        self._waiting: dict[str, _Waiting] = {}
+        self._intents: Intents | None = None
+        self._settling = asyncio.Lock()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def stats(self) -> EndpointStats:
+        """See `ChatModel.stats`."""
+        return self._limiter.stats
+
+    async def complete(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
+    ) -> Completion:
+        """See `ChatModel.complete`; it takes as long as its batch."""
+        body = self._dialect.body(ApiRequest(messages, tools, seed), self._settings, Unsupported())
+        text = json.dumps([session, body], sort_keys=True)
+        name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        if name not in self._waiting or self._waiting[name].answer.done():
+            self._waiting[name] = _Waiting(body)
+        if self._intents is None:
+            self._intents = Intents(self._path, self.name)
+        intent = self._intents.of(name)
+        if intent is not None and intent.batch is not None:
+            self._watch(intent)
+        else:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(QUIET_S, self._start)
+        return await self._waiting[name].answer
+
+    async def aclose(self) -> None:
+        """Close connections; batches go on at the provider."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await self._http.aclose()
+
+    def _start(self) -> None:
+        self._tasks[f"submit {len(self._tasks)}"] = asyncio.ensure_future(self._submit())
+
+    async def _submit(self) -> None:
+        """Submit what waits in no batch, once it is known which batches there are."""
+        assert self._intents is not None
+        async with self._settling:
+            new = {name: one.body for name, one in self._waiting.items() if not one.answer.done()}
+            try:
+                for intent in self._intents.open:
+                    await self._settle(intent)
+            except _FAILURES as error:
+                self._fail(new, error)
+                return
+            places = {name: self._intents.of(name) for name in new}
+            for intent in {id(one): one for one in places.values() if one is not None}.values():
+                self._watch(intent)
+            for part in _parts({name: body for name, body in new.items() if places[name] is None}):
+                try:
+                    await self._create(part)
+                except _FAILURES as error:
+                    self._fail(part, error)
+
+    async def _settle(self, intent: Intent) -> None:
+        """Find out whether there is a batch of an intent; looked for twice, as a list may lag behind."""
+        assert self._intents is not None
+        batch = await self._search(intent)
+        if batch is None:
+            self._intents.dropped(intent)
+        else:
+            self._intents.created(intent, batch)
+            self.stats.notes.append(f"{self.name}: batch {batch} with {len(intent.requests)} requests was found again")
+
+    async def _search(self, intent: Intent) -> str | None:
+        assert self._intents is not None
+        for pause in (0.0, SETTLE_S):
+            await asyncio.sleep(pause)
+            found = await self._api.search(intent.mark, len(intent.requests), self._intents.batches)
+            if found is not None:
+                return found
+        return None
+
+    async def _create(self, bodies: Mapping[str, dict[str, Any]]) -> None:
+        """Create a batch, and nothing twice: where nobody knows whether there is one, it is looked for first."""
+        assert self._intents is not None
+        try:
+            mark = await self._api.prepare(bodies)
+            intent = self._intents.begin(mark, list(bodies), sum(len(json.dumps(body)) for body in bodies.values()))
+            retries = Retries(self._send.policy)
+            batch: str | None = None
+            while batch is None:
+                try:
+                    batch = await self._api.create(mark, bodies)
+                except EndpointFailure as doubt:
+                    await asyncio.sleep(retries.after(doubt, 0))
+                    batch = await self._search(intent)
+        except NotThereError as error:
+            raise StopRunError(f"{error} (it has no batches; leave --batch out)") from None
+        self._intents.created(intent, batch)
+        self.stats.notes.append(f"{self.name}: batch {batch} with {len(bodies)} requests was submitted")
+        self._watch(intent)
+
+    def _watch(self, intent: Intent) -> None:
+        assert intent.batch is not None
+        if intent.batch not in self._tasks or self._tasks[intent.batch].done():
+            self._tasks[intent.batch] = asyncio.ensure_future(self._poll(intent, intent.batch))
+
+    async def _poll(self, intent: Intent, batch: str) -> None:
+        """Wait for a batch, and hand out its results; what has no usable answer there goes into another batch."""
+        assert self._intents is not None
+        here = [name for name in intent.requests if self._intents.of(name) is intent]
+        owed: dict[str, EpisodeError | None] = dict.fromkeys(here)
+        try:
+            # Nothing but asking tells that a provider is done.
+            while (addresses := await self._api.ended(batch)) is None:  # noqa: ASYNC110
+                await asyncio.sleep(POLL_S)
+            for address in addresses:
+                await self._hand_out(address, batch, owed)
+        except BatchLostError as error:
+            self._lose(batch, {name: ModelError(f"batch {batch}: {error}") for name in owed})
+        except NotThereError:
+            self._lose(batch, dict.fromkeys(owed, self._gone(intent, batch)))
+        except OSError as error:
+            self._fail(owed, UserError(f"{self._path.parent}: the results of batch {batch}: {error.strerror}"))
+        except _FAILURES as error:
+            self._fail(owed, error)
+        else:
+            missing = ModelError(f"batch {batch}: it has no answer to this request")
+            self._lose(batch, {name: error or missing for name, error in owed.items()})
+
+    async def _hand_out(self, address: str, batch: str, owed: dict[str, EpisodeError | None]) -> None:
+        """Download results and give each to whoever waits for it; `owed` keeps those that cannot be used, and why."""
+        with tempfile.TemporaryFile(dir=self._path.parent) as file:  # without a name: no crash leaves it behind
+            await self._send.download(address, file)
+            for line in _lines(file, self._settings.max_reply_bytes):
+                name, outcome = self._read(line, batch)
+                if name not in owed:
+                    continue
+                if isinstance(outcome, Completion):
+                    del owed[name]
+                    self._answer(name, outcome)
+                else:
+                    owed[name] = outcome
+                await asyncio.sleep(0)
+
+    def _read(self, line: bytes, batch: str) -> tuple[str, Completion | EpisodeError]:
+        """What a line of results says: of which request, and its reply, or why that is none. A line that cannot be read
+        is of no request.
+        """
+        shown = f"{self._replica.shown}: batch {batch}"
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            return "", ModelError("")
+        name, reply = self._api.result(as_object(row))
+        if isinstance(reply, str):
+            return name, ModelError(error_text(f"{shown}: {reply}"))
+        try:
+            return name, delivered(whole(self._dialect.read(reply), shown), shown, self._price, DISCOUNT)
+        except EndpointFailure as failure:
+            cost = None if failure.paid is None else cost_of(failure.paid, self._price, DISCOUNT)
+            paid = None if failure.paid is None else Completion("", usage=failure.paid, cost=cost)
+            return name, ModelError(error_text(f"{shown}: {failure}"), paid=paid)
+        except RecursionError:
+            return name, ModelError(f"{shown}: the reply is nested too deeply")
+        except EpisodeError as error:
+            return name, error
+
+    def _gone(self, intent: Intent, batch: str) -> ModelError:
+        """That a batch no longer exists; each of its requests has its part of the estimated cost of the prompts."""
+        usage = Usage(prompt=intent.size // BYTES_PER_TOKEN // len(intent.requests))
+        cost = cost_of(usage, self._price, DISCOUNT)
+        words = f"batch {batch} of {len(intent.requests)} requests no longer exists at the provider"
+        lost = "unknown" if cost is None else f"about ${cost * len(intent.requests):.4f} for the prompts"
+        self.stats.notes.append(f"{self.name}: {words}; what it cost ({lost}) was paid and is counted as an estimate")
+        return ModelError(words, paid=Completion("", usage=usage, cost=cost, estimated=True))
+
+    def _lose(self, batch: str, errors: Mapping[str, EpisodeError]) -> None:
+        """Requests have no usable answer in their batch: the next try submits them again."""
+        if not errors:
+            return
+        assert self._intents is not None
+        try:
+            self._intents.lose(batch, list(errors))
+        except UserError as unwritable:
+            self._fail(errors, unwritable)
+        for name, error in errors.items():
+            self._answer(name, error)
+
+    def _fail(self, names: Iterable[str], error: Exception) -> None:
+        for name in names:
+            self._answer(name, error if isinstance(error, MedagentError) else ModelError(str(error)))
+
+    def _answer(self, name: str, outcome: Completion | MedagentError) -> None:
+        """Give the outcome of a request to whoever still waits for it."""
+        waiting = self._waiting.get(name)
+        if waiting is None or waiting.answer.done():
+            return
+        if isinstance(outcome, Completion):
+            waiting.answer.set_result(outcome)
+        else:
+            waiting.answer.set_exception(outcome)
+
+
+def _lines(file: BinaryIO, longest: int) -> Iterator[bytes]:
+    """The lines of a file; one that is longer than `longest` is left out."""
+    file.seek(0)
+    while line := file.readline(longest + 1):
+        if len(line) <= longest:
+            yield line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(longest + 1)
+
+
+def _parts(bodies: Mapping[str, dict[str, Any]]) -> Iterator[dict[str, dict[str, Any]]]:
+    """The requests in parts that a provider takes."""
+    part: dict[str, dict[str, Any]] = {}
+    size = 0
+    for name, body in bodies.items():
+        length = len(json.dumps(body))
+        if part and size + length > MOST_BYTES:
+            yield part
+            part, size = {}, 0
+        part[name] = body
+        size += length
+    if part:
+        yield part
