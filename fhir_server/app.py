@@ -86,6 +86,10 @@ async def _answer(server: Handler, token: str | None, scope: Message, receive: R
     if token is not None and not _carries(given.get("authorization", ""), token):
         response = _refusal(401, "This server wants its token: Authorization: Bearer …", "login")
         response.headers.append(("WWW-Authenticate", "Bearer"))
+    elif (odd := _UNESCAPED.search(_target(scope))) is not None:
+        problem = f"The address has a character that must be escaped: {odd[0]} is %{ord(odd[0]):02X}"
+        await refuse(FhirError(400, problem, "invalid"), scope, send)
+        return
     else:
         try:
             body = None if _length(given) > MAX_BODY else await _body(receive)
@@ -126,6 +130,8 @@ async def _beside(action: Callable[[bytes], Bytes], content: bytes) -> Bytes:
     return action(content) if len(content) < LONG else await asyncio.to_thread(action, content)
 
 
+_UNESCAPED = re.compile(r'["<>\[\]\\^`{|}]')
+"""What an address must not have as it is (RFC 3986); HAPI's servlet container refuses it too."""
 _READ_HERE = frozenset({"authorization", "accept-encoding", "content-encoding", "content-length"})
 
 

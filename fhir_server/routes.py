@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions import read, search
-from fhir_server.interactions.context import MAX_BODY, RequestContext, ServerContext, encode, open_request
+from fhir_server.interactions.context import (
+    MAX_BODY,
+    RequestContext,
+    ServerContext,
+    encode,
+    open_request,
+    refused_format,
+)
 from fhir_server.interactions.types import check_type
 from fhir_server.late import late
 from fhir_server.search.query import unhandled
@@ -88,15 +95,11 @@ def _check(context: RequestContext) -> None:
     """Refuses what is offered in no case: bodies that are too large, and formats other than JSON."""
     if len(context.request.body) > MAX_BODY:
         raise FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
-    wanted = context.value("_format")
-    if wanted is None:
-        wanted = context.request.header("accept") or ""
-        if "json" in wanted or "*" in wanted:
-            return
-    elif "json" in wanted:
-        return
-    if wanted and any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
-        raise FhirError(406, f"This server answers in JSON and XML, not in {wanted}", "not-supported")
+    if context.request.header("accept") or context.value("_format") is not None:
+        formats = tuple([value for name, value in context.pairs if name == "_format"])
+        refused = refused_format(formats, context.request.header("accept") or "")
+        if refused:
+            raise FhirError(406, f"This server answers in JSON and XML, not in {refused}", "not-supported")
 
 
 def dispatch(context: RequestContext) -> Response:

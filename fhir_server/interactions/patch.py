@@ -10,6 +10,7 @@ from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
 from fhir_server.interactions.write import preference, versioned
 from fhir_server.resources.normalise import PARSE_FAILED, normalise
+from fhir_server.resources.strict import check_strictly
 from fhir_server.store import Version
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, split_target
@@ -92,30 +93,33 @@ def patch_resource(context: RequestContext, row: Version, content_type: str, bod
         from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 
         resource = normalise(apply_fhir_patch(target, _parameters(parse(text))), expected_type=row.type)
-    if resource.get("id", row.id) != row.id:
-        raise FhirError(400, "HAPI-2759: A patch must not change the id of a resource")
-    written = put(context, resource, row, row.id)
+    written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI leaves a new id out
     reference = versioned(written.row)
     same = written.change == "same"
     return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
 
 
 def _strictly_parsed(changed: Json, row: Version) -> Json:
-    """What a JSON patch made of a resource, which HAPI parses strictly."""
+    """What a JSON patch made of a resource: refused where reading it would lose something."""
     try:
-        return normalise(changed, expected_type=row.type, strict=True)
+        check_strictly(changed, row.type)
+        return normalise(changed, expected_type=row.type)
     except FhirError as error:
-        said = error.diagnostics.removeprefix(PARSE_FAILED)
-        raise FhirError(400, f"HAPI-1271: Failed to apply JSON patch to {row.reference}: {said}") from None
+        problem = error.diagnostics.removeprefix(PARSE_FAILED)
+        raise FhirError(400, f"HAPI-1271: Failed to apply JSON patch to {row.reference}: {problem}") from None
 
 
 def _patched_xml(target: Json, patch: str, row: Version) -> Json:
-    """What an XML patch makes of a resource, its id excepted."""
+    """What an XML patch makes of a resource."""
     from fhir_server.patch.xml_patch import apply_xml_patch
     from fhir_server.wire.xml_reader import parse_xml
 
     changed = parse_xml(apply_xml_patch(to_xml(target, pretty=False), patch))
-    return normalise({**changed, "id": row.id}, expected_type=row.type)
+    try:
+        return normalise(changed, expected_type=row.type)
+    except FhirError as error:
+        problem = error.diagnostics.removeprefix(PARSE_FAILED)
+        raise FhirError(400, f"HAPI-1851: DataFormatException: {problem}") from None
 
 
 def _parameters(body: Json) -> Json:

@@ -16,8 +16,8 @@ from fhir_server.access import Access, AtOnce
 from fhir_server.app import Handler, encode_head
 from fhir_server.wire.http import Pairs
 
-_ORDINARY = re.compile(rb'/(?!/)[!-"$-~]*')
-"""A target that is a path with or without a query, in ASCII and without a fragment."""
+_ORDINARY = re.compile(rb"/(?!/)[!$-;=?-Z_a-z~]*")
+"""A target that is a path with or without a query, of characters that an address may have, and without a fragment."""
 _GET, _VERSION = b"GET ", b" HTTP/1.1\r\n"
 HEAD_S = 30.0
 """Seconds in which the head of a request must have come."""

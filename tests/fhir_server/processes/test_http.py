@@ -82,6 +82,15 @@ def test_the_answer_is_the_applications(urls: list[str], head: str) -> None:
     assert answers[0].count(b"HTTP/1.1 ") == (1 if "evil" in head else 2)  # a refusal ends the connection
 
 
+@pytest.mark.parametrize("letter", '|"{}[]<>^\\`')
+def test_what_an_address_must_not_have_is_refused(urls: list[str], letter: str) -> None:
+    request = f"GET /fhir/Patient?identifier=urn:mrn{letter}7 HTTP/1.1\r\n{LAST}\r\n"
+    answers = [exchange(url, request) for url in urls]
+    assert answers[0] == answers[1]
+    assert answers[0].startswith(b"HTTP/1.1 400"), answers
+    assert f"%{ord(letter):02X}".encode() in answers[0]
+
+
 @pytest.mark.parametrize(
     ("header", "at_once"),
     [
