@@ -189,6 +189,8 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
     for one in order:
+        if context.store.meter is not None:
+            context.store.meter.check()
         if one.method == "GET":
             _check(context, references)
             fields, written = _read(context, one, dispatch), None

@@ -16,7 +16,7 @@ from fhir_server.errors import FhirError
 from fhir_server.fhirpath.evaluator import Environment, Nodes, walk
 from fhir_server.fhirpath.functions import FUNCTIONS
 from fhir_server.fhirpath.node import Node, keys
-from fhir_server.fhirpath.parser import FhirPathError, Tree, parse
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, Tree, parse
 from fhir_server.wire.json_values import Json
 
 Item = tuple[Json, Json]
@@ -243,6 +243,8 @@ def _found(root: Node, path: str, tree: Tree) -> Nodes:
     environment = Environment(root, root, lambda _: None, FUNCTIONS, [root])
     try:
         return walk(tree, [root], environment)
+    except TooCostlyError:
+        raise FhirError(400, f"HAPI-2409: {path}: it takes too many steps", "too-costly") from None
     except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise FhirError(400, f"HAPI-2409: {path}: {error}") from error
 
