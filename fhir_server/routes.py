@@ -64,10 +64,12 @@ def answer(server: ServerContext, request: Request) -> Response:
         response = error_response(context, FhirError(400, "The request is nested too deeply"))
     except (sqlite3.DataError, OverflowError) as error:
         response = error_response(context, FhirError(400, f"The request cannot be answered: {error}"))
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:  # one that is locked, interrupted or damaged
         if server.store.meter is not None:
             server.store.meter.check()
-        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # the statement itself: more values than SQLite takes
+        if (
+            getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        ):  # the statement itself: more values than SQLite takes
             refusal = FhirError(400, f"The request cannot be answered: {error}", "too-costly")
         else:
             refusal = FhirError(503, f"The store cannot be used now: {error}", "transient")

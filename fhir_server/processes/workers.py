@@ -29,6 +29,7 @@ from fhir_server.ids import IdSource
 from fhir_server.processes import frames, http
 from fhir_server.processes.episodes import ServerWithEpisodes
 from fhir_server.processes.hooks import Courier
+from fhir_server.processes.log import say
 from fhir_server.server import Server
 from fhir_server.wire.http import Request, Response, parse_query, split_target
 
@@ -207,7 +208,7 @@ async def _keep_running(settings: WorkerSettings) -> None:
         if status >= 0:  # it ended by itself, and so would the next
             raise ServerError(f"worker {settings.number} ended with status {status}; what it said stands above")
         said = f"worker {settings.number} was ended by signal {-status}; another is started"
-        print(f"fhir_server: {said}", file=sys.stderr, flush=True)
+        say(said)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

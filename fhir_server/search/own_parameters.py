@@ -159,7 +159,9 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
             values = evaluate(parameter.expression, node, environment)
         except TooCostlyError:
             problem = f"The expression of the search parameter {parameter.name} takes too many steps"
-            raise FhirError(400, f"{problem} over this {node.type_name}: {parameter.expression}", "too-costly") from None
+            raise FhirError(
+                400, f"{problem} over this {node.type_name}: {parameter.expression}", "too-costly"
+            ) from None
         except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError):
             continue
         for found in values:
