@@ -105,6 +105,10 @@ async def _answer(
             return
         except _Gone:
             return
+        except OSError as error:
+            problem = f"No place for a long body: {error}; the server needs a folder for temporary files (TMPDIR)"
+            await refuse(FhirError(503, problem, "no-store"), scope, send)
+            return
         if body is not None and given.get("content-encoding", "").lower() == "gzip":
             body = await _beside(_unpacked, body)
         if body is None:
