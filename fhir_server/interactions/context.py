@@ -164,6 +164,7 @@ def _preferred(accept: str) -> str | None:
     return best
 
 
+@lru_cache(maxsize=256)
 def refused_format(formats: tuple[str, ...], accept: str) -> str | None:
     """The format that a request asks for and this server does not have, if it leaves no other choice."""
     for kind in map(_without_parameters, formats):
