@@ -154,7 +154,7 @@ def _check_entry(one: Entry) -> None:
         raise FhirError(400, f"HAPI-0543: {problem}")
     if not one.url and one.method != "POST":
         raise FhirError(400, f"HAPI-0545: Unable to perform {one.method}, no URL provided.")
-    if one.url and one.method not in ("GET", "PATCH") and one.kind not in resource_types():
+    if one.url and one.method != "GET" and one.kind not in resource_types():
         raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
     if one.method == "POST" and one.resource is not None:
         one.kind, one.id, one.query = str(one.resource["resourceType"]), "", ""
@@ -297,11 +297,12 @@ def _delete(context: RequestContext, one: Entry) -> Fields:
 
 
 def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
-    check_type(one.kind)
+    resource = one.resource or {}
+    if resource.get("resourceType") not in ("Binary", "Parameters"):
+        raise FhirError(400, "HAPI-0537: Unable to determine PATCH body from request")
     row = context.store.find(one.kind, one.id)
     if row is None or row.text is None:
         raise not_known(one.kind, one.id)
-    resource = one.resource or {}
     if resource.get("resourceType") == "Binary":
         body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
     else:

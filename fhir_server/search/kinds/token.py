@@ -99,7 +99,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         return [string.condition(number, criterion.values, "")]
     if modifier in ("above", "below"):
         missing = "No code specified: (missing)"
-        said = f"Invalid token specified for parameter {parameter.name} - {missing}|{criterion.values[0]}"
+        said = f"Invalid token specified for parameter {parameter.name} - {missing}|{criterion.values[0].removeprefix('|')}"
         raise FhirError(400, f"HAPI-1240: {said}")
     if modifier in ("in", "not-in"):
         return [_by_value_set(scope, parameter.name, criterion.values, within=modifier == "in")]
