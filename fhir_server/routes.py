@@ -94,14 +94,12 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
 
 
 def _check(context: RequestContext) -> None:
-    """Refuses what is offered in no case: bodies that are too large, and formats other than JSON."""
+    """Refuses what is offered in no case: bodies that are too large, and formats other than JSON and XML."""
     if len(context.request.body) > MAX_BODY:
         raise FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
-    if context.request.header("accept") or context.value("_format") is not None:
-        formats = tuple([value for name, value in context.pairs if name == "_format"])
-        refused = refused_format(formats, context.request.header("accept") or "")
-        if refused:
-            raise FhirError(406, f"This server answers in JSON and XML, not in {refused}", "not-supported")
+    refused = refused_format(context.formats, context.request.header("accept") or "")
+    if refused:
+        raise FhirError(406, f"This server answers in JSON and XML, not in {refused}", "not-supported")
 
 
 def dispatch(context: RequestContext) -> Response:

@@ -108,11 +108,15 @@ class RequestContext:
         return "xml" in self.content_type
 
     @property
+    def formats(self) -> tuple[str, ...]:
+        """What `_format` asks for."""
+        return tuple([value for name, value in self.pairs if name == "_format"])
+
+    @property
     def content_type(self) -> str:
         """The type of an answer to this request."""
         sent = (self.request.header("content-type") or "") if self.request.body else ""
-        formats = tuple([value for name, value in self.pairs if name == "_format"])
-        return f"{negotiated(formats, self.request.header('accept') or '', sent)};charset=UTF-8"
+        return f"{negotiated(self.formats, self.request.header('accept') or '', sent)};charset=UTF-8"
 
     def value(self, name: str) -> str | None:
         """The last value of a parameter, or None."""
