@@ -112,9 +112,14 @@ def serve(
 
     if not is_loopback(host) and not access.token and not insecure:
         raise ServerError(f"{host} can be reached from other machines: set --token, or say --insecure")
+    import sqlite3
+
     gc.disable()  # what is made at the start stays: to look through it for cycles takes a tenth of the start
     try:
         _serve(data, host, port, access, reference_check, workers, durable, hooks)
+    except sqlite3.DatabaseError as error:
+        advice = "restore it from a copy, or try `sqlite3 FILE .recover`"
+        raise ServerError(f"{data}: the file cannot be read: {error}; {advice}") from error
     finally:
         gc.enable()
 

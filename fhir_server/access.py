@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import ip_address
 
-from fhir_server.app import App, Handler, Message, Receive, Send, create_app, is_packed, packed, refuse, with_packed
+from fhir_server.app import (
+    LONG,
+    App,
+    Handler,
+    Message,
+    Receive,
+    Send,
+    create_app,
+    is_packed,
+    packed,
+    refuse,
+    with_packed,
+)
 from fhir_server.cors import with_cors
 from fhir_server.errors import FhirError
 from fhir_server.wire.http import Pairs, Request, Response
@@ -75,9 +87,9 @@ class AtOnce:
         request = Request("GET", target, headers)
         found = self.server.handle(request)
         if isinstance(found, Response):
-            if not is_packed(found, request.header("accept-encoding")):
-                return found
-            return with_packed(found, packed(found.body)) if len(found.body) < VERY_LONG else None
+            if is_packed(found, request.header("accept-encoding")) and len(found.body) < VERY_LONG:
+                found = with_packed(found, packed(found.body))
+            return found if len(found.body) <= LONG else None  # the application waits for who reads slowly
         if isinstance(found, Coroutine):
             found.close()
         return None

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from fhir_server.episodes import is_record
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import MAX_BODY, encode
-from fhir_server.wire.http import CONTENT_TYPE, Request, Response
+from fhir_server.wire.http import CONTENT_TYPE, Request, Response, carries_token
 from fhir_server.wire.outcome import error_outcome
 
 Message = MutableMapping[str, Any]
@@ -37,6 +37,10 @@ LONG = 256 * 1024
 """Unpacking so many bytes, and packing what does not repeat itself, takes some milliseconds."""
 
 
+CHUNK = 64 * 1024
+"""A long answer is handed on in such pieces, so that it is not kept twice while its client reads it."""
+MAX_UNREAD = 256 * 1024 * 1024
+"""Bytes of long answers that clients have yet to read, all together; beyond, a long answer is 503."""
 SPOOLED = 1 << 20
 """Longer bodies are kept on the disk while they come."""
 BODY_S = 30.0
@@ -55,12 +59,14 @@ def create_app(server: Handler, *, token: str | None = None, episodes: bool = Fa
     there are `episodes`: each record has a token of its own.
     """
 
+    unread = _Unread()
+
     async def app(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "http":
             wanted = None if episodes and is_record(_target(scope)) else token
-            await _answer(server, wanted, scope, receive, send)
+            await _answer(server, wanted, unread, scope, receive, send)
 
     return app
 
@@ -73,19 +79,24 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-def _carries(authorization: str, token: str) -> bool:
-    """Whether the header carries the token, compared in constant time."""
-    import hmac  # late: it loads OpenSSL, which a server without a token has no use for
+class _Unread:
+    """How many bytes of long answers clients have yet to read."""
 
-    return hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
+    size = 0
 
 
-async def _answer(server: Handler, token: str | None, scope: Message, receive: Receive, send: Send) -> None:
+async def _answer(
+    server: Handler, token: str | None, unread: _Unread, scope: Message, receive: Receive, send: Send
+) -> None:
     headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
     given = {name: value for name, value in headers if name in _READ_HERE}
-    if token is not None and not _carries(given.get("authorization", ""), token):
+    if token is not None and not carries_token(given.get("authorization", ""), token):
         response = _refusal(401, "This server wants its token: Authorization: Bearer …", "login")
         response.headers.append(("WWW-Authenticate", "Bearer"))
+    elif (odd := _UNESCAPED.search(_target(scope))) is not None:
+        problem = f"The address has a character that must be escaped: {odd[0]} is %{ord(odd[0]):02X}"
+        await refuse(FhirError(400, problem, "invalid"), scope, send)
+        return
     else:
         try:
             body = None if _length(given) > MAX_BODY else await _body(receive)
@@ -93,6 +104,10 @@ async def _answer(server: Handler, token: str | None, scope: Message, receive: R
             await refuse(FhirError(408, "The body of the request stopped coming", "timeout"), scope, send)
             return
         except _Gone:
+            return
+        except OSError as error:
+            problem = f"No place for a long body: {error}; the server needs a folder for temporary files (TMPDIR)"
+            await refuse(FhirError(503, problem, "no-store"), scope, send)
             return
         if body is not None and given.get("content-encoding", "").lower() == "gzip":
             body = await _beside(_unpacked, body)
@@ -102,7 +117,15 @@ async def _answer(server: Handler, token: str | None, scope: Message, receive: R
             response = await _answered(server.handle(Request(scope["method"], _target(scope), headers, body)))
     if is_packed(response, given.get("accept-encoding")):
         response = with_packed(response, await _beside(packed, response.body))
-    await _send(send, response, head=scope["method"] == "HEAD")
+    size = len(response.body) if len(response.body) > LONG else 0
+    if size and unread.size + size > MAX_UNREAD:
+        await refuse(FhirError(503, "Too much waits for clients that do not read it", "throttled"), scope, send)
+        return
+    unread.size += size
+    try:
+        await _send(send, response, head=scope["method"] == "HEAD")
+    finally:
+        unread.size -= size
 
 
 def _target(scope: Message) -> str:
@@ -126,6 +149,8 @@ async def _beside(action: Callable[[bytes], Bytes], content: bytes) -> Bytes:
     return action(content) if len(content) < LONG else await asyncio.to_thread(action, content)
 
 
+_UNESCAPED = re.compile(r'["<>\[\]\\^`{|}]')
+"""What an address must not have as it is (RFC 3986); HAPI's servlet container refuses it too."""
 _READ_HERE = frozenset({"authorization", "accept-encoding", "content-encoding", "content-length"})
 
 
@@ -187,7 +212,10 @@ def _unpacked(body: bytes) -> bytes | None:
 async def _send(send: Send, response: Response, *, head: bool) -> None:
     headers = encode_headers(response, None if head else len(response.body))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})
+    body = memoryview(response.body)
+    for start in range(0, max(len(body), 1), CHUNK):
+        end = start + CHUNK
+        await send({"type": "http.response.body", "body": bytes(body[start:end]), "more_body": end < len(body)})
 
 
 def encode_headers(response: Response, length: int | None) -> list[tuple[bytes, bytes]]:

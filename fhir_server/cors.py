@@ -13,7 +13,6 @@ from fhir_server.app import App, Message, Receive, Send
 METHODS = b"GET,POST,PUT,DELETE,OPTIONS,PATCH,HEAD"
 _ALWAYS = [
     (b"access-control-expose-headers", b"Location, Content-Location"),
-    (b"access-control-allow-credentials", b"true"),
     (b"vary", b"Origin"),
     (b"vary", b"Access-Control-Request-Method"),
     (b"vary", b"Access-Control-Request-Headers"),
@@ -21,7 +20,7 @@ _ALWAYS = [
 
 
 def with_cors(app: App, origins: Sequence[str]) -> App:
-    """The application with HAPI's headers for these origins; `*` stands for every one."""
+    """The application with HAPI's headers for these origins; `*` stands for every one, without credentials."""
     allowed = {origin.encode("latin-1") for origin in origins}
 
     async def wrapped(scope: Message, receive: Receive, send: Send) -> None:
@@ -30,7 +29,11 @@ def with_cors(app: App, origins: Sequence[str]) -> App:
         if origin is None or not (origin in allowed or b"*" in allowed):
             await app(scope, receive, send)
             return
-        extra = [(b"access-control-allow-origin", origin), *_ALWAYS]
+        if b"*" in allowed:  # never with credentials: any page could otherwise use those of its reader
+            extra = [(b"access-control-allow-origin", b"*"), *_ALWAYS]
+        else:
+            own = [(b"access-control-allow-origin", origin), (b"access-control-allow-credentials", b"true")]
+            extra = [*own, *_ALWAYS]
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in given:
             extra.append((b"access-control-allow-methods", METHODS))
             if b"access-control-request-headers" in given:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from fhir_server.bounds import Bounds, Meter, OverBoundsError
 from fhir_server.errors import FhirError
 from fhir_server.server import Overlay, Server
-from fhir_server.wire.http import CONTENT_TYPE, Request, Response, split_target
+from fhir_server.wire.http import CONTENT_TYPE, Request, Response, carries_token, split_target
 from fhir_server.wire.outcome import error_outcome
 
 ROOT = "/episodes"
@@ -154,14 +154,13 @@ class Episodes:
             return refused(error)
 
     def _handle(self, request: Request) -> Response:
-        import hmac
 
         found = _RECORD.match(split_target(request.target)[0])
         if found is None:
             raise FhirError(404, f"Nothing is served here but records, {ROOT}/<id>/fhir", "not-found")
         record = self._found(found[1])
         sent = request.header("authorization") or ""
-        if not hmac.compare_digest(sent.encode(), f"Bearer {record.token}".encode()):
+        if not carries_token(sent, record.token):
             raise FhirError(401, "This record wants its own token: Authorization: Bearer …", "login")
         record.used = time.monotonic()
         return record.handle(request)

@@ -13,7 +13,14 @@ from urllib.parse import urlsplit
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions import read, search
-from fhir_server.interactions.context import MAX_BODY, RequestContext, ServerContext, encode, open_request
+from fhir_server.interactions.context import (
+    MAX_BODY,
+    RequestContext,
+    ServerContext,
+    encode,
+    open_request,
+    refused_format,
+)
 from fhir_server.interactions.types import check_type
 from fhir_server.late import late
 from fhir_server.search.query import unhandled
@@ -57,10 +64,12 @@ def answer(server: ServerContext, request: Request) -> Response:
         response = error_response(context, FhirError(400, "The request is nested too deeply"))
     except (sqlite3.DataError, OverflowError) as error:
         response = error_response(context, FhirError(400, f"The request cannot be answered: {error}"))
-    except sqlite3.OperationalError as error:
+    except sqlite3.DatabaseError as error:  # one that is locked, interrupted or damaged
         if server.store.meter is not None:
             server.store.meter.check()
-        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # the statement itself: more values than SQLite takes
+        if (
+            getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
+        ):  # the statement itself: more values than SQLite takes
             refusal = FhirError(400, f"The request cannot be answered: {error}", "too-costly")
         else:
             refusal = FhirError(503, f"The store cannot be used now: {error}", "transient")
@@ -85,18 +94,12 @@ def error_response(context: RequestContext, error: FhirError) -> Response:
 
 
 def _check(context: RequestContext) -> None:
-    """Refuses what is offered in no case: bodies that are too large, and formats other than JSON."""
+    """Refuses what is offered in no case: bodies that are too large, and formats other than JSON and XML."""
     if len(context.request.body) > MAX_BODY:
         raise FhirError(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
-    wanted = context.value("_format")
-    if wanted is None:
-        wanted = context.request.header("accept") or ""
-        if "json" in wanted or "*" in wanted:
-            return
-    elif "json" in wanted:
-        return
-    if wanted and any(word in wanted for word in ("html", "turtle", "ttl", "rdf")):
-        raise FhirError(406, f"This server answers in JSON and XML, not in {wanted}", "not-supported")
+    refused = refused_format(context.formats, context.request.header("accept") or "")
+    if refused:
+        raise FhirError(406, f"This server answers in JSON and XML, not in {refused}", "not-supported")
 
 
 def dispatch(context: RequestContext) -> Response:

@@ -70,6 +70,8 @@ def type_lines(package: Path) -> Iterator[str]:
             parent, _, name = element["path"].rpartition(".")
             # The id of a resource is an `id`, that of an element a plain string: R4 tells them apart by the base only.
             types = "id" if element["base"]["path"] == "Resource.id" else element_types(element, parents)
+            if element["path"] == "Parameters.parameter.value[x]":
+                types += "|Extension"  # not R4's, but HAPI reads it: a FHIRPath patch adds extensions so
             binding = bound_list(element)
             rows.setdefault(parent, []).append(
                 f"{name}{'*' if element['max'] not in ('0', '1') else ''}:{types}{f'={binding}' if binding else ''}"

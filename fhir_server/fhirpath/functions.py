@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
 
 from fhir_server.fhirpath.evaluator import (
     Environment,
@@ -65,6 +67,7 @@ def _descendants(focus: Nodes, arguments: list[Tree], environment: Environment) 
     new = focus
     while new:
         new = [child for node in new for child in node.children()]
+        environment.budget.spend(len(new))
         found += new
     return found
 
@@ -118,8 +121,11 @@ def _on_text(test: Callable[[str, str], bool]) -> Function:
 
 
 def _replace_matches(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
-    pattern, other = (str(walk(one, focus, environment)[0].value) for one in arguments)
-    return [literal(re.sub(pattern, other, str(node.value))) for node in focus]
+    text, other = (str(walk(one, focus, environment)[0].value) for one in arguments)
+    try:
+        return [literal(pattern(text).sub(other, str(node.value))) for node in focus]
+    except (IndexError, re.error) as error:
+        raise FhirPathError(f"{other} is no replacement for {text}: {error}") from error
 
 
 def _html_checks(focus: Nodes, arguments: list[Tree], environment: Environment) -> Nodes:
@@ -131,11 +137,25 @@ def _simple(function: Callable[[Nodes], Nodes]) -> Function:
     return lambda focus, arguments, environment: function(focus)
 
 
-def _matches(text: str, pattern: str) -> bool:
+@lru_cache(maxsize=256)
+def pattern(text: str) -> Any:
+    """A regular expression, by RE2: whoever may write a search parameter chooses it, and RE2 takes linear time.
+
+    Raises:
+        FhirPathError: it is none, has what RE2 lacks (references back, looking around), or RE2 is not installed.
+    """
     try:
-        return re.fullmatch(pattern, text) is not None
-    except re.error as error:
-        raise FhirPathError(f"{pattern} is no pattern: {error}") from error
+        import re2  # type: ignore[import-untyped]  # late: the server can be used without, where nobody asks for it
+    except ImportError as error:
+        raise FhirPathError("regular expressions need the package google-re2: pip install google-re2") from error
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        reason = error.args[0]
+        shown = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise FhirPathError(f"{text} is no pattern that RE2 takes: {shown}") from error
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -160,7 +180,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "substring": _substring,
     "startsWith": _on_text(lambda text, other: text.startswith(other)),
     "contains": _on_text(lambda text, other: other in text),
-    "matches": _on_text(_matches),
+    "matches": _on_text(lambda text, other: pattern(other).fullmatch(text) is not None),
     "replaceMatches": _replace_matches,
     "htmlChecks": _html_checks,
     "empty": _simple(lambda focus: [literal(not focus)]),

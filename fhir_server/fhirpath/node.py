@@ -12,11 +12,15 @@ from fhir_server.wire.json_values import Json, Number
 
 
 class Node(NamedTuple):
-    """A value, its type (`Patient`, `Observation.component`, `code` …), and for a scalar what stands in its `_key`."""
+    """A value, its type (`Patient`, `Observation.component`, `code` …), and for a scalar what stands in its `_key`.
+
+    `place` is where it lies, if in an object: that, the key, and the position in the list.
+    """
 
     value: Json
     type_name: str
-    extra: Mapping[str, Json] | None = None
+    extra: dict[str, Json] | None = None
+    place: tuple[dict[str, Json], str, int] | None = None
 
     def children(self) -> Iterator[Node]:
         """The nodes below this one."""
@@ -35,11 +39,11 @@ class Node(NamedTuple):
                 value = values[place] if place < len(values) else None
                 extra = extras[place] if place < len(extras) else None
                 if found == "Resource" and isinstance(value, dict):
-                    yield Node(value, str(value.get("resourceType")))
+                    yield Node(value, str(value.get("resourceType")), None, (members, name, place))
                 elif value is not None or extra is not None:
-                    yield Node(value, found, extra if isinstance(extra, dict) else None)
+                    yield Node(value, found, extra if isinstance(extra, dict) else None, (members, name, place))
 
-    def _object(self) -> Mapping[str, Json]:
+    def _object(self) -> dict[str, Json]:
         if isinstance(self.value, dict):
             return self.value
         return self.extra or {}

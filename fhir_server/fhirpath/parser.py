@@ -39,6 +39,10 @@ class FhirPathError(Exception):
     """An expression that cannot be read, or that asks for what is not there."""
 
 
+class TooCostlyError(Exception):
+    """An expression takes more steps over a resource than any sensible one."""
+
+
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Tree:
     """The tree of an expression.
@@ -53,14 +57,14 @@ def parse(text: str) -> Tree:
     return tree
 
 
-def called(tree: Tree) -> Iterator[str]:
-    """The names of the functions that a tree calls."""
+def calls(tree: Tree) -> Iterator[tuple[str, list[Tree]]]:
+    """The functions that a tree calls: names and arguments."""
     if tree[0] == "call":
-        yield tree[2]
+        yield tree[2], tree[3]
     for part in tree[1:]:
         for inner in part if isinstance(part, list) else [part]:
             if isinstance(inner, tuple):
-                yield from called(inner)
+                yield from calls(inner)
 
 
 class _Parser:

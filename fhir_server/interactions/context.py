@@ -15,12 +15,30 @@ from fhir_server.search.paging import Searches
 from fhir_server.search.registry import ParameterRegistry
 from fhir_server.store import Store, Version
 from fhir_server.wire.bundle import Bundle, compact
-from fhir_server.wire.http import CONTENT_TYPE, Pairs, Request, Response, parse_query, path_segments, split_target
+from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.xml_text import to_xml
 
-XML_CONTENT_TYPE = "application/fhir+xml;charset=UTF-8"
-OLD_CONTENT_TYPE = "application/json+fhir;charset=UTF-8"
+XML_TYPES = {
+    "xml": "application/fhir+xml",
+    "application/xml": "application/fhir+xml",
+    "text/xml": "application/fhir+xml",
+    "application/fhir+xml": "application/fhir+xml",
+    "application/xml+fhir": "application/xml+fhir",
+}
+JSON_TYPES = {
+    "json": "application/fhir+json",
+    "application/json": "application/fhir+json",
+    "text/json": "application/fhir+json",
+    "application/fhir+json": "application/fhir+json",
+    "application/json+fhir": "application/json+fhir",
+}
+OFFERED = XML_TYPES | JSON_TYPES
+"""What clients call the two formats, and the type that HAPI answers with; it repeats the types of earlier FHIR."""
+NOT_OFFERED = frozenset(
+    "html html/xml html/json html/turtle text/html ttl rdf text/turtle application/x-turtle application/fhir+turtle".split()  # noqa: SIM905, E501  # words: as a list they are harder to read
+)
+"""What HAPI answers in as well, and this server does not."""
 MAX_BODY = 50 * 1024 * 1024
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
@@ -87,13 +105,18 @@ class RequestContext:
     @property
     def in_xml(self) -> bool:
         """Whether the answer is XML."""
-        return self.content_type == XML_CONTENT_TYPE
+        return "xml" in self.content_type
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """What `_format` asks for."""
+        return tuple([value for name, value in self.pairs if name == "_format"])
 
     @property
     def content_type(self) -> str:
         """The type of an answer to this request."""
-        sent = (self.request.header("content-type") or "") if self.request.body else None
-        return negotiated(self.value("_format"), self.request.header("accept"), sent)
+        sent = (self.request.header("content-type") or "") if self.request.body else ""
+        return f"{negotiated(self.formats, self.request.header('accept') or '', sent)};charset=UTF-8"
 
     def value(self, name: str) -> str | None:
         """The last value of a parameter, or None."""
@@ -106,7 +129,7 @@ class RequestContext:
         """An answer in the layout that was asked for; of a text, or of one in UTF-8."""
         kind = self.content_type
         given = [("X-Request-ID", self.request_id), *headers, ("Content-Type", kind)]
-        if kind == XML_CONTENT_TYPE or not self.pretty:
+        if "xml" in kind or not self.pretty:
             text = self.laid_out(text.decode() if isinstance(text, bytes) else text)
         return Response(status, given, text if isinstance(text, bytes) else encode(text))
 
@@ -122,33 +145,44 @@ class RequestContext:
 
 
 @lru_cache(maxsize=256)
-def negotiated(asked: str | None, accept: str | None, sent: str | None) -> str:
-    """The type of an answer: XML where `_format`, else an `Accept` that names it before JSON, asks for it.
+def negotiated(formats: tuple[str, ...], accept: str, sent: str) -> str:
+    """The media type of an answer: the first known `_format`, else the best of `Accept`, else that of the body `sent`.
 
-    With any type accepted it is that of the request's body, `sent`, if that is no patch. HAPI repeats the JSON type of
-    earlier versions of FHIR where it is asked for. Cached, as every answer needs it and clients differ little.
+    Of types in `Accept` with the greatest weight JSON comes first. Cached, as clients differ little.
     """
-    wanted = preferred(accept or "*/*") if asked is None else asked
-    if "*" in wanted and sent is not None and "patch" not in sent:
-        wanted = sent.partition(";")[0]
-    if "xml" in wanted:
-        return XML_CONTENT_TYPE
-    return OLD_CONTENT_TYPE if "json+fhir" in (asked or accept or "").replace(" ", "+") else CONTENT_TYPE
+    named = next((OFFERED[kind] for kind in map(_without_parameters, formats) if kind in OFFERED), None)
+    if named is None and not ("html" in accept and "*" in accept):  # a browser, which would show neither better
+        named = _preferred(accept)
+    return named or OFFERED.get(_without_parameters(sent), "application/fhir+json")
+
+
+def _preferred(accept: str) -> str | None:
+    """Of the media types that this server has, the one with the greatest weight."""
+    best, weight = None, -1.0
+    for part in accept.split(","):
+        kind, *parameters = (item.strip() for item in part.split(";"))
+        text = next((item[2:] for item in parameters if item.startswith("q=")), "1")
+        quality = float(text) if text.replace(".", "", 1).isdecimal() else 1.0
+        if kind in OFFERED and (quality > weight or (quality == weight and kind in JSON_TYPES)):
+            best, weight = OFFERED[kind], quality
+    return best
 
 
 @lru_cache(maxsize=256)
-def preferred(accept: str) -> str:
-    """Of the media types that this server has the first with the greatest weight (RFC 9110, section 12.5.1)."""
-    if "html" in accept:  # a browser, which would show neither better
-        return "*/*"
-    best, weight = "", 0.0
-    for part in accept.split(","):
-        kind, *parameters = (item.strip() for item in part.split(";"))
-        given = next((item[2:] for item in parameters if item.startswith("q=")), "1")
-        quality = float(given) if given.replace(".", "", 1).isdigit() else 1.0
-        if quality > weight and ("json" in kind or "xml" in kind or "*" in kind):
-            best, weight = kind, quality
-    return best
+def refused_format(formats: tuple[str, ...], accept: str) -> str | None:
+    """The format that a request asks for and this server does not have, if it leaves no other choice."""
+    for kind in map(_without_parameters, formats):
+        if kind in OFFERED:
+            return None
+        if kind in NOT_OFFERED:
+            return kind
+    known = [kind for kind in map(_without_parameters, accept.split(",")) if kind in NOT_OFFERED]
+    return known[0] if known and "*" not in accept and _preferred(accept) is None else None
+
+
+def _without_parameters(kind: str) -> str:
+    """A media type without its parameters; a blank in `_format` was a plus."""
+    return kind.partition(";")[0].strip().replace(" ", "+")
 
 
 def open_request(server: ServerContext, request: Request, path: str) -> RequestContext | None:
@@ -162,12 +196,19 @@ def open_request(server: ServerContext, request: Request, path: str) -> RequestC
         server,
         request,
         path_segments(target[len(path) :]),
-        parse_query(query),
+        _with_plus(query, parse_query(query)),
         given if given and valid else server.ids.request_id(),
         server.clock.now(),
         named_base(server.base, request.header("host")),
         target[len(path) :],
     )
+
+
+def _with_plus(query: str, pairs: Pairs) -> Pairs:
+    """The pairs; a plus that is not escaped stays one in `_format`."""
+    if "_format=" not in query or "+" not in query:
+        return pairs
+    return tuple([(name, value.replace(" ", "+") if name == "_format" else value) for name, value in pairs])
 
 
 @lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
-from fhir_server.resources.references import target, without_version
+from fhir_server.resources.references import is_elsewhere, target, without_version
 from fhir_server.search.condition import placeholders
 from fhir_server.search.index_rows import ReferenceRow
 from fhir_server.search.indexer import index
@@ -33,31 +33,23 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
     """Raises HAPI's errors for references that are indexed and cannot be resolved here."""
     resolved: set[str] = set()  # in a Bundle many resources refer to the same patient
     for _, path, reference, canonical in references:
-        if reference in resolved or reference.startswith(("#", "urn:", "cid:")) or (canonical and "://" in reference):
+        if reference in resolved or reference[0] == "#" or (canonical and ("://" in reference or ":" in reference[:4])):
             continue
-        if "://" in reference:
+        if is_elsewhere(reference):
             raise FhirError(
                 400,
                 f'HAPI-0507: Resource contains external reference to URL "{reference}"'
                 " but this server is not configured to allow external references",
             )
-        kind, slash, rest = reference.partition("/")
-        resource_id = rest.partition("/")[0]
-        if slash and not resource_id:
-            problem = f"Invalid resource reference found at path[{path}] - Does not contain resource ID - {reference}"
-            raise FhirError(400, f"HAPI-0508: {problem}")
-        if not slash:
-            raise FhirError(
-                400,
-                f"HAPI-0505: Invalid resource reference found at path[{path}]"
-                f" - Does not contain resource type - {reference}",
-            )
+        kind, resource_id = target(reference)
+        problem = f"Invalid resource reference found at path[{path}] - "
+        if not kind:
+            raise FhirError(400, f"HAPI-0505: {problem}Does not contain resource type - {reference}")
         if kind not in resource_types():
-            raise FhirError(
-                422,
-                f"HAPI-0931: Invalid reference found at path '{path}'."
-                f" Resource type '{kind}' is not valid for this path",
-            )
+            unknown = "Resource type is unknown or not supported on this server"
+            raise FhirError(400, f"HAPI-0506: {problem}{unknown} - {reference}")
+        if not resource_id:
+            raise FhirError(400, f"HAPI-0508: {problem}Does not contain resource ID - {reference}")
         found = context.store.find(kind, resource_id)
         if found is None:
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")

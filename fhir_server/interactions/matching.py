@@ -26,6 +26,33 @@ def matching(context: RequestContext, kind: str, query: str, limit: int = 2, sho
     return list(run(context, planned, limit))
 
 
+def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) -> None:
+    """Refuses a resource that was just created because nothing met a condition, and does not meet it itself.
+
+    Conditions that HAPI cannot evaluate in memory are not held against it.
+
+    Raises:
+        FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as it is `shown`.
+    """
+    asked, planned = understood(context, kind, parse_query(query))
+    parameters = context.registry.parameters(kind)
+    for one in asked.criteria:
+        known = parameters.get(one.name)
+        if one.chain or one.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
+            return
+        if one.name.startswith("_has") or one.name == "_lastUpdated":
+            return
+    if any(one.name == "_id" for one in asked.criteria) or not run(context, planned, 1):  # it had no id yet
+        if context.in_transaction:
+            problem = f'Invalid conditional URL "{shown}". The given resource is not matched by this URL.'
+            raise FhirError(412, f"HAPI-0539: {problem}")
+        problem = "Failed to process conditional create. The supplied resource did not satisfy the conditional URL."
+        raise FhirError(400, f"HAPI-0929: {problem}")
+
+
+_NOT_IN_MEMORY = ("exact", "contains", "text", "above", "below")
+
+
 def matched(context: RequestContext, url: str) -> str:
     """What a conditional reference (`Patient?identifier=x`) stands for."""
     kind, _, query = url.partition("?")

@@ -10,6 +10,7 @@ from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
 from fhir_server.interactions.write import preference, versioned
 from fhir_server.resources.normalise import PARSE_FAILED, normalise
+from fhir_server.resources.strict import check_strictly
 from fhir_server.store import Version
 from fhir_server.wire import outcome
 from fhir_server.wire.http import Response, split_target
@@ -18,7 +19,8 @@ from fhir_server.wire.json_values import Json
 from fhir_server.wire.outcome import Stored, error_outcome, stored_outcome
 from fhir_server.wire.xml_text import to_xml
 
-JSON_PATCH, XML_PATCH, FHIR_PATCH = "application/json-patch+json", "application/xml-patch+xml", "application/fhir+json"
+JSON_PATCH, XML_PATCH = "application/json-patch+json", "application/xml-patch+xml"
+FHIR_PATCHES = ("application/fhir+json", "application/fhir+xml")
 
 
 def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
@@ -61,8 +63,8 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
 def _checked_type(context: RequestContext) -> str:
     """The media type of a patch; a body that is to be a resource is read before the resource is looked for."""
     kind = patch_type(context)
-    if kind == FHIR_PATCH:
-        _parameters(parse(context.request.body.decode("utf-8", "replace")))
+    if kind in FHIR_PATCHES:
+        _parameters(context.request.body, kind)
     return kind
 
 
@@ -71,7 +73,7 @@ def patch_type(context: RequestContext) -> str:
     kind = (context.request.header("content-type") or "").partition(";")[0].strip()
     if not kind:
         raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
-    if kind not in (JSON_PATCH, XML_PATCH, FHIR_PATCH):
+    if kind not in (JSON_PATCH, XML_PATCH, *FHIR_PATCHES):
         raise FhirError(400, f"HAPI-1965: Invalid Content-Type for PATCH operation: {kind}")
     return kind
 
@@ -91,35 +93,43 @@ def patch_resource(context: RequestContext, row: Version, content_type: str, bod
     else:
         from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 
-        resource = normalise(apply_fhir_patch(target, _parameters(parse(text))), expected_type=row.type)
-    if resource.get("id", row.id) != row.id:
-        raise FhirError(400, "HAPI-2759: A patch must not change the id of a resource")
-    written = put(context, resource, row, row.id)
+        resource = normalise(apply_fhir_patch(target, _parameters(body, content_type)), expected_type=row.type)
+    written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI leaves a new id out
     reference = versioned(written.row)
     same = written.change == "same"
     return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
 
 
 def _strictly_parsed(changed: Json, row: Version) -> Json:
-    """What a JSON patch made of a resource, which HAPI parses strictly."""
+    """What a JSON patch made of a resource: refused where reading it would lose something."""
     try:
-        return normalise(changed, expected_type=row.type, strict=True)
+        check_strictly(changed, row.type)
+        return normalise(changed, expected_type=row.type)
     except FhirError as error:
-        said = error.diagnostics.removeprefix(PARSE_FAILED)
-        raise FhirError(400, f"HAPI-1271: Failed to apply JSON patch to {row.reference}: {said}") from None
+        problem = error.diagnostics.removeprefix(PARSE_FAILED)
+        raise FhirError(400, f"HAPI-1271: Failed to apply JSON patch to {row.reference}: {problem}") from None
 
 
 def _patched_xml(target: Json, patch: str, row: Version) -> Json:
-    """What an XML patch makes of a resource, its id excepted."""
+    """What an XML patch makes of a resource."""
     from fhir_server.patch.xml_patch import apply_xml_patch
     from fhir_server.wire.xml_reader import parse_xml
 
     changed = parse_xml(apply_xml_patch(to_xml(target, pretty=False), patch))
-    return normalise({**changed, "id": row.id}, expected_type=row.type)
+    try:
+        return normalise(changed, expected_type=row.type)
+    except FhirError as error:
+        problem = error.diagnostics.removeprefix(PARSE_FAILED)
+        raise FhirError(400, f"HAPI-1851: DataFormatException: {problem}") from None
 
 
-def _parameters(body: Json) -> Json:
-    return normalise(body, expected_type="Parameters")
+def _parameters(body: bytes, content_type: str) -> Json:
+    text = body.decode("utf-8", "replace")
+    if content_type == "application/fhir+json":
+        return normalise(parse(text), expected_type="Parameters")
+    from fhir_server.wire.xml_reader import parse_xml
+
+    return normalise(parse_xml(text), expected_type="Parameters")
 
 
 def _response(context: RequestContext, written: Written, stored: Stored) -> Response:

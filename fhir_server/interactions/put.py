@@ -52,6 +52,8 @@ def put(
         FhirError: a reference cannot be resolved, or is to a type that its element does not allow.
     """
     store, registry = context.store, context.registry
+    if store.meter is not None:
+        store.meter.check()
     if old is not None and old.text is not None:
         unchanged = _unchanged(resource, old)
         if unchanged is not None:

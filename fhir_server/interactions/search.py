@@ -169,6 +169,20 @@ def _total(context: RequestContext, known: Known) -> int:
     return known.total
 
 
+def first_page(context: RequestContext, found: Search, count: int, total: int | None, wanted: Subset) -> Response:
+    """The first page of what an operation gives; the search is kept where there are more."""
+    links = [("self", link(context.address, by_name(context.pairs)))]
+    if len(found.row_ids) > count:
+        found.total_at(count)
+        context.server.searches.keep(found)
+        links.append(("next", page_link(context, found, context.pairs, count, count)))
+    entries = entries_of(context, found.row_ids[:count], (), wanted)
+    address = f"{context.base}/Bundle/{found.id}"
+    return context.bundle(
+        Bundle(found.id, "searchset", context.now, total, links, entries), [("Content-Location", address)]
+    )
+
+
 def page(context: RequestContext) -> Response:
     """A further page of a search (`_getpages`)."""
     search_id = context.value("_getpages") or ""
@@ -211,7 +225,7 @@ def _nothing_more(context: RequestContext, found: Search, offset: int, count: in
 def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int, count: int) -> str:
     """The address of a page; of the parameters at hand it repeats what shapes the page."""
     parts = [f"_getpages={found.id}", f"_getpagesoffset={offset}", f"_count={count}"]
-    parts += [f"_format={escape(value.replace(' ', '+'))}" for name, value in pairs if name == "_format"][:1]
+    parts += [f"_format={escape(value)}" for name, value in pairs if name == "_format"][:1]
     if context.pretty:
         parts.append("_pretty=true")
     parts += (f"_include={escape(one.text)}" for one in found.includes if not one.reverse)

@@ -27,6 +27,7 @@ from fhir_server.interactions.read import not_known
 from fhir_server.interactions.types import check_type
 from fhir_server.resources.normalise import Resource
 from fhir_server.search.index_rows import ReferenceRow
+from fhir_server.search.parameters import resource_types
 from fhir_server.wire.bundle import Bundle, entry, joined, members
 from fhir_server.wire.http import Pairs, Request, Response, parse_query, path_segments, split_target
 from fhir_server.wire.json_text import render
@@ -40,7 +41,7 @@ from fhir_server.wire.outcome import (
     untimed,
 )
 
-ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "HEAD": 5, "GET": 6}
+ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "GET": 5, "HEAD": 5}
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class Entry:
     resource: Resource | None
     condition: str | None
     if_match: str | None
+    if_none_match: str | None
     kind: str = ""
     id: str = ""
     query: str = ""
@@ -77,10 +79,12 @@ Dispatch = Callable[[RequestContext], Response]
 
 def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
     """Answers a batch or transaction Bundle."""
-    bundle = write.body_resource(context, "Bundle", "TRANSACTION")
+    body = write.body_json(context, "TRANSACTION")
+    bundle = write.read_resource(context, "Bundle", body)
     kind = bundle.get("type")
     if kind not in ("batch", "transaction", None):
         raise FhirError(400, f"HAPI-0527: Unable to process transaction where incoming Bundle.type = {kind}")
+    _check_verbs(body)
     entries = [_entry(number, item) for number, item in enumerate(bundle.get("entry", []))]
     context.in_transaction = True
     meter = context.store.meter
@@ -91,7 +95,7 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
             # What reads comes after what writes, and sees it.
             done = {
                 one.number: _alone(context, one, dispatch)
-                for one in sorted(entries, key=lambda one: one.method in ("GET", "HEAD"))
+                for one in sorted(entries, key=lambda one: one.method == "GET")
             }
             texts = [done[one.number] for one in entries]
         else:
@@ -108,15 +112,22 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
     return context.respond(200, answer.render(), [("Content-Location", address), ("Location", address)])
 
 
+def _check_verbs(body: Json) -> None:
+    """Refuses entries that do not say what is to be done; an empty one is not in the Bundle that was read."""
+    listed = body.get("entry", [])
+    for number, item in enumerate(listed if isinstance(listed, list) else [listed]):
+        request = item.get("request") if isinstance(item, dict) else None
+        if not isinstance(request, dict) or not request.get("method"):
+            raise FhirError(
+                400,
+                "HAPI-0529: Transaction bundle entry has missing or invalid HTTP Verb specified in"
+                f' Bundle.entry({number}).request.method. Found value: "null"',
+            )
+
+
 def _entry(number: int, item: Json) -> Entry:
-    request = item.get("request") or {}
-    method = request.get("method")
-    if method not in ORDER:
-        raise FhirError(
-            400,
-            "HAPI-0529: Transaction bundle entry has missing or invalid HTTP Verb specified in"
-            f' Bundle.entry({number}).request.method. Found value: "{method or "null"}"',
-        )
+    request = item["request"]
+    method = request["method"]
     found = Entry(
         number,
         method,
@@ -125,14 +136,28 @@ def _entry(number: int, item: Json) -> Entry:
         item.get("resource"),
         request.get("ifNoneExist"),
         request.get("ifMatch"),
+        request.get("ifNoneMatch"),
     )
     path, found.query = split_target(found.url)
-    segments = path_segments(path.partition("/fhir/")[2] if "://" in path else path)
+    segments = path_segments(path.partition("/fhir/")[2] if "://" in path and method != "POST" else path)
     found.kind = segments[0] if segments else ""
     found.id = segments[1] if len(segments) > 1 else ""
-    if method == "POST" and found.resource is not None:  # where it is posted to, HAPI does not look at
-        found.kind, found.id, found.query = str(found.resource["resourceType"]), "", ""
     return found
+
+
+def _check_entry(one: Entry) -> None:
+    """Refuses what no entry may ask for, before any entry is run; of a POST the resource says what is created."""
+    if one.method == "HEAD":
+        raise FhirError(400, "HAPI-0538: Unable to handle verb in transaction: HEAD")
+    if one.method in ("POST", "PUT", "PATCH") and one.resource is None:
+        problem = f"Missing required resource in Bundle.entry[{one.number}].resource for operation {one.method}"
+        raise FhirError(400, f"HAPI-0543: {problem}")
+    if not one.url and one.method != "POST":
+        raise FhirError(400, f"HAPI-0545: Unable to perform {one.method}, no URL provided.")
+    if one.url and one.method != "GET" and one.kind not in resource_types():
+        raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
+    if one.method == "POST" and one.resource is not None:
+        one.kind, one.id, one.query = str(one.resource["resourceType"]), "", ""
 
 
 def _alone(context: RequestContext, one: Entry, dispatch: Dispatch) -> str:
@@ -152,6 +177,8 @@ def _failed(error: FhirError) -> Fields:
 def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch) -> list[str]:
     """Runs entries in HAPI's order; the answers are in the order of the Bundle."""
     context.deleted.clear()
+    for one in entries:
+        _check_entry(one)
     _check_twice(entries)
     order = sorted(entries, key=lambda one: (ORDER[one.method], one.condition or (one.query and one.url) or ""))
     known = _announce(context, order)
@@ -162,9 +189,10 @@ def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch)
     texts: dict[int, str] = {}
     references: list[ReferenceRow] = []
     for one in order:
-        if one.method in ("GET", "HEAD") and references:
+        if context.store.meter is not None:
+            context.store.meter.check()
+        if one.method == "GET":
             _check(context, references)
-        if one.method in ("GET", "HEAD"):
             fields, written = _read(context, one, dispatch), None
         else:
             fields, written = _run(context, one)
@@ -199,16 +227,9 @@ def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
     for one in order:
         if one.method not in ("POST", "PUT"):
             continue
-        if one.resource is None:
-            problem = f"Missing required resource in Bundle.entry[{one.number}].resource for operation {one.method}"
-            raise FhirError(400, f"HAPI-0530: {problem}")
-        check_type(one.kind)
-        if one.resource["resourceType"] != one.kind:
-            raise FhirError(
-                400,
-                f"HAPI-0450: Bundle.entry({one.number}) has a resource of type {one.resource['resourceType']}"
-                f" but its URL is for {one.kind}",
-            )
+        kind = (one.resource or {})["resourceType"]
+        if kind != one.kind:
+            raise FhirError(400, f"HAPI-0996: Incorrect resource type ({one.kind}) for this DAO, wanted: {kind}")
         if one.method == "PUT" and one.id:
             known[one.source] = known[source(one.full_url)] = f"{one.kind}/{one.id}"
             continue
@@ -265,7 +286,6 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
 
 
 def _delete(context: RequestContext, one: Entry) -> Fields:
-    check_type(one.kind)
     fields = [("status", quoted("204 No Content"))]
     if one.id:
         row, stored = delete.delete_resource(context, one.kind, one.id)
@@ -277,11 +297,12 @@ def _delete(context: RequestContext, one: Entry) -> Fields:
 
 
 def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
-    check_type(one.kind)
+    resource = one.resource or {}
+    if resource.get("resourceType") not in ("Binary", "Parameters"):
+        raise FhirError(400, "HAPI-0537: Unable to determine PATCH body from request")
     row = context.store.find(one.kind, one.id)
     if row is None or row.text is None:
         raise not_known(one.kind, one.id)
-    resource = one.resource or {}
     if resource.get("resourceType") == "Binary":
         body, kind = base64.b64decode(str(resource.get("data", ""))), patch.JSON_PATCH
     else:
@@ -298,7 +319,7 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
     path, query = split_target(one.url)
     inner = replace(
         context,
-        request=Request("GET", target, ()),
+        request=Request("GET", target, [("If-None-Match", one.if_none_match)] if one.if_none_match else ()),
         segments=path_segments(path),
         pairs=_of_json(parse_query(query)),
         path=f"/{path.lstrip('/')}",

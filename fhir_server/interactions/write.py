@@ -9,7 +9,7 @@ from fhir_server.clock import http_date
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.inline import resolved
-from fhir_server.interactions.matching import matching
+from fhir_server.interactions.matching import check_satisfied, matching
 from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import asks_for_fhir, content, etag, location
 from fhir_server.resources.normalise import Resource, normalise
@@ -57,6 +57,7 @@ def create_resource(
     written = put(context, resource, None, row_id=row_id)
     reference = versioned(written.row)
     if condition:
+        check_satisfied(context, kind, query, condition)
         return written, outcome.created_conditionally(reference, condition)
     return written, outcome.created(reference)
 
@@ -161,6 +162,7 @@ def conditional_update(
         written, _ = update_resource(context, resource, str(given), None)
     else:
         written = put(context, resource, None, row_id=row_id)
+    check_satisfied(context, kind, query, shown)
     return written, outcome.created_by_conditional_update(versioned(written.row), shown)
 
 
@@ -170,7 +172,11 @@ def body_resource(context: RequestContext, kind: str, operation: str) -> Resourc
         data = base64.b64encode(context.request.body).decode()
         given = {"resourceType": kind, "contentType": _media_type(context), "data": data}
         return normalise(given, expected_type=kind)
-    body = body_json(context, operation)
+    return read_resource(context, kind, body_json(context, operation))
+
+
+def read_resource(context: RequestContext, kind: str, body: Json) -> Resource:
+    """The same, of a body that is JSON by now."""
     try:
         resource = normalise(body, expected_type=kind)
     except FhirError as error:

@@ -12,15 +12,14 @@ from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.include import MAX_ROUNDS, referred, referring
 from fhir_server.interactions.read import not_known
-from fhir_server.interactions.search import at_once, entries_of, page_link
+from fhir_server.interactions.search import at_once, first_page
 from fhir_server.operations.parameters import Arguments
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.parameters import resource_types
 from fhir_server.search.query import Include, subset, whole
 from fhir_server.store import Version
-from fhir_server.wire.bundle import Bundle
-from fhir_server.wire.http import Pairs, Response, by_name, link
+from fhir_server.wire.http import Pairs, Response
 
 REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
 REFERRING = Include("*", "*", "", reverse=True, iterate=False, text="*")
@@ -41,17 +40,11 @@ def everything(context: RequestContext, kind: str, resource_id: str) -> Response
         row_ids = row_ids[: min(limit, count)]
         total = None if len(row_ids) == limit else len(row_ids)
     found = Search(context.server.ids.uuid(), context.now, row_ids)
-    links = [("self", link(context.address, by_name(context.pairs)))]
-    if len(row_ids) > count:
-        found.total_at(count)
-        found.loading.loaded = max(found.loading.loaded, min(batch, len(row_ids)))
-        context.server.searches.keep(found)
-        links.append(("next", page_link(context, found, context.pairs, count, count)))
-    entries = entries_of(context, row_ids[:count], (), subset(context.pairs, kind))
-    bundle = Bundle(found.id, "searchset", context.now, total, links, entries)
-    address = f"{context.base}/Bundle/{found.id}"
-    headers = [("Location", address)] if context.request.method == "POST" else []
-    return context.bundle(bundle, [*headers, ("Content-Location", address)])
+    answer = first_page(context, found, count, total, subset(context.pairs, kind))
+    found.loading.loaded = max(found.loading.loaded, min(batch, len(row_ids)))
+    if context.request.method == "POST":
+        answer.headers.append(("Location", answer.header("Content-Location") or ""))
+    return answer
 
 
 def _roots(context: RequestContext, kind: str, resource_id: str, ids: str) -> list[Version]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 from array import array
 
 from fhir_server.interactions.context import RequestContext
-from fhir_server.interactions.search import entries_of, page_link, run, understood
+from fhir_server.interactions.search import first_page, run, understood
 from fhir_server.operations.parameters import Arguments
 from fhir_server.search.dates import period_span, span, timing_span
 from fhir_server.search.paging import DEFAULT_COUNT, Search
 from fhir_server.search.query import subset, whole
-from fhir_server.wire.bundle import Bundle
-from fhir_server.wire.http import Response, by_name, link
+from fhir_server.wire.http import Response
 from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
 
@@ -35,14 +34,7 @@ def lastn(context: RequestContext, kind: str, resource_id: str) -> Response:
     row_ids = array("q", [row_id for code in sorted(groups) for _, row_id in sorted(groups[code])[:most]])
     count = whole("_count", wanted.get("_count", "")) or DEFAULT_COUNT
     found = Search(context.server.ids.uuid(), context.now, row_ids)
-    links = [("self", link(context.address, by_name(context.pairs)))]
-    if len(row_ids) > count:
-        found.total_at(count)
-        context.server.searches.keep(found)
-        links.append(("next", page_link(context, found, context.pairs, count, count)))
-    entries = entries_of(context, row_ids[:count], (), subset(pairs, kind))
-    bundle = Bundle(found.id, "searchset", context.now, len(row_ids), links, entries)
-    return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{found.id}")])
+    return first_page(context, found, count, len(row_ids), subset(pairs, kind))
 
 
 def _code(resource: Json) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from fhir_server.interactions.read import current
 from fhir_server.operations.parameters import Arguments, answer
 from fhir_server.search.query import whole
 from fhir_server.terminology.expansion import Coded, NotExpandable, contains, expand
-from fhir_server.terminology.library import Concept, concepts
+from fhir_server.terminology.library import UCUM, Concept, by_grammar, concepts
 from fhir_server.wire.http import Response, escape
 from fhir_server.wire.json_text import decode, render
 from fhir_server.wire.json_values import Json
@@ -77,6 +77,9 @@ def lookup(context: RequestContext, kind: str, resource_id: str) -> Response:
     if not codings:
         raise FhirError(400, "HAPI-1126: No code, coding, or codeableConcept provided to validate")
     system, code = codings[0]
+    if by_grammar(system, code):
+        shown = {"valueString": code} if system == UCUM else {}  # HAPI has the names of units
+        return answer(context, [{"name": "display", **shown}, {"name": "abstract", "valueBoolean": False}])
     code_system = StoredLibrary(context.server).code_system(system)
     found = concepts(code_system).get(code) if code_system is not None else None
     if code_system is None or found is None:
@@ -117,6 +120,10 @@ def validate_code(context: RequestContext, kind: str, resource_id: str) -> Respo
 
 def _of_code_system(code_system: Json, url: str, code: str) -> tuple[Concept | None, str]:
     """The concept that a code system has for a code, or why there is none."""
+    known = by_grammar(url, code)
+    if known is not None:
+        problem = f"Error processing unit '{code}': The unit '{code}' is unknown' at position 0 (for '{url}#{code}')"
+        return None, "" if known else problem
     if code_system is None:
         return None, f"Terminology service was unable to provide validation for {url}#{code}"
     found = concepts(code_system).get(code)

@@ -1,181 +1,278 @@
-"""FHIRPath patch: the operations of a Parameters resource.
+"""FHIRPath patch: the operations of a Parameters resource (FHIR R4, fhirpatch.html).
 
-Paths are steps such as `Patient.name[0].given`, each of which may pick from a list: by number, by `first()` and
-`last()`, or by `where(use = 'official')`.
+A path is evaluated over the resource at hand, and an operation applies to all that it leads to, as in HAPI; a path that
+leads nowhere changes nothing. HAPI answers 500 where a path of `replace` ends in an index or a function; here the
+operation applies to what that picks.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from fhir_server import definitions
 from fhir_server.errors import FhirError
+from fhir_server.fhirpath.evaluator import Environment, Nodes, walk
+from fhir_server.fhirpath.functions import FUNCTIONS
+from fhir_server.fhirpath.node import Node, keys
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError, Tree, parse
 from fhir_server.wire.json_values import Json
 
-_PART = re.compile(
-    r"\[(?P<index>\d{1,6})\]|\.(?:where\(\s*(?P<element>[A-Za-z][\w.]*)\s*=\s*(?P<value>'(?:[^'\\]|\\.)*'|[\w.-]+)\s*\)"
-    r"|(?P<end>first|last)\(\)|(?P<name>[A-Za-z]\w*))"
-)
+Item = tuple[Json, Json]
+"""A value, and what stands in `_key` beside it."""
+Parts = dict[str, Json]
+_MADE_FROM = {
+    "code": "string",
+    "markdown": "string",
+    "string": "xhtml",
+    "id": "uri",
+    "url": "uri",
+    "canonical": "uri",
+    "oid": "uri",
+    "uuid": "uri",
+    "positiveInt": "integer",
+    "unsignedInt": "integer",
+    **dict.fromkeys(("Age", "Count", "Distance", "Duration", "MoneyQuantity", "SimpleQuantity"), "Quantity"),
+}
+"""Types whose values may stand where the other one is declared."""
+_GIVEN_TYPES = dict(keys("Parameters.parameter")["value"])
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """An element's name, and what picks from the list it holds, in order."""
+class _Slot:
+    """An element of an object: the JSON keys that it may have, each with its type, and whether it is a list."""
 
+    owner: dict[str, Json]
     name: str
-    picks: list[re.Match[str]] = field(default_factory=list)
+    choices: tuple[tuple[str, str], ...]
+    many: bool
 
-    def chosen(self, items: Sequence[Json]) -> list[int]:
-        """The places in the list that are picked: all where nothing picks."""
-        places = list(range(len(items)))
-        for pick in self.picks:
-            if pick["index"] is not None:
-                places = places[int(pick["index"]) :][:1]
-            elif pick["end"] is not None:
-                places = places[:1] if pick["end"] == "first" else places[-1:]
-            else:
-                places = [place for place in places if _says(items[place], pick["element"], pick["value"])]
-        return places
+    def items(self) -> list[Item]:
+        """The values that are there."""
+        for key, _ in self.choices:
+            values, extras = _listed(self.owner.get(key)), _listed(self.owner.get(f"_{key}"))
+            count = max(len(values), len(extras))
+            if count:
+                values += [None] * (count - len(values))
+                return list(zip(values, extras + [None] * (count - len(extras)), strict=True))
+        return []
+
+    def put(self, key: str, items: list[Item]) -> None:
+        """Makes these the values, under one of the keys."""
+        for name, _ in self.choices:
+            self.owner.pop(name, None)
+            self.owner.pop(f"_{name}", None)
+        for name, column in ((key, [value for value, _ in items]), (f"_{key}", [extra for _, extra in items])):
+            if any(one is not None for one in column):
+                self.owner[name] = column if self.many else column[0]
+
+    def made(self, part: Json) -> tuple[str, Item]:
+        """The key and the value that a part of the patch stands for.
+
+        Raises:
+            FhirError: it has a type that the element does not have.
+        """
+        inner = part.get("part")
+        if inner is not None and not any(key.startswith("value") for key in part):
+            key, type_name = self.choices[0]
+            return key, (_built(type_name, inner), None)
+        given = next((name for name in part if name.startswith("value")), "")
+        first = wanted = _GIVEN_TYPES.get(given, "")
+        while wanted:
+            fits = [key for key, type_name in self.choices if type_name == wanted]
+            fits += [key for key, type_name in self.choices if (type_name, wanted) == ("code", "string")]
+            if fits:
+                return fits[0], (deepcopy(part[given]), deepcopy(part.get(f"_{given}")))
+            wanted = _MADE_FROM.get(wanted, "")
+        shown = f"{first[:1].upper()}{first[1:]}Type" if first and definitions.is_primitive(first) else first
+        problem = f"{self.name} has type org.hl7.fhir.r4.model.{shown}"
+        raise FhirError(400, f"HAPI-1831: {problem} but this is not a valid type for this element")
 
 
 def apply_fhir_patch(target: Json, parameters: Json) -> Json:
-    """The resource with all operations applied, in order."""
+    """The resource with all operations applied, in order.
+
+    Raises:
+        FhirError: 400: an operation cannot be applied.
+    """
     target = deepcopy(target)
     for item in parameters.get("parameter", []):
-        if item.get("name") != "operation":
-            raise FhirError(400, f"HAPI-2756: Unknown patch parameter name: {item.get('name')}")
-        parts = {part.get("name"): part for part in item.get("part", [])}
-        _apply(target, parts)
+        if item.get("name") == "operation":
+            _apply(target, {str(part.get("name")): part for part in item.get("part", [])})
     return target
 
 
-def _apply(target: Json, parts: dict[str, Json]) -> None:
+def _apply(target: Json, parts: Parts) -> None:
     kind, path = _scalar(parts, "type"), _scalar(parts, "path")
-    steps = _steps(target, path)
-    if not steps and kind in ("delete", "replace", "insert", "move"):
-        raise FhirError(400, f"HAPI-2761: Failed to resolve path of patch operation: {path}")
-    match kind:
-        case "add":
-            holder = _walk(target, steps)
-            _append(holder, _scalar(parts, "name"), _value(parts))
-        case "delete":
-            _delete(target, steps)
-        case "replace":
-            holder = _walk(target, steps[:-1])
-            _replace(holder, steps[-1], _value(parts), path)
-        case "insert":
-            items = _list(target, steps, path)
-            items.insert(_index(parts, "index", len(items)), _value(parts))
-        case "move":
-            items = _list(target, steps, path)
-            source = _index(parts, "source", len(items) - 1)
-            items.insert(_index(parts, "destination", len(items) - 1), items.pop(source))
-        case _:
-            raise FhirError(400, f"HAPI-1267: Unknown patch operation type: {kind}")
+    operation = _OPERATIONS.get(kind)
+    if operation is None:
+        raise FhirError(400, f"HAPI-1267: Unknown patch operation type: {kind}")
+    operation(Node(target, str(target["resourceType"])), path, parts)
 
 
-def _scalar(parts: dict[str, Json], name: str) -> str:
-    value = _value(parts, name)
-    if not isinstance(value, str):
-        raise FhirError(400, f"HAPI-1268: Invalid value for patch parameter: {name}")
-    return value
+def _add(root: Node, path: str, parts: Parts) -> None:
+    for holder in _found(root, path, _tree(path)):
+        slot = _slot(holder, _scalar(parts, "name"), path)
+        if _is_there(parts):
+            key, item = slot.made(parts["value"])
+            slot.put(key, [*slot.items(), item] if slot.many else [item])
 
 
-def _value(parts: dict[str, Json], name: str = "value") -> Json:
-    part = parts.get(name, {})
-    for key, value in part.items():
-        if key.startswith("value"):
-            return value
-    if "part" in part:
-        return {item.get("name"): _value({"value": item}) for item in part["part"]}
-    raise FhirError(400, f"HAPI-1268: Missing patch parameter: {name}")
-
-
-def _says(item: Json, element: str, value: str) -> bool:
-    """Whether an element, some way down, is the value of a FHIRPath literal."""
-    for name in element.split("."):
-        item = item.get(name) if isinstance(item, dict) else None
-    if value.startswith("'"):
-        return bool(item == re.sub(r"\\(.)", r"\1", value[1:-1]))
-    return item is not None and not isinstance(item, str) and str(item).lower() == value
-
-
-def _steps(target: Json, path: str) -> list[Step]:
-    head = str(target.get("resourceType"))
-    position = len(head)
-    steps: list[Step] = []
-    while path.startswith(head) and position < len(path):
-        part = _PART.match(path, position)
-        if part is None or (part["name"] is None and not steps):
-            break
-        position = part.end()
-        if part["name"] is not None:
-            steps.append(Step(part["name"]))
+def _replace(root: Node, path: str, parts: Parts) -> None:
+    tree = _tree(path)
+    if tree[0] != "member":
+        for slot, places in _places(_found(root, path, tree), path) if _is_there(parts) else ():
+            key, item = slot.made(parts["value"])
+            slot.put(key, [item if place in places else one for place, one in enumerate(slot.items())])
+        return
+    for slot in _slots(root, path):
+        if _is_there(parts):
+            key, item = slot.made(parts["value"])
+            slot.put(key, [item])
         else:
-            steps[-1].picks.append(part)
-    if not path.startswith(head) or position < len(path):
-        raise FhirError(400, f"HAPI-2761: Failed to resolve path of patch operation: {path}")
-    return steps
+            slot.put("", [])
 
 
-def _walk(target: Json, steps: list[Step]) -> Json:
-    for step in steps:
-        target = target.get(step.name) if isinstance(target, dict) else None
-        items = target if isinstance(target, list) else [] if target is None else [target]
-        places = step.chosen(items)
-        if not places:
-            raise FhirError(400, f"HAPI-2761: No element matches the path of the patch operation at {step.name}")
-        target = items[places[0]]
-    return target
-
-
-def _append(holder: Json, name: str, value: Json) -> None:
-    if not isinstance(holder, dict):
-        raise FhirError(400, f"HAPI-2761: Nothing can be added at {name}")
-    if isinstance(holder.get(name), list):
-        holder[name].append(value)
-    else:
-        holder[name] = value
-
-
-def _replace(holder: Json, step: Step, value: Json, path: str) -> None:
-    found = holder.get(step.name) if isinstance(holder, dict) else None
-    if found is not None and not step.picks:
-        holder[step.name] = value
+def _delete(root: Node, path: str, parts: Parts) -> None:
+    found = _found(root, path, _tree(path))
+    if any(node.place is None for node in found):  # the resource itself
+        root.value.clear()
+        root.value["resourceType"] = root.type_name
         return
-    places = step.chosen(found) if isinstance(found, list) else []
-    if not isinstance(found, list) or not places:
-        raise FhirError(400, f"HAPI-2761: No element matches the path of the patch operation: {path}")
-    found[places[0]] = value
+    for slot, places in _places(found, path):
+        key = next(key for key, _ in slot.choices if key in slot.owner or f"_{key}" in slot.owner)
+        slot.put(key, [one for place, one in enumerate(slot.items()) if place not in places])
 
 
-def _delete(target: Json, steps: list[Step]) -> None:
-    """Deleting what is not there is no error (FHIR R4, fhirpatch.html)."""
+def _insert(root: Node, path: str, parts: Parts) -> None:
+    for slot in _slots(root, path) if _is_there(parts) else ():
+        items = slot.items()
+        at = _index(parts, "index", "insert", 1270, path, len(items), len(items))
+        key, item = slot.made(parts["value"])
+        items.insert(at, item)
+        slot.put(key, items)
+
+
+def _move(root: Node, path: str, parts: Parts) -> None:
+    for slot in _slots(root, path):
+        items = slot.items()
+        source = _index(parts, "source", "move source", 1268, path, len(items) - 1, len(items))
+        item = items.pop(source)
+        to = _index(parts, "destination", "move destination", 1269, path, len(items), len(items))
+        items.insert(to, item)
+        slot.put(slot.choices[0][0], items)
+
+
+_OPERATIONS: dict[str, Callable[[Node, str, Parts], None]] = {
+    "add": _add,
+    "replace": _replace,
+    "delete": _delete,
+    "insert": _insert,
+    "move": _move,
+}
+
+
+def _built(type_name: str, parts: Json) -> Json:
+    """An object whose members are named by parts."""
+    node = Node({}, type_name)
+    for part in parts:
+        slot = _slot(node, str(part.get("name")), type_name)
+        key, item = slot.made(part)
+        slot.put(key, [*slot.items(), item] if slot.many else [item])
+    return node.value
+
+
+def _slots(root: Node, path: str) -> Iterator[_Slot]:
+    """The elements that a path names, in all objects that its first part leads to; they may be absent."""
+    tree = _tree(path)
+    if tree[0] != "member" or tree[1] is None:
+        raise _unresolved(path)
+    for holder in _found(root, path, tree[1]):
+        yield _slot(holder, tree[2], path)
+
+
+def _slot(holder: Node, name: str, path: str) -> _Slot:
+    choices = keys(holder.type_name).get(name)
+    if not choices:
+        raise _unresolved(path)
+    return _Slot(_object(holder), name, choices, _is_list(holder.type_name, choices[0][0]))
+
+
+def _is_list(type_name: str, key: str) -> bool:
+    listed = definitions.elements("Element" if definitions.is_primitive(type_name) else type_name)
+    return next(one.many for one in listed for declared in one.types if one.key(declared) == key)
+
+
+def _object(node: Node) -> dict[str, Json]:
+    """The JSON object of a node; of a primitive what stands in its `_key`, made where it is absent."""
+    if node.place is None or isinstance(node.value, dict):
+        found: dict[str, Json] = node.value
+        return found
+    owner, key, at = node.place
+    beside: dict[str, Json]
+    if not isinstance(owner.get(key), list):
+        beside = owner.setdefault(f"_{key}", {})
+        return beside
+    extras = owner.setdefault(f"_{key}", [])
+    extras += [None] * (at + 1 - len(extras))
+    extras[at] = beside = extras[at] or {}
+    return beside
+
+
+def _places(found: Nodes, path: str) -> Iterator[tuple[_Slot, set[int]]]:
+    """The elements that the nodes lie in, each with their places in it."""
+    by_slot: dict[tuple[int, str], tuple[_Slot, set[int]]] = {}
+    for node in found:
+        if node.place is None:
+            raise _unresolved(path)
+        owner, key, at = node.place
+        slot = _Slot(owner, key, ((key, node.type_name),), isinstance(owner.get(key) or owner.get(f"_{key}"), list))
+        by_slot.setdefault((id(owner), key), (slot, set()))[1].add(at)
+    yield from by_slot.values()
+
+
+def _tree(path: str) -> Tree:
     try:
-        holder = _walk(target, steps[:-1])
-    except FhirError:
-        return
-    step = steps[-1]
-    found = holder.get(step.name) if isinstance(holder, dict) else None
-    if found is not None and not step.picks:
-        del holder[step.name]
-    elif isinstance(found, list):
-        for place in reversed(step.chosen(found)):
-            del found[place]
+        return parse(path)
+    except FhirPathError as error:
+        raise FhirError(400, f"HAPI-2409: {error}") from error
 
 
-def _list(target: Json, steps: list[Step], path: str) -> list[Json]:
-    holder = _walk(target, steps[:-1])
-    items = holder.get(steps[-1].name) if isinstance(holder, dict) else None
-    if not isinstance(items, list):
-        raise FhirError(400, f"HAPI-2761: The path of the patch operation is no list: {path}")
-    return items
+def _found(root: Node, path: str, tree: Tree) -> Nodes:
+    environment = Environment(root, root, lambda _: None, FUNCTIONS, [root])
+    try:
+        return walk(tree, [root], environment)
+    except TooCostlyError:
+        raise FhirError(400, f"HAPI-2409: {path}: it takes too many steps", "too-costly") from None
+    except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise FhirError(400, f"HAPI-2409: {path}: {error}") from error
 
 
-def _index(parts: dict[str, Json], name: str, last: int) -> int:
-    value = _value(parts, name)
-    if not isinstance(value, int) or not 0 <= value <= last:
-        raise FhirError(400, f"HAPI-1270: Invalid {name} for patch operation: {value}")
-    return value
+def _scalar(parts: Parts, name: str) -> str:
+    part = parts.get(name, {})
+    return next((str(value) for key, value in part.items() if key.startswith("value")), "")
+
+
+def _is_there(parts: Parts) -> bool:
+    """Whether a value came with an operation; HAPI's reader leaves out empty ones."""
+    return any(key == "part" or key.startswith("value") for key in parts.get("value", {}))
+
+
+def _index(parts: Parts, name: str, what: str, code: int, path: str, last: int, count: int) -> int:
+    text = _scalar(parts, name)
+    if not text:
+        raise FhirError(400, f"No index supplied for {what.partition(' ')[0]} operation")
+    number = int(text) if text.lstrip("-").isdecimal() else -1
+    if not 0 <= number <= last:
+        problem = f"Invalid {what} index {text} for path {path} - Only have {count} existing entries"
+        raise FhirError(400, f"HAPI-{code}: {problem}")
+    return number
+
+
+def _listed(value: Json) -> list[Json]:
+    return [*value] if isinstance(value, list) else [] if value is None else [value]
+
+
+def _unresolved(path: str) -> FhirError:
+    return FhirError(400, f"HAPI-2761: Failed to resolve path of patch operation: {path}")

@@ -64,7 +64,7 @@ def _parsed(text: str) -> Document:
         raise _refusal("a document type is not allowed")
     try:
         return parseString(text.encode("utf-8", "replace"))
-    except ExpatError as error:
+    except (ExpatError, LookupError, ValueError) as error:  # the last two: an encoding that Python does not know
         raise _refusal(f"the patch is not XML: {error}") from None
 
 

@@ -16,11 +16,13 @@ from fhir_server.access import Access, AtOnce
 from fhir_server.app import Handler, encode_head
 from fhir_server.wire.http import Pairs
 
-_ORDINARY = re.compile(rb'/(?!/)[!-"$-~]*')
-"""A target that is a path with or without a query, in ASCII and without a fragment."""
+_ORDINARY = re.compile(rb"/(?!/)[!$-;=?-Z_a-z~]*")
+"""A target that is a path with or without a query, of characters that an address may have, and without a fragment."""
 _GET, _VERSION = b"GET ", b" HTTP/1.1\r\n"
 HEAD_S = 30.0
 """Seconds in which the head of a request must have come."""
+STALLED_S = 30.0
+"""Seconds in which a client must read on: some 64 kB of what waits for it."""
 
 
 class Connection(HttpToolsProtocol):
@@ -38,6 +40,8 @@ class Connection(HttpToolsProtocol):
     _end: asyncio.TimerHandle | None = None
     _idle: asyncio.TimerHandle | None = None
     """Looks whether requests still come: one timer for many answers."""
+    _stalled: asyncio.TimerHandle | None = None
+    """Ends the connection of a client that does not read."""
     _used = False
     """Whether something has come since that was last looked at."""
 
@@ -48,6 +52,8 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol.data_received`."""
+        if self.transport.is_closing():
+            return
         self._used = True
         known, given = self._known
         if known and data.endswith(known) and not self._midway and self._repeated(data[: -len(known)], given):
@@ -130,11 +136,23 @@ class Connection(HttpToolsProtocol):
         elif self._end is None and (self.cycle is None or self.cycle.response_complete):
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        """See `asyncio.BaseProtocol.pause_writing`: the client is behind with its reading."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """See `asyncio.BaseProtocol.resume_writing`."""
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol.connection_lost`."""
         self._stop()
-        if self._idle is not None:
-            self._idle.cancel()
+        for timer in (self._idle, self._stalled):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def _stop(self) -> None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
 import sys
+import threading
+import time
 from collections.abc import Awaitable
 from contextlib import nullcontext
 from typing import BinaryIO, Self
@@ -29,19 +32,25 @@ LARGE = 1 << 20
 """From this size on a body is answered by the helper: it keeps a process busy for a quarter of a second."""
 IDLE = 60.0
 """Seconds after which a helper that has nothing to do ends."""
+CPU_S = 120.0
+"""Seconds of CPU that one request may take a helper: 2,000,000 small resources are indexed again in half of that."""
+_OVER = 75
+"""The exit status of a helper that ended because a request took longer."""
 
 
 def takes_long(request: Request) -> bool:
     """Whether a request is one for the helper: its body is large, or all resources of a type may have to be indexed."""
-    defines = request.method not in ("GET", "HEAD") and "/SearchParameter" in request.target.partition("?")[0]
-    return defines or len(request.body) >= LARGE
+    if request.method in ("GET", "HEAD"):
+        return False
+    path = request.target.partition("?")[0]
+    return len(request.body) >= LARGE or "/SearchParameter" in path or b"SearchParameter" in request.body
 
 
 class HelpedServer:
     """A server that answers what takes long by a helper, and everything else itself. For one event loop."""
 
-    def __init__(self, server: Server) -> None:
-        self._server, self._courier = server, Courier(server)
+    def __init__(self, server: Server, cpu_s: float = CPU_S) -> None:
+        self._server, self._courier, self._cpu_s = server, Courier(server), cpu_s
         self._writing = asyncio.Lock()
         self.process: asyncio.subprocess.Process | None = None
         """The helper, once one was needed."""
@@ -67,6 +76,9 @@ class HelpedServer:
             try:
                 response, searches, changes = await self._asked(request)
             except (OSError, EOFError):
+                if self.process is not None and await self.process.wait() == _OVER:
+                    problem = f"The request takes more than {self._cpu_s:g} s; nothing of it was stored"
+                    raise FhirError(400, problem, "too-costly") from None
                 self._kill()
                 problem = "The process that should answer this request died (is there enough memory?)"
                 raise FhirError(503, f"{problem}; whether it was carried out is not known", "transient") from None
@@ -96,7 +108,7 @@ class HelpedServer:
         pipe = asyncio.subprocess.PIPE
         self.process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, limit=frames.LIMIT)
         assert self.process.stdin is not None
-        await frames.send(self.process.stdin, (self._server.settings, self._server.context.hooks))
+        await frames.send(self.process.stdin, (self._server.settings, self._server.context.hooks, self._cpu_s))
         return self.process
 
     def _kill(self) -> None:
@@ -132,7 +144,8 @@ def work(source: BinaryIO, target: BinaryIO) -> None:
     It writes answers, each with the searches to keep and the versions that were written.
     """
     gc.disable()  # the many objects of a request would be looked through again and again
-    settings, hosts = frames.read(source)
+    settings, hosts, cpu_s = frames.read(source)
+    limit = _CpuLimit(cpu_s)
     with Server.open(**settings) as server:
         server.deliver_to(hosts)
         while True:
@@ -140,10 +153,36 @@ def work(source: BinaryIO, target: BinaryIO) -> None:
                 request = frames.read(source)
             except EOFError:
                 return
+            limit.begin()
             response = server.handle(request)
+            limit.end()
             frames.write(target, (response, server.context.searches.take_all(), server.store.take_changes()))
             del request, response
             gc.collect()
+
+
+class _CpuLimit:
+    """Ends this process where a request takes it too much CPU; SQLite then has nothing of what was not committed."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until: float | None = None
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def begin(self) -> None:
+        """A request begins."""
+        self._until = time.process_time() + self._seconds
+
+    def end(self) -> None:
+        """It is done."""
+        self._until = None
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(min(self._seconds / 10, 1.0))
+            until = self._until
+            if until is not None and time.process_time() > until:
+                os._exit(_OVER)
 
 
 if __name__ == "__main__":

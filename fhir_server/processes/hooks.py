@@ -9,7 +9,6 @@ is that of HAPI FHIR 7.6.0: `PUT endpoint/Type/id` with the resource, or without
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from typing import Self
 
 from fhir_server.errors import FhirError
 from fhir_server.interactions.subscriptions import Hook, allowed, hooks, told
+from fhir_server.processes.log import say
 from fhir_server.server import Server
 from fhir_server.store import Version
 from fhir_server.wire.bundle import compact
@@ -121,7 +121,7 @@ class Courier:
                     self._add(delivery(hook, row))
             except FhirError as error:  # its search parameter has gone
                 said = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"
-                print(f"fhir_server: {said}", file=sys.stderr, flush=True)
+                say(said)
 
     def _add(self, one: Delivery) -> None:
         queue = self._queues.get(one.hook.id)
@@ -160,7 +160,7 @@ class Courier:
         for hook in hooks(self._server.context):
             if not allowed(self._server.context, hook.endpoint):
                 said = f"Subscription/{hook.id} is sent nothing: start the server with --allow-hook and the host of"
-                print(f"fhir_server: {said} {hook.endpoint!r}", file=sys.stderr, flush=True)
+                say(f"{said} {hook.endpoint!r}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -171,4 +171,4 @@ class Courier:
 
 def _say(one: Delivery, problem: str) -> None:
     said = f"Subscription/{one.hook.id}: {one.about} to {one.hook.endpoint!r}"
-    print(f"fhir_server: {said} {problem}", file=sys.stderr, flush=True)
+    say(f"{said} {problem}")

@@ -13,6 +13,7 @@ import uvicorn
 from fhir_server.access import Access
 from fhir_server.app import App, Handler
 from fhir_server.cycles import look_seldom_for_cycles
+from fhir_server.processes import log
 from fhir_server.processes.connection import Connection, connection_class
 from fhir_server.wire.http import leave_out_reason_phrases
 
@@ -20,7 +21,7 @@ from fhir_server.wire.http import leave_out_reason_phrases
 def run(access: Access, server: Handler, listener: socket.socket, beside: AbstractAsyncContextManager[object]) -> None:
     """Answers on the socket in this thread, inside of `beside`, which shares the event loop."""
     leave_out_reason_phrases()
-
+    log.one_line_each()
     config = _config(access.application(server), connection_class(access, server))
     look_seldom_for_cycles()
 
@@ -30,6 +31,7 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
 
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(serve())
+    log.flush()
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def _config(app: App, connection: type[Connection]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=connection,
-        log_level="warning",
+        log_config=None,
         access_log=False,
         server_header=False,
         lifespan="off",

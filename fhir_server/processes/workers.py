@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -29,7 +28,9 @@ from fhir_server.ids import IdSource
 from fhir_server.processes import frames, http
 from fhir_server.processes.episodes import ServerWithEpisodes
 from fhir_server.processes.hooks import Courier
+from fhir_server.processes.log import say
 from fhir_server.server import Server
+from fhir_server.store.base import temporary_folder
 from fhir_server.wire.http import Request, Response, parse_query, split_target
 
 WRITER = 0
@@ -165,7 +166,7 @@ def run(server: Server, listener: socket.socket, count: int, access: Access) -> 
     """
     look_seldom_for_cycles()
     server.context.ids = IdSource(number=WRITER)
-    with tempfile.TemporaryDirectory(prefix="fhir-server-") as name:
+    with temporary_folder() as name:
         folder = Path(name)
         told = [
             WorkerSettings(server.settings, number, count, folder, listener.fileno(), access)
@@ -207,7 +208,7 @@ async def _keep_running(settings: WorkerSettings) -> None:
         if status >= 0:  # it ended by itself, and so would the next
             raise ServerError(f"worker {settings.number} ended with status {status}; what it said stands above")
         said = f"worker {settings.number} was ended by signal {-status}; another is started"
-        print(f"fhir_server: {said}", file=sys.stderr, flush=True)
+        say(said)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

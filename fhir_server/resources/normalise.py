@@ -7,8 +7,8 @@ it refuses (a bad code, date, number or boolean) is refused in its words. Behavi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from functools import cache
 from typing import Final, TypeAlias
 
@@ -21,31 +21,25 @@ from fhir_server.wire.json_values import Json
 
 Resource: TypeAlias = dict[str, Json]
 Cleaner = Callable[[Json], Json]
-_strict: ContextVar[bool] = ContextVar("strict", default=False)
-"""Whether unknown elements are refused instead of left out."""
 PARSE_FAILED: Final = "HAPI-0450: Failed to parse request body as JSON resource. Error was: "
 
 
-def normalise(body: Json, *, expected_type: str | None, strict: bool = False) -> Resource:
+def normalise(body: Json, *, expected_type: str | None) -> Resource:
     """The resource as it is to be stored; `id` and `meta` stay as the client gave them.
 
     Raises:
         FhirError: 400 with HAPI-1838 (no type), HAPI-1814 (not `expected_type`), HAPI-1684 (no type of R4), HAPI-1821
-            (a value that is none of its type) or, where `strict`, HAPI-1825 (an unknown element), each behind
-            `PARSE_FAILED`.
+            (a value that is none of its type), each behind `PARSE_FAILED`.
     """
     type_name = body.get("resourceType") if isinstance(body, dict) else None
     if type(type_name) is not str or not type_name.strip():  # a number, read as its text, is a subclass
         raise _refusal("HAPI-1838: Invalid JSON content detected, missing required element: 'resourceType'")
     if expected_type is not None and type_name != expected_type:
         raise _refusal(f'HAPI-1814: Incorrect resource type found, expected "{expected_type}" but found "{type_name}"')
-    token = _strict.set(strict)
     try:
         return _resource(body)
     except RecursionError as error:
         raise _refusal("HAPI-1861: Failed to parse JSON encoded FHIR content: nested too deeply") from error
-    finally:
-        _strict.reset(token)
 
 
 def _refusal(message: str) -> FhirError:
@@ -105,8 +99,6 @@ class TypeCleaner:
             field = fields.get(key)
             if field is None:
                 has_alternates = has_alternates or key[:1] == "_"
-                if key[:1] != "_" and key != "resourceType" and _strict.get():
-                    raise _refusal(f"HAPI-1825: Unknown element '{key}' found during parse")
                 continue
             place = field.place
             if field.is_choice:
@@ -325,9 +317,16 @@ def _text(value: Json) -> str | None:
 
 
 def _reference(value: Json) -> Json:
-    """A reference without the version it may name: HAPI strips versions."""
+    """A reference as HAPI keeps it: without the version, and without a short path that stands before type and id."""
     text = _text(value)
-    return text.partition("/_history/")[0] if text and "/_history/" in text else text
+    if not text or text.count("/") < 2:
+        return text
+    text = text.partition("/_history/")[0]
+    shorter = _BEHIND_SHORT_PATH.fullmatch(text)
+    return shorter[1] if shorter else text
+
+
+_BEHIND_SHORT_PATH = re.compile(r"(?:[^:?]{0,3}[^:?/])?/([^/?]+/[^/?]+)")
 
 
 def _scalar_cleaner(key: str, read: Reader) -> Cleaner:

@@ -37,6 +37,12 @@ def target(reference: str) -> Target:
     return Target(head[before + 1 :], identity)
 
 
+def is_elsewhere(reference: str) -> bool:
+    """Whether a reference has an address before its type and id: to HAPI one has five letters or more."""
+    base, _, kind = reference.rpartition("/")[0].rpartition("/")
+    return "://" in reference or (len(base) > 4 and base[-1] != "/" and kind != "" and reference[-1] != "/")
+
+
 def without_version(reference: str) -> str:
     """A reference without the version it may name."""
     return reference.partition("/_history/")[0] if "/_history/" in reference else reference

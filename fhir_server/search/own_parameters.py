@@ -31,7 +31,7 @@ def check(resource: Json) -> None:
     """Refuses a SearchParameter that HAPI refuses, and one that is to be used and cannot be evaluated here.
 
     Raises:
-        FhirError: 422.
+        FhirError: 422; 400 for a regular expression that is not used here.
     """
     if resource.get("status") not in ("draft", "active", "retired", "unknown"):
         raise FhirError(422, "HAPI-1112: SearchParameter.status is missing or invalid")
@@ -47,16 +47,22 @@ def check(resource: Json) -> None:
         return
     if expression is None:
         raise FhirError(422, "HAPI-1114: SearchParameter.expression is missing")
-    from fhir_server.fhirpath.functions import FUNCTIONS  # late: few stores have parameters of their own
-    from fhir_server.fhirpath.parser import FhirPathError, called, parse
+    from fhir_server.fhirpath.functions import FUNCTIONS, pattern  # late: few stores have parameters of their own
+    from fhir_server.fhirpath.parser import FhirPathError, calls, parse
 
     problem = f'HAPI-1121: Invalid FHIRPath format for SearchParameter.expression "{expression}"'
     try:
-        unknown = next((name for name in called(parse(expression)) if name not in FUNCTIONS), None)
+        called = [*calls(parse(expression))]
     except FhirPathError as error:
         raise FhirError(422, f"{problem}: {error}") from None
-    if unknown is not None:
-        raise FhirError(422, f"{problem}: Error in ?? at 1, 1: The name {unknown} is not a valid function name")
+    for name, arguments in called:
+        if name not in FUNCTIONS:
+            raise FhirError(422, f"{problem}: Error in ?? at 1, 1: The name {name} is not a valid function name")
+        if name in ("matches", "replaceMatches") and arguments and arguments[0][0] == "literal":
+            try:
+                pattern(str(arguments[0][1]))
+            except FhirPathError as error:
+                raise FhirError(400, f"{problem}: {error}") from None
 
 
 def defined(resource: Json, find: Find) -> dict[Key, SearchParameter | None]:
@@ -128,11 +134,14 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
     """Adds the rows that a resource has for parameters that clients defined.
 
     A parameter whose expression fails over this resource has none, as one that finds nothing.
+
+    Raises:
+        FhirError: 400: the expressions take too many steps over it.
     """
     from fhir_server.fhirpath.evaluator import Environment, evaluate
     from fhir_server.fhirpath.functions import FUNCTIONS
     from fhir_server.fhirpath.node import Node
-    from fhir_server.fhirpath.parser import FhirPathError
+    from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
 
     node = Node(resource, resource["resourceType"])
 
@@ -148,6 +157,11 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
             continue
         try:
             values = evaluate(parameter.expression, node, environment)
+        except TooCostlyError:
+            problem = f"The expression of the search parameter {parameter.name} takes too many steps"
+            raise FhirError(
+                400, f"{problem} over this {node.type_name}: {parameter.expression}", "too-costly"
+            ) from None
         except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError):
             continue
         for found in values:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from fhir_server.search.condition import Condition
-from fhir_server.search.parameters import parameters, resource_types
+from fhir_server.search.parameters import parameters
 from fhir_server.search.registry import ParameterRegistry
 
 TABLE: Final = "pairs"
@@ -61,13 +61,6 @@ def joined(patient: str, code: str) -> str:
         f"WITH found AS MATERIALIZED (SELECT row_id, value FROM tokens WHERE param = {code}) SELECT {code}, target,"
         f" value, links.row_id FROM links CROSS JOIN found ON found.row_id = links.row_id WHERE links.param = {patient}"
     )
-
-
-def all_joined() -> list[str]:
-    """SQL for the rows of each type, over a file."""
-    number = "(SELECT param FROM params WHERE type = '{}' AND name = '{}')"
-    found = filter(_is_paired, resource_types())
-    return [joined(number.format(kind, PATIENT), number.format(kind, CODE)) for kind in found]
 
 
 def merged(registry: ParameterRegistry, resource_type: str, found: Sequence[Condition]) -> list[Condition]:

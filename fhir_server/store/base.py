@@ -19,6 +19,18 @@ from fhir_server.store.pending import write
 from fhir_server.store.store import Store
 
 
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes when it is closed.
+
+    Raises:
+        ServerError: there is no place for one.
+    """
+    try:
+        return tempfile.TemporaryDirectory(prefix="fhir-server-")
+    except OSError as error:
+        raise ServerError(f"no folder for temporary files can be written ({error}): set TMPDIR") from error
+
+
 class BaseStore(Store):
     """A file, or for `path` None a private one that goes when it is closed.
 
@@ -29,7 +41,7 @@ class BaseStore(Store):
         self.writes_elsewhere = False
         """Whether only another process may write now; a transaction then raises WritesElsewhere."""
         self.durable = durable
-        self._temporary = tempfile.TemporaryDirectory(prefix="fhir-server-") if path is None else None
+        self._temporary = temporary_folder() if path is None else None
         self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
         try:
             connection = connect(self.path, durable=durable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -25,10 +26,30 @@ CACHE = "PRAGMA cache_size = -4000"
 """Four megabytes of pages: more are no quicker for searches, as the system keeps the file too."""
 
 
+def is_read_only(path: Path) -> bool:
+    """Whether this user can only read a file: SQLite must write beside it to share it with writers."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
 def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
-    """A connection with this store's settings."""
+    """A connection with this store's settings. A file that can only be read is taken as it is, for good.
+
+    Raises:
+        ServerError: the file can only be read, and its last writes still lie beside it.
+    """
+    mode = "rwc"
+    if is_read_only(path):
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            raise ServerError(f"{log.name} has writes that only a user who may write can bring in: open it so once")
+        mode = "ro&immutable=1"
     connection = sqlite3.connect(
-        path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30
+        f"{path.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS,
+        timeout=30,
     )
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute(synchronous(durable=durable))
@@ -51,12 +72,13 @@ def synchronous(*, durable: bool) -> str:
 
 
 def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
-    """Creates the tables of a new file, brings an older one to this format, and gives its search parameters.
+    """Creates the tables of a new file, and gives its search parameters.
 
     Raises:
         ServerError: it is no store, or one of another version.
     """
-    connection.execute("PRAGMA journal_mode = WAL")
+    with suppress(sqlite3.OperationalError):  # a file that can only be read stays as it is
+        connection.execute("PRAGMA journal_mode = WAL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version == 0:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -66,8 +88,6 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
         connection.executescript(
             f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
         )
-    elif version in range(1, schema.FORMAT):
-        connection.executescript(f"BEGIN IMMEDIATE; {schema.upgrade(version)}; COMMIT")
     elif version != schema.FORMAT:
         raise ServerError(f"made by another version of this server (format {version}); import the data again")
     with suppress(sqlite3.OperationalError):  # a file that cannot be written now is searched without them

@@ -73,6 +73,8 @@ def _index(store: Store, resource_type: str, names: set[str]) -> None:
     for start in range(0, len(row_ids), CHUNK):
         for row in store.rows(row_ids[start : start + CHUNK]):
             assert row.text is not None
+            if store.meter is not None:
+                store.meter.check()
             rows = IndexRows()
             if back:
                 for kind, found in index(decode(row.text), registry).items():

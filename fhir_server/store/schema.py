@@ -87,20 +87,3 @@ def overlay() -> str:
         " AND row_id IN (SELECT row_id FROM temp.hidden)) GROUP BY type"
     )
     return ";".join(statements)
-
-
-def upgrade(version: int) -> str:
-    """The SQL that brings a file of an earlier format up to date."""
-    statements = _renamed() if version == 1 else []
-    if version < 3:
-        counted = "INSERT INTO counts SELECT type, count(*) FROM resources WHERE text IS NOT NULL GROUP BY type"
-        statements += [COUNTS, counted]
-    statements += [_index(pairs.TABLE), *(f"INSERT OR IGNORE INTO {pairs.TABLE} {sql}" for sql in pairs.all_joined())]
-    return ";".join([*statements, f"PRAGMA user_version = {FORMAT}"])
-
-
-def _renamed() -> list[str]:
-    """In format 1, the number of a resource was called `pid`."""
-    statements = [f"ALTER TABLE {name} RENAME COLUMN pid TO row_id" for name in COLUMNS if name != pairs.TABLE]
-    statements += ["DROP INDEX versions_pid", "CREATE UNIQUE INDEX versions_row ON versions (row_id, version)"]
-    return [*statements, "DROP INDEX resources_type", "CREATE INDEX resources_type ON resources (type, updated)"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from fhir_server.terminology.library import Library, concepts
+from fhir_server.terminology.library import Library, by_grammar, concepts
 from fhir_server.wire.json_values import Json
 
 
@@ -132,6 +132,11 @@ def _meets(test: Json, code: str, above: tuple[str, ...]) -> bool:
 def _holds(part: Json, system: str | None, code: str, library: Library) -> bool | None:
     if "system" in part and system is not None and part["system"] != system:
         return False
+    if (
+        not {"concept", "filter", "valueSet"} & part.keys()
+        and (known := by_grammar(part.get("system"), code)) is not None
+    ):
+        return known
     if "system" in part and "concept" not in part and library.code_system(part["system"]) is None:
         return None
     if "concept" not in part and not part.get("valueSet") and not part.get("filter"):

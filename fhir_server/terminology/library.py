@@ -8,6 +8,7 @@ from functools import cache
 from typing import NamedTuple, Protocol
 
 from fhir_server import definitions
+from fhir_server.terminology.units import is_unit
 from fhir_server.wire.json_values import Json
 
 
@@ -40,6 +41,19 @@ HL7 = Hl7Library()
 def _resource(kind: str, url: str) -> Json | None:
     found = (json.loads(line) for line in definitions.terminology().get(url, ()))
     return next((resource for resource in found if resource["resourceType"] == kind), None)
+
+
+UCUM, MEDIA_TYPES = "http://unitsofmeasure.org", "urn:ietf:bcp:13"
+
+
+def by_grammar(system: str | None, code: str) -> bool | None:
+    """Whether a code is of a system that has a grammar rather than a list; None for other systems.
+
+    Of media types HAPI takes any text.
+    """
+    if system == UCUM:
+        return is_unit(code)
+    return bool(code) if system == MEDIA_TYPES else None
 
 
 class Concept(NamedTuple):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from fhir_server import definitions
 from fhir_server.definitions import Binding
 from fhir_server.terminology.expansion import contains
-from fhir_server.terminology.library import HL7, concepts
+from fhir_server.terminology.library import HL7, UCUM, concepts
+from fhir_server.terminology.units import is_unit
 from fhir_server.validation.issue import Report
 from fhir_server.validation.structure import Place
-from fhir_server.validation.units import is_unit
 from fhir_server.validation.values import ABSOLUTE
 from fhir_server.wire.json_values import Json
-
-UCUM = "http://unitsofmeasure.org"
 
 
 def check_codes(place: Place, report: Report) -> None:

@@ -9,7 +9,7 @@ from fhir_server.definitions import Constraint
 from fhir_server.fhirpath.evaluator import Environment, holds
 from fhir_server.fhirpath.functions import FUNCTIONS
 from fhir_server.fhirpath.node import Node
-from fhir_server.fhirpath.parser import FhirPathError
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
 from fhir_server.validation.issue import Report
 from fhir_server.validation.structure import Place
 
@@ -51,7 +51,7 @@ def check_invariants(place: Place, root: Node, report: Report) -> None:
         try:
             if holds(one.expression, place.node, environment):
                 continue
-        except (FhirPathError, TypeError, ValueError, ArithmeticError):
+        except (FhirPathError, TooCostlyError, TypeError, ValueError, ArithmeticError):
             continue
         said, source = f"Constraint failed: {one.key}: '{one.human}'", f"{_PROFILE}{one.path.partition('.')[0]}"
         own = {place.node.type_name.partition(".")[0], place.path.partition(".")[0]}

@@ -126,6 +126,14 @@ def by_name(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return sorted(pairs, key=itemgetter(0))
 
 
+def carries_token(authorization: str, token: str) -> bool:
+    """Whether an Authorization header carries a bearer token, compared in constant time."""
+    import hmac  # late: it loads OpenSSL, which a server without a token has no use for
+
+    scheme, _, given = authorization.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+
+
 def leave_out_reason_phrases() -> None:
     """Let uvicorn, in this process, send status lines without a reason phrase, as HAPI's servlet container does.
 

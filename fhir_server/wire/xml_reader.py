@@ -39,6 +39,7 @@ def parse_xml(text: str) -> Json:
     Raises:
         FhirError: 400: the text is no XML, has a document type, nests too deeply, or its root is no resource type.
     """
+    text = text.removeprefix("\ufeff")
     first = text.lstrip()[:1]
     if first != "<":
         raise _refusal(_no_element(text, first))
@@ -73,10 +74,11 @@ class _TreeReader:
         self._open: list[_Node] = []
         self._div: tuple[int, int] | None = None
         self._found: _Node | None = None
-        self._parser = parser = expat.ParserCreate(namespace_separator="|")
+        self._parser = parser = expat.ParserCreate("utf-8", "|")  # whatever encoding the text says it has, as HAPI
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.StartDoctypeDeclHandler = self._doctype
+        parser.XmlDeclHandler = self._declaration
         try:
             parser.Parse(source, True)
         except expat.ExpatError as error:
@@ -91,6 +93,11 @@ class _TreeReader:
 
     def _doctype(self, *_: object) -> None:
         raise _refusal("HAPI-1851: a document type declaration is not allowed")
+
+    def _declaration(self, version: str, *_: object) -> None:
+        if version not in ("1.0", "1.1"):
+            problem = f"Invalid XML pseudo-attribute 'version' value '{version}'; expected \"1.0\" or \"1.1\""
+            raise _refusal(f"HAPI-1849: com.ctc.wstx.exc.WstxParsingException: {problem}")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= DEPTH_LIMIT:
@@ -138,8 +145,8 @@ def _members(node: _Node, type_name: str) -> Json:
         for key, one in ((child.name, value), (f"_{child.name}", beside)):
             if many and (one is not None or key in found or (key[0] != "_" and beside)):
                 found.setdefault(key, []).append(one)
-            elif one is not None:
-                found[key] = one
+            elif one is not None:  # of several, the first counts
+                found.setdefault(key, one)
         if many and beside and len(found[f"_{child.name}"]) < len(found[child.name]):
             beside_all = found[f"_{child.name}"]
             found[f"_{child.name}"] = [None] * (len(found[child.name]) - len(beside_all)) + beside_all

@@ -3,8 +3,9 @@
     python -m tests.clients [NAME …] [--base http://localhost:18080/fhir]
 
 Each script makes its calls and prints a line for each: name, `ok` or `failed`, what was answered. What works on HAPI
-and fails here is an error; what is merely answered otherwise is printed too, ids, times and addresses blanked. Without
-`--base`, what fails here is printed. `make clients` first installs the clients, which needs Java, Maven and Node.
+and fails here is an error; what is merely answered otherwise is printed too, ids, times and addresses blanked, and the
+media types of all answers. Without `--base`, what fails here is printed. `make clients` first installs the clients,
+which needs Java, Maven and Node.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.clients.recorder import recorded
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-clients/bin/python"
@@ -57,11 +60,13 @@ def own_server() -> Iterator[str]:
 def calls(name: str, base: str) -> Calls:
     """What each call of a script came to."""
     run = "".join(random.choices(string.ascii_lowercase, k=10))
-    ran = subprocess.run([*SCRIPTS[name], base, run], capture_output=True, text=True, timeout=1200)
+    with recorded(base) as (address, types):
+        ran = subprocess.run([*SCRIPTS[name], address, run], capture_output=True, text=True, timeout=1200)
     lines = [line.split("\t") for line in ran.stdout.splitlines()]
     if ran.returncode or not lines or any(len(line) != 3 for line in lines):
         sys.exit(f"{name} could not be run to its end against {base}:\n{ran.stdout[-500:]}\n{ran.stderr[-2000:]}")
-    return {call: (result, blanked(said.replace(run, "RUN"))) for call, result, said in lines}
+    came = {call: (result, blanked(said.replace(run, "RUN"))) for call, result, said in lines}
+    return came | {"types of the answers": ("ok", " ".join(types))}
 
 
 def blanked(said: str) -> str:

@@ -82,11 +82,11 @@ HEADERS = (
 
 
 class Chance:
-    """A source of requests; `damage` is how likely each value is spoiled."""
+    """A source of requests; `damage` is how likely each value is spoiled, by chance where it is None."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, damage: float | None = None) -> None:
         self._random = random.Random(seed)
-        self._damage = self._random.choice((0, 0.01, 0.1))
+        self._damage = self._random.choice((0, 0.01, 0.1)) if damage is None else damage
 
     def _often(self, likelihood: float) -> bool:
         return self._random.random() < likelihood

@@ -181,7 +181,7 @@ def test_a_packed_body_is_unpacked(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("origins", "allowed"), [([], None), (["http://b"], None), (["http://a"], "http://a"), (["*"], "http://a")]
+    ("origins", "allowed"), [([], None), (["http://b"], None), (["http://a"], "http://a"), (["*"], "*")]
 )
 def test_cors_is_for_named_origins(server: Server, origins: list[str], allowed: str | None) -> None:
     async def run() -> list[httpx.Response]:
@@ -200,5 +200,27 @@ def test_cors_is_for_named_origins(server: Server, origins: list[str], allowed: 
     preflight, answer = asyncio.run(run())
     assert preflight.headers.get("access-control-allow-origin") == allowed
     assert answer.headers.get("access-control-allow-origin") == allowed
+    assert ("access-control-allow-credentials" in answer.headers) is (allowed == "http://a")
     assert (preflight.status_code, answer.status_code) == (200 if allowed else 401, 401)
     assert ("PUT" in preflight.headers.get("access-control-allow-methods", "")) is bool(allowed)
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_of_a_token_is_in_any_case(server: Server, scheme: str) -> None:
+    for token, status in (("secret", 200), ("other", 401)):
+        headers = {"Authorization": f"{scheme} {token}"}
+        assert fetch(server, "GET", "/fhir/Patient/a", token="secret", headers=headers).status_code == status
+    assert fetch(server, "GET", "/fhir/Patient/a", token="secret", headers={"Authorization": "Basic secret"}).is_error
+
+
+def test_a_damaged_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "store.sqlite"
+    with Server.open(path) as server:
+        server.load(json.dumps({**PATIENT, "id": f"p{number}"}) for number in range(200))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    assert main(["--data", str(path), "--port", "0"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert said.startswith(f"error: {path}: ")
+    assert "\n" not in said

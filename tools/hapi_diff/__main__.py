@@ -1,6 +1,6 @@
 """Send generated requests to a real HAPI FHIR and to this server, and print where the answers differ.
 
-    python -m tools.hapi_diff HAPI.SH [--starts 3] [--count 1000] [--seed 1] [--tier likely] [--keep FOLDER]
+    python -m tools.hapi_diff HAPI.SH [--starts 3] [--count 1000] [--seed N] [--tier likely] [--keep FOLDER]
     python -m tools.hapi_diff --answers FILE …
 
 HAPI is started anew `--starts` times, loaded with the recorded data and sent the same requests in the same order; this
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import secrets
 import tempfile
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -84,7 +85,9 @@ def show(clusters: list[list[Difference]]) -> None:
 def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]]:
     """What each start of HAPI answered: saved answers, or those of starts made now."""
     if not options.answers:
-        plan = Plan(options.count, options.seed, options.tier)
+        seed = secrets.randbelow(10**6) if options.seed is None else options.seed
+        print(f"seed {seed}", flush=True)
+        plan = Plan(options.count, seed, options.tier)
         folder = options.keep or Path(tempfile.mkdtemp(prefix="hapi-diff-"))
         folder.mkdir(parents=True, exist_ok=True)
         options.answers = [folder / f"start{number}.jsonl.xz" for number in range(1, options.starts + 1)]
@@ -105,7 +108,7 @@ def main() -> None:
     parser.add_argument("--answers", type=Path, nargs="+", metavar="FILE", help="what starts of HAPI answered, saved")
     parser.add_argument("--starts", type=int, default=3, help="how often HAPI is started (default 3)")
     parser.add_argument("--count", type=int, default=1000, help="how many requests (default 1000)")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="of the requests; one that nobody has seen where it is left out")
     parser.add_argument("--tier", choices=[*TIERS], help="only requests of this tier")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save what each start answers here")
     parser.add_argument("--show", type=int, default=40, help="how many clusters to print (default 40)")

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "fhir-client"
 FOR_TESTS = ("pytest>=8.3", "requests>=2.32", "respx>=0.22", "fhirpy>=2.0")
-SERVER_NEEDS = ("uvicorn>=0.36", "httptools>=0.6")
+SERVER_NEEDS = ("uvicorn>=0.36", "httptools>=0.6", "google-re2>=1.1")
 """All that `fhir_server` needs; in process it needs nothing."""
 ALONE = """
 from fhir_server import Request, Server

@@ -98,8 +98,8 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     if modifier == "text":
         return [string.condition(number, criterion.values, "")]
     if modifier in ("above", "below"):
-        missing = "No code specified: (missing)"
-        said = f"Invalid token specified for parameter {parameter.name} - {missing}|{criterion.values[0]}"
+        code = criterion.values[0].removeprefix("|")
+        said = f"Invalid token specified for parameter {parameter.name} - No code specified: (missing)|{code}"
         raise FhirError(400, f"HAPI-1240: {said}")
     if modifier in ("in", "not-in"):
         return [_by_value_set(scope, parameter.name, criterion.values, within=modifier == "in")]

@@ -88,7 +88,7 @@ def test_a_patch(server: Overlay, operation: str, changed: dict[str, object]) ->
         ('<remove sel="f:Patient"/>', "the resource itself"),
         ('<add sel="f:Patient/f:active/@value"><f:x/></add>', "nothing can be added to an attribute"),
         ('<replace sel="f:Patient/f:name[1]"/>', "by one element only"),
-        ('<add sel="f:Patient"><f:gender value="zz"/></add>', "zz"),
+        ('<replace sel="f:Patient/f:gender/@value">zz</replace>', "HAPI-1851: "),
         ("<remove", "not XML"),
         ('<remove sel="f:Patient/f:gender"/>' * 1001, "more than 1000 operations"),
     ],

@@ -13,7 +13,8 @@ import pytest
 
 from fhir_server import Request, Response, Server
 from fhir_server.app import create_app
-from fhir_server.processes.helper import LARGE, HelpedServer
+from fhir_server.errors import FhirError
+from fhir_server.processes.helper import CPU_S, LARGE, HelpedServer, takes_long
 
 JSON = [("Content-Type", "application/fhir+json")]
 PATIENTS = 60
@@ -51,9 +52,9 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-def in_loop(server: Server, steps: Callable[[HelpedServer], Awaitable[None]]) -> None:
+def in_loop(server: Server, steps: Callable[[HelpedServer], Awaitable[None]], cpu_s: float = CPU_S) -> None:
     async def run() -> None:
-        async with HelpedServer(server) as helped:
+        async with HelpedServer(server, cpu_s) as helped:
             await steps(helped)
 
     asyncio.run(run())
@@ -142,3 +143,25 @@ def test_a_search_parameter_is_brought_into_force_by_the_helper(server: Server) 
         assert json.loads(found.body)["total"] == 1
 
     in_loop(server, steps)
+
+
+def test_a_request_that_takes_too_much_cpu_ends_and_the_next_one_is_answered(server: Server) -> None:
+    async def steps(helped: HelpedServer) -> None:
+        entries = [put(f"b{number}", "Patient/p1") for number in range(4000)]
+        with pytest.raises(FhirError) as refused:
+            await came(helped.handle(large("transaction", *entries)))
+        assert (refused.value.status, refused.value.code) == (400, "too-costly")
+        assert "nothing of it was stored" in refused.value.diagnostics
+        assert server.stats() == {"Patient": PATIENTS}
+        assert (await came(helped.handle(create()))).status == 201
+        assert (await came(helped.handle(large("batch")))).status == 200
+
+    in_loop(server, steps, cpu_s=0.2)
+
+
+def test_a_definition_in_a_bundle_is_for_the_helper() -> None:
+    definition = {"resourceType": "SearchParameter"}
+    entry = {"resource": definition, "request": {"method": "POST", "url": "SearchParameter"}}
+    body = json.dumps({"resourceType": "Bundle", "type": "batch", "entry": [entry]}).encode()
+    assert takes_long(Request("POST", "/fhir", JSON, body))
+    assert not takes_long(Request("GET", "/fhir/SearchParameter"))

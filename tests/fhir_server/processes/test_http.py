@@ -8,7 +8,7 @@ import select
 import socket
 import time
 from collections.abc import Awaitable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from urllib.parse import urlsplit
 
 import httpx
@@ -80,6 +80,15 @@ def test_the_answer_is_the_applications(urls: list[str], head: str) -> None:
     answers = [exchange(url, request) for url in urls]
     assert answers[0] == answers[1]
     assert answers[0].count(b"HTTP/1.1 ") == (1 if "evil" in head else 2)  # a refusal ends the connection
+
+
+@pytest.mark.parametrize("letter", '|"{}[]<>^\\`')
+def test_what_an_address_must_not_have_is_refused(urls: list[str], letter: str) -> None:
+    request = f"GET /fhir/Patient?identifier=urn:mrn{letter}7 HTTP/1.1\r\n{LAST}\r\n"
+    answers = [exchange(url, request) for url in urls]
+    assert answers[0] == answers[1]
+    assert answers[0].startswith(b"HTTP/1.1 400"), answers
+    assert f"%{ord(letter):02X}".encode() in answers[0]
 
 
 @pytest.mark.parametrize(
@@ -209,3 +218,48 @@ def test_a_later_answer_and_a_fault_are_the_applications() -> None:
         assert exchange(url, f"GET /fhir/x HTTP/1.1\r\n{LAST}\r\n").endswith(b"later")
         get = "GET /fhir/broken HTTP/1.1\r\nHost: localhost\r\n\r\n"
         assert b" 500 " in exchange(url, get)
+
+
+def test_long_answers_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = b"x" * 8_000_000  # more than the sockets between them take
+    monkeypatch.setattr("fhir_server.app.MAX_UNREAD", 3 * len(body))
+
+    class Long:
+        def handle(self, request: Request) -> Response:
+            return Response(200, [], body)
+
+    with serving(Access().application(Long()), Connection) as url, ExitStack() as opened:
+        port = urlsplit(url).port
+        waiting = []
+        for _ in range(3):
+            slow = opened.enter_context(socket.socket())
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slow.connect(("127.0.0.1", port))
+            slow.sendall(b"GET /fhir/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert slow.recv(15) == b"HTTP/1.1 200 OK"
+            waiting.append(slow)
+        refused = httpx.get(f"{url}/fhir/x", headers={"Accept-Encoding": "identity"})
+        assert (refused.status_code, refused.json()["issue"][0]["code"]) == (503, "throttled")
+        waiting[0].close()
+        waiting[1].close()
+        while httpx.get(f"{url}/fhir/x", headers={"Accept-Encoding": "identity"}).status_code == 503:
+            time.sleep(0.01)
+
+
+def test_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fhir_server.processes.connection.STALLED_S", 0.2)
+
+    class Long:
+        def handle(self, request: Request) -> Response:
+            return Response(200, [], b"x" * 20_000_000)
+
+    with serving(Access().application(Long()), Connection) as url, closing(socket.socket()) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", urlsplit(url).port))
+        slow.sendall(b"GET /fhir/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(1)
+        size = 0
+        with suppress(ConnectionResetError):
+            while got := slow.recv(1 << 20):
+                size += len(got)
+        assert size < 20_000_000

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fhir_server import Request, Server
+from fhir_server.bounds import Bounds, Meter, UnfinishedError
 from tests.fhir_server.ward import JSON, found, resources, said, send, ward
 
 EYE = "Patient.extension.where(url='http://x/eye').value"
@@ -249,3 +250,37 @@ def test_an_import_brings_parameters_and_reindex_those_of_an_earlier_version(ser
     assert status(server, "Patient?eye=blue") == 400
     assert send(server, "POST", "$reindex", {"resourceType": "Parameters"}).status == 200
     assert found(server, "Patient?eye=blue") == ["blue", "late", "later"]
+
+
+def test_no_pattern_takes_long(server: Server) -> None:
+    name = {"resourceType": "Patient", "id": "long", "name": [{"family": "a" * 5000 + "!"}]}
+    assert send(server, "PUT", "Patient/long", name).status == 201
+    assert define(server, "slow", "token", "Patient.name.family.matches('(a+)+$')") == 201
+    assert found(server, "Patient?slow=false&_id=long") == ["long"]
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)", "(a)\\\\1", "a{2000}", "("])
+def test_a_pattern_that_is_not_taken_is_named(server: Server, pattern: str) -> None:
+    resource = definition("odd", "token", f"Patient.name.family.matches('{pattern}')")
+    code, words = said(send(server, "PUT", "SearchParameter/sp-odd", resource))
+    assert (code, "RE2" in words) == (400, True), words
+
+
+def test_an_expression_that_takes_too_many_steps_is_refused(server: Server) -> None:
+    grown = "Patient.descendants()" + ".select(%resource.descendants())" * 4
+    many = {**person("many", "Blue"), "contact": [{"name": {"given": ["x", "y", "z"]}}] * 40}
+    assert send(server, "PUT", "Patient/many", many).status == 201
+    code, words = said(send(server, "PUT", "SearchParameter/sp-grown", definition("grown", "string", grown)))
+    assert (code, "takes too many steps over this Patient" in words) == (400, True), words
+    assert status(server, "Patient?grown=x") == 400  # it is not in force
+    assert send(server, "PUT", "Patient/many", {**many, "active": True}).status == 200
+
+
+def test_a_write_is_given_up_in_its_time(server: Server) -> None:
+    with server.overlay("a", NOW) as overlay:
+        body = json.dumps(definition("eye", "string", EYE)).encode()
+        request = Request("PUT", "/fhir/SearchParameter/sp-eye", JSON, body)
+        with pytest.raises(UnfinishedError):
+            overlay.handle(request, Meter(Bounds(), 0.0))
+        assert overlay.created() == []
+        assert overlay.handle(request, Meter(Bounds(), 60.0)).status == 201

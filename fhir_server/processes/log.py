@@ -1,0 +1,78 @@
+"""What a server says on stderr: one line for each thing, from a thread of its own.
+
+Whoever started the server may have stopped reading its stderr; a line then waits in a queue, and is left out where the
+queue is full, so that no request ever waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from contextlib import suppress
+from queue import Full, Queue
+
+WAITING = 1000
+"""Lines that wait at most; later ones are left out."""
+END_S = 1.0
+"""Seconds in which the last lines are written when the process ends."""
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._lines: Queue[str] = Queue(WAITING)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, line: str) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="fhir-server-log", daemon=True)
+                self._thread.start()
+        with suppress(Full):
+            self._lines.put_nowait(line)
+
+    def _work(self) -> None:
+        while True:
+            line = self._lines.get()
+            with suppress(OSError, ValueError):  # nobody is there to read
+                print(line, file=sys.stderr, flush=True)
+            self._lines.task_done()
+
+    def flush(self) -> None:
+        """Waits a while for the lines to be written."""
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, END_S)
+
+
+_WRITER = _Writer()
+flush = _WRITER.flush
+
+
+def say(text: str) -> None:
+    """Writes one line, now or soon; never blocks."""
+    _WRITER.add(f"fhir_server: {' '.join(text.split())}")
+
+
+class _OneLine(logging.Handler):
+    """Log records of uvicorn and asyncio as one line each: the error's name and text, and where it was raised."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace is not None else ""
+            text = f"{text.splitlines()[0]}: {type(error).__name__}: {error}{place}"
+        say(text)
+
+
+def one_line_each() -> None:
+    """From now on, what uvicorn and asyncio have to say is said by `say`."""
+    for name in ("uvicorn.error", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers = [_OneLine()]
+        logger.propagate = False
+        logger.setLevel(logging.WARNING)

@@ -1,0 +1,184 @@
+"""A resource held against R4's structure, as HAPI's strict reader does with what a JSON Patch made.
+
+`normalise` leaves out what does not fit, as HAPI's lenient reader does; after a patch that would lose data. So what
+cannot be kept is refused here first: unknown elements, values of a wrong JSON type, and several values for one element.
+Rules and words are those of HAPI FHIR 7.6.0, observed. Required elements are not looked for, as HAPI does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple, NoReturn
+
+from fhir_server import definitions
+from fhir_server.errors import FhirError
+from fhir_server.resources.primitives import PrimitiveError, reader
+from fhir_server.wire.json_values import Json, Number
+
+EXTENSIONS = ("extension", "modifierExtension")
+_UNREAD = ("resourceType", "fhir_comments")
+_TEXT = "SCALAR (STRING)"
+_BLANK_ALLOWED = ("date", "dateTime", "instant", "base64Binary")
+"""Types of which a blank text is left out, as of texts; of other types it is a bad value."""
+
+
+class _Field(NamedTuple):
+    """What a JSON key stands for: the element, which the types of a choice share, and the type of its value."""
+
+    element: str
+    type_name: str
+    many: bool
+    codes: str | None
+
+
+def check_strictly(resource: Json, type_name: str) -> None:
+    """Looks through a resource of a type; what is none of it is left to `normalise`.
+
+    Raises:
+        FhirError: 400; the message is the reader's own, without what it is part of.
+    """
+    if isinstance(resource, dict) and resource.get("resourceType") == type_name:
+        _check_object(type_name, resource)
+
+
+@cache
+def _fields(type_name: str) -> Mapping[str, _Field]:
+    return {
+        element.key(declared): _Field(element.name.removesuffix("[x]"), declared.name, element.many, element.codes)
+        for element in definitions.elements(type_name)
+        for declared in element.types
+    }
+
+
+def _check_object(type_name: str, source: Json) -> None:
+    fields = _fields(type_name)
+    seen: set[str] = set()
+    for key, value in source.items():
+        if key in _UNREAD:
+            continue
+        if key in EXTENSIONS:
+            _check_extensions(key, value)
+        elif key[:1] == "_":
+            if key[1:] not in source:
+                _check_alternate(key, value)
+        else:
+            _check_values(fields.get(key), key, value, seen)
+            if f"_{key}" in source:
+                _check_alternates(f"_{key}", source[f"_{key}"], beside_list=type(value) is list)
+
+
+def _check_values(field: _Field | None, key: str, value: Json, seen: set[str], *, listed: bool = False) -> None:
+    """Checks a value or each of a list; `seen` are the elements that the object has so far."""
+    if key == "id" and type(value) is not str:
+        _refuse_type("id", _TEXT, _json_type(value))
+    if type(value) is list:
+        for item in value:
+            _check_values(field, key, item, seen, listed=True)
+        return
+    if field is None:
+        _refuse(f"HAPI-1825: Unknown element '{key}' found during parse")
+    if type(value) is dict and field.many and not listed:
+        _refuse_type(key, "ARRAY", "OBJECT")
+    if field.element in seen and not field.many:
+        _refuse(f"HAPI-1823: Multiple repetitions of non-repeatable element '{field.element}' found during parse")
+    seen.add(field.element)
+    if type(value) is dict:
+        _check_inner(field.element, field.type_name, value)
+    elif value is not None:
+        _check_scalar(field, key, value)
+
+
+def _check_inner(field: str, type_name: str, value: Json) -> None:
+    if type_name == "Resource":
+        type_name = value.get("resourceType")
+        if not isinstance(type_name, str):
+            _refuse("HAPI-1843: Missing required element 'resourceType' from JSON resource object, unable to parse")
+        if not definitions.is_resource_type(type_name):
+            return  # the lenient reader refuses it
+        if field == "contained" and value.get("id") is None:
+            _refuse("HAPI-1819: Resource has contained child resource with no ID")
+    if not definitions.is_primitive(type_name):
+        _check_object(type_name, value)
+        return
+    for key, inner in value.items():
+        if key in EXTENSIONS:
+            _check_extensions(key, inner)
+        elif key[:1] != "_" and key not in _UNREAD and inner != []:
+            _refuse(f"HAPI-1825: Unknown element '{key}' found during parse")
+
+
+def _check_scalar(field: _Field, key: str, value: Json) -> None:
+    if field.type_name == "Resource":
+        _refuse("HAPI-1824: Unknown attribute 'value' found during parse")
+    if not definitions.is_primitive(field.type_name):
+        _refuse_type(key, "OBJECT", _TEXT)
+    problem = 'Attribute value must not be empty ("")' if value == "" else ""
+    read = reader(field.type_name, field.codes) if isinstance(value, str) and value.isspace() else None
+    if read is not None and field.type_name not in _BLANK_ALLOWED:
+        try:
+            read(value)
+        except PrimitiveError as error:
+            problem = str(error)
+    if problem:
+        _refuse(f'HAPI-1821: [element="{key}"] Invalid attribute value "{value}": {problem}')
+
+
+def _check_extensions(key: str, value: Json) -> None:
+    if type(value) is not list:
+        found = "OBJECT" if isinstance(value, dict) else "NULL" if value is None else "SCALAR"
+        problem = f"Expected ARRAY at element '{key}', found '{found}'"
+        _refuse(f"HAPI-1841: Syntax error parsing JSON FHIR structure: {problem}")
+    for one in value:
+        if type(one) is not dict:  # HAPI answers 500
+            _refuse_type(key, "OBJECT", _json_type(one))
+        if one.get("url") is None:
+            _refuse(f"HAPI-1822: Resource is missing required element 'url' in parent element '{key}'")
+        _check_object("Extension", one)
+
+
+def _check_alternates(key: str, value: Json, *, beside_list: bool) -> None:
+    """Checks what stands in `_key` beside `key`."""
+    if not beside_list:
+        _check_alternate(key, value)
+        return
+    if type(value) is not list:
+        _refuse_type(key, "ARRAY", "NULL" if value is None else "OBJECT" if isinstance(value, dict) else "SCALAR")
+    for one in value:
+        _check_alternate(key, one)
+
+
+def _check_alternate(key: str, value: Json) -> None:
+    """Checks the id and the extensions of a primitive; HAPI does not look at what else stands there."""
+    if type(value) is list:
+        if len(value) > 1:
+            problem = f"Unexpected array of length {len(value)} (expected 0 or 1) for element: {key}"
+            _refuse(f"HAPI-1842: {problem}")
+        for one in value:
+            _check_alternate(key, one)
+    elif type(value) is dict:
+        for name in EXTENSIONS:
+            if name in value:
+                _check_extensions(name, value[name])
+        if "id" in value and type(value["id"]) is not str:
+            _refuse_type("id", _TEXT, _json_type(value["id"]))
+    elif value is not None:
+        _refuse_type(key, "OBJECT", "SCALAR")
+
+
+def _json_type(value: Json) -> str:
+    """A value's type as HAPI names it."""
+    if isinstance(value, (dict, list)):
+        return "OBJECT" if isinstance(value, dict) else "ARRAY"
+    if value is None:
+        return "NULL"
+    kind = "BOOLEAN" if isinstance(value, bool) else "NUMBER" if isinstance(value, (int, Number)) else "STRING"
+    return f"SCALAR ({kind})"
+
+
+def _refuse_type(element: str, wanted: str, found: str) -> NoReturn:
+    _refuse(f"HAPI-1820: Found incorrect type for element {element} - Expected {wanted} and found {found}")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise FhirError(400, message)

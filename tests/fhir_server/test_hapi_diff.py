@@ -1,0 +1,26 @@
+"""The requests of tools/hapi_diff: the same for the same seed, from all of its sources, and never a fault here."""
+
+from __future__ import annotations
+
+import pytest
+
+from fhir_server import Server
+from tests.fhir_server.test_live import send
+from tools.hapi_diff.answers import Plan
+from tools.hapi_diff.grammar import TIERS
+from tools.hapi_diff.standard import EXAMPLES
+
+pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason=f"{EXAMPLES} is missing")
+
+
+def test_the_same_seed_gives_the_same_requests_of_every_kind() -> None:
+    first, second = ([*Plan(1500, seed=5).cases()] for _ in range(2))
+    assert first == second
+    assert {case.rule for case in first} == {rule for _, kinds in TIERS.values() for rule, _ in kinds}
+
+
+def test_none_of_them_is_a_fault() -> None:
+    with Server.open(None) as server:
+        for case in Plan(400, seed=6).cases():
+            request = {"method": case.method, "url": case.url, "headers": case.headers, "body": case.body}
+            assert send(server, request).status < 500, case
