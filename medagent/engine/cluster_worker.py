@@ -28,6 +28,7 @@ from medagent.core.version import __version__
 from medagent.engine.boundary import perform
 from medagent.engine.files import file_digest
 from medagent.engine.job import JobWithFiles, Worker
+from medagent.engine.lane import Lane, Strays
 from medagent.engine.rows import Row
 from medagent.engine.unit_limits import UNIT_UNLIMITED, UnitLimits
 from medagent.models.limiter import EndpointStats
@@ -109,6 +110,8 @@ class _Home:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="medagent-units")
         self._thread.start()
         self._running: set[asyncio.Task[Any]] = set()
+        self._strays = Strays(self._job.concurrency)
+        self._lanes: list[Lane] = []
         self._context = self._job.open()
         try:
             self._worker: Worker[Any, Any] = self._do(self._context.__aenter__())
@@ -131,10 +134,13 @@ class _Home:
         self._end_loop()
 
     async def _carry_out(self, unit: Any, row: Row) -> Carried:
-        task = asyncio.create_task(perform(self._worker, unit, row, self._limits))
+        lane = self._lanes.pop() if self._lanes else Lane(self._strays)
+        task = asyncio.create_task(perform(self._worker, unit, row, lane, self._limits))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
-        stop = await task
+        performed = await task
+        self._lanes.append(lane)
+        row, stop = performed.row, performed.stop
         text = None if stop is None else str(stop)
         mend = isinstance(stop, UserError)
         return Carried(row, None if mend else text, text if mend else None, stats=self.stats)

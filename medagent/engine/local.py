@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from medagent.engine.boundary import perform
 from medagent.engine.job import Job, Unit, Worker
+from medagent.engine.lane import Lane, Strays
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 from medagent.engine.unit_limits import UNIT_UNLIMITED, UnitLimits
@@ -33,25 +34,27 @@ class LocalExecutor:
         """See `Executor.run`. Each of `concurrency` lanes saves a row while its next unit is under way: at most one row
         a lane waits for the disk.
         """
+        strays = Strays(self._concurrency)
 
-        async def lane(worker: Worker[U, R]) -> None:
+        async def carry_out(worker: Worker[U, R]) -> None:
+            lane = Lane(strays)
             saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
             try:
                 while (unit := await take()) is not None:
-                    row = job.row.begin(unit)
-                    stop = await perform(worker, unit, row, self._limits)
-                    saved, saving = saving, asyncio.ensure_future(done(row))
+                    performed = await perform(worker, unit, job.row.begin(unit), lane, self._limits)
+                    saved, saving = saving, asyncio.ensure_future(done(performed.row))
                     await _kept(saved)
-                    if stop is not None:
-                        raise stop
-                    if row.status == "cancelled":
+                    if performed.stop is not None:
+                        raise performed.stop
+                    if performed.cancelled:
                         return
             finally:
+                lane.close()
                 await _kept(saving)
 
         async with job.open() as worker:
             progress.watch(worker.stats)
-            lanes = [asyncio.create_task(lane(worker)) for _ in range(self._concurrency)]
+            lanes = [asyncio.create_task(carry_out(worker)) for _ in range(self._concurrency)]
             try:
                 await asyncio.gather(*lanes)
             finally:

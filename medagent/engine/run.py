@@ -264,13 +264,21 @@ def compose(scorer: Scorer, folder: Path, findings: Findings, journals: Journals
         failed=tuple(failed),
         owed=tuple(standing.owed),
         ungraded=findings.ungraded,
-        unusable=findings.unusable,
+        unusable=findings.unusable or _all_failed(scorer.unit_noun, endings, failed),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
         files=tuple(findings.files or (*scorer.journals, "run.json", REPORT)),
         journals=dict(journals.states()),
         **findings.details,
     )
+
+
+def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str]) -> str:
+    """That no unit of a run got an answer from its agent, with the most common error; empty where one did."""
+    if not failed or set(endings) != {FAILED}:
+        return ""
+    ((error, _),) = Counter(line.partition(": ")[2] for line in failed).most_common(1)
+    return f"All {endings[FAILED]} {noun} ended as {error}. The score is no measure; --retry {FAILED} does them again."
 
 
 @few_collections()

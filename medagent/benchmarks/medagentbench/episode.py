@@ -12,7 +12,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.base import Agent, AgentContext, Policy
+from medagent.agents.base import Agent, AgentContext, Policy, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol
 from medagent.benchmarks.medagentbench.session import Outcome, Session, SessionRules, Turn, Write, clean
@@ -213,8 +213,7 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
     """Let the policy act until the session is done; the number of malformed moves."""
     malformed = 0
     while not session.done:
-        with blame("agent"):
-            move = await policy.next(observation)
+        move = await next_move(policy, observation)
         if move.problem is not None:
             malformed += 1
             observation = session.refuse(move.text, move.problem)
