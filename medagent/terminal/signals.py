@@ -43,7 +43,9 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     try:
         with _Signals(loop, task) as signals:
             _drive(loop, task)
-        if task.cancelled() and signals.first is not None:
+        if task.cancelled():
+            if signals.first is None:
+                raise UserError(f"foreign code cancelled the run. {CONTINUES}")
             print("medagent: interrupted", file=sys.stderr)
             raise typer.Exit(128 + signals.first)
         return task.result()
