@@ -100,9 +100,11 @@ def described(error: BaseException) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Performed(Generic[R]):
-    """A unit's row, the error that must stop the run, and whether the run was cancelled meanwhile."""
+    """A unit's row (None if it was not begun), the error that must stop the run, and whether the run was cancelled
+    meanwhile.
+    """
 
-    row: R
+    row: R | None
     stop: StopRunError | UserError | None = None
     cancelled: bool = False
 
@@ -163,7 +165,7 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _abandon(task: asyncio.Task[None], lane: Lane, unit: str) -> None:
-    """Leave a task that ignores its cancellation to itself. Raises StopRunError if there are too many."""
+    """Leave a task that ignores its cancellation to itself. Raises StraysError if there are too many."""
     asyncio.tasks._unregister_task(task)  # else `asyncio.run` waits for it
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))  # to free it would throw into code that ignores that
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else looks at it

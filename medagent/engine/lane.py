@@ -22,6 +22,10 @@ STRAYS_PER_LANE = 2
 _NAMED = 5
 
 
+class StraysError(StopRunError):
+    """Too much that does not end is left in this process."""
+
+
 class Strays:
     """The abandoned threads and tasks of a process, by the units that left them."""
 
@@ -30,12 +34,12 @@ class Strays:
         self._running: list[tuple[str, Callable[[], bool]]] = []
 
     def add(self, unit: str, is_running: Callable[[], bool]) -> None:
-        """Count one, for as long as it runs. Raises StopRunError if there are too many."""
+        """Count one, for as long as it runs. Raises StraysError if there are too many."""
         self._running = [(left, runs) for left, runs in self._running if runs()] + [(unit, is_running)]
         if len(self._running) > self._most:
             units = ", ".join(unit for unit, _ in self._running[:_NAMED])
             more = ", …" if len(self._running) > _NAMED else ""
-            raise StopRunError(
+            raise StraysError(
                 f"the agents of {len(self._running)} units do not end and cannot be stopped: {units}{more}; "
                 "run an agent that hangs with --workers 1, which replaces its process"
             )
@@ -62,7 +66,7 @@ class Lane:
         return self._thread is not None and self._thread.waiting > 0
 
     def end_unit(self, unit: str) -> None:
-        """Abandon a thread that is still busy with the unit. Raises StopRunError if there are too many."""
+        """Abandon a thread that is still busy with the unit. Raises StraysError if there are too many."""
         self.closing.clear()
         thread = self._thread
         if thread is not None and self.busy:

@@ -57,7 +57,7 @@ def wait_for_rows(folder: Path, count: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("where", [()], ids=["one process"])
+@pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["one process", "two workers"])
 def test_each_of_them_loses_its_own_unit_and_nothing_else(tmp_path: Path, where: Sequence[object]) -> None:
     others = ["task3_1", "task3_2"]
     ids = ",".join([*CASES, *others])
@@ -161,7 +161,7 @@ NAMES = [
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("where", [()], ids=["one process"])
+@pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["one process", "two workers"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_probes(tmp_path: Path, name: str, where: Sequence[object]) -> None:
     process = start(tmp_path, f"{need(BAD)}:{name}", "--per-type", 1, "--unit-time", 3, *where)
