@@ -130,3 +130,13 @@ class Blocks(medagent.Agent):
         if task.id != "task2_1":
             blocks()
         yield "FINISH([])"
+
+
+class KillsItsProcess(medagent.Agent):
+    """Ends the process in `task2_2`, as the system does when memory runs out; waits a little in all others."""
+
+    def play(self, task: Any, prompt: str) -> Iterator[str]:
+        if task.id == "task2_2":
+            os._exit(0)
+        time.sleep(0.2)
+        yield "FINISH([])"

@@ -36,9 +36,9 @@ def start(folder: Path, agent: str, *words: object) -> subprocess.Popen[str]:
     )
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+def ended(process: subprocess.Popen[str], within: float = LIMIT_S) -> tuple[int, str, str]:
     try:
-        out, err = process.communicate(timeout=LIMIT_S)
+        out, err = process.communicate(timeout=within)
     finally:
         process.kill()
     assert "Traceback" not in err
@@ -86,6 +86,35 @@ def test_ctrl_c_ends_a_run_whose_agent_blocks(tmp_path: Path, agent: str, words:
     assert code == 130
     assert words in err
     assert rows(tmp_path)["task2_1"]["status"] == "completed"
+
+
+def test_a_unit_that_kills_its_worker_is_tried_alone_and_then_has_a_row(tmp_path: Path) -> None:
+    ids = ",".join(f"task2_{number}" for number in range(1, 11))
+    code, _, err = ended(start(tmp_path, f"{AGENTS}:KillsItsProcess", "--ids", ids, "--workers", 2))
+    left = rows(tmp_path)
+    assert code == 0, err
+    assert (left["task2_2"]["status"], left["task2_2"]["error"]) == ("agent_error", "its worker died")
+    assert [row["status"] for row in left.values()].count("completed") == 9
+    assert "is left out: its worker died" in err
+
+
+@pytest.mark.long
+def test_a_worker_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
+    words = ("--ids", "task2_1,task2_2", "--workers", 1, "--concurrency", 1)
+    code, _, err = ended(start(tmp_path, f"{AGENTS}:BlocksTheLoop", *words), within=4 * LIMIT_S)
+    left = rows(tmp_path)
+    assert code == 0, err
+    assert left["task2_1"]["status"] == "completed"
+    assert left["task2_2"]["status"] == "agent_error"
+    assert "its worker did not answer for 40 s" in left["task2_2"]["error"]
+
+
+def test_a_worker_with_too_many_units_that_do_not_end_is_replaced(tmp_path: Path) -> None:
+    words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--unit-time", 0.2, "--workers", 1)
+    code, _, err = ended(start(tmp_path, f"{AGENTS}:Blocks", *words))
+    assert code == 0, err
+    assert [row["status"] for row in rows(tmp_path).values()] == ["time_limit"] * 4
+    assert "the agents of 3 units do not end" in err
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
