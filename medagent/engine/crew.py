@@ -36,11 +36,11 @@ from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats
 
-ANSWERS_WITHIN_S = POLL_S + 30.0
+ANSWERS_WITHIN_S = POLL_S + 60.0
 """A worker that does not answer for so long is given up."""
 OPENED_WITHIN_S = 600.0
 """How long a worker may take to open the job: it may build a hospital, or fetch one."""
-NONE_LEFT_S = 60.0
+NONE_LEFT_S = 120.0
 """How long a run goes on waiting for a worker when there is none."""
 WATCHED_EVERY_S = 0.5
 LAST_ROWS_WITHIN_S = 0.5

@@ -6,6 +6,7 @@ A run is a process of its own here: whether it ends, and how, is what is tested.
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from tests.shared_data import SHARED, need
 
 AGENTS = Path(__file__).with_name("misbehaving.py")
 BAD = SHARED / "probes" / "bad_agents.py"
-LIMIT_S = 100.0
+LIMIT_S = 500.0
 """A run that takes longer hangs."""
 
 
@@ -76,15 +77,20 @@ def test_each_of_them_loses_its_own_unit_and_nothing_else(tmp_path: Path, where:
 
 
 @pytest.mark.parametrize(
-    ("agent", "words"), [("Blocks", "Continue: medagent"), ("BlocksTheLoop", "did not end within")]
+    ("agent", "where", "words"),
+    [
+        ("Blocks", (), "Continue: medagent"),
+        ("BlocksTheLoop", (), "did not end within"),
+        ("BlocksTheLoop", ("--workers", 1), "same command continues|Continue: medagent"),
+    ],
 )
-def test_ctrl_c_ends_a_run_whose_agent_blocks(tmp_path: Path, agent: str, words: str) -> None:
-    process = start(tmp_path, f"{AGENTS}:{agent}", "--ids", "task2_1,task2_2", "--concurrency", 1)
+def test_ctrl_c_ends_a_run_whose_agent_blocks(tmp_path: Path, agent: str, where: Sequence[object], words: str) -> None:
+    process = start(tmp_path, f"{AGENTS}:{agent}", "--ids", "task2_1,task2_2", "--concurrency", 1, *where)
     wait_for_rows(tmp_path, 1)
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code == 130
-    assert words in err
+    assert re.search(words, err)
     assert rows(tmp_path)["task2_1"]["status"] == "completed"
 
 
@@ -101,12 +107,12 @@ def test_a_unit_that_kills_its_worker_is_tried_alone_and_then_has_a_row(tmp_path
 @pytest.mark.long
 def test_a_worker_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
     words = ("--ids", "task2_1,task2_2", "--workers", 1, "--concurrency", 1)
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:BlocksTheLoop", *words), within=4 * LIMIT_S)
+    code, _, err = ended(start(tmp_path, f"{AGENTS}:BlocksTheLoop", *words), within=2 * LIMIT_S)
     left = rows(tmp_path)
     assert code == 0, err
     assert left["task2_1"]["status"] == "completed"
     assert left["task2_2"]["status"] == "agent_error"
-    assert "its worker did not answer for 40 s" in left["task2_2"]["error"]
+    assert "its worker did not answer for 70 s" in left["task2_2"]["error"]
 
 
 def test_a_worker_with_too_many_units_that_do_not_end_is_replaced(tmp_path: Path) -> None:
