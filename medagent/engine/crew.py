@@ -111,6 +111,8 @@ class Crew:
         how = ""
         for alone in (False, True):
             worker = await self._pick(alone)
+            if worker is None:
+                return Carried(unit.key)
             future: asyncio.Future[Carried] = asyncio.get_running_loop().create_future()
             worker.units[unit.key] = future
             worker.outbox.append(unit)
@@ -124,12 +126,13 @@ class Crew:
                 self._tell()
         row = self._row.begin(unit)
         row.started = row.timestamp = wall_clock()
-        fail(row, PluginError("agent", _LostError(how), how))
+        fail(row, PluginError("agent", _LostError(how), f"its worker {how}"))
         return Carried(unit.key, row)
 
     async def close(self) -> None:
         """End the run on every worker; what is under way gets its row."""
         self.ending = True
+        self._tell()
         usable = [worker for worker in self._workers.values() if worker.usable]
         await asyncio.gather(*map(self._close, usable))
         if self._exchanges:  # rows that are on their way
@@ -144,9 +147,11 @@ class Crew:
         with suppress(OSError, MedagentError):
             self._take(worker, await self._call(worker, close_here, self._opening.run, within=CLOSED_WITHIN_S + 0.5))
 
-    async def _pick(self, alone: bool) -> _Worker:
-        """The worker with the fewest units; if `alone`, one that has none and gets no other one meanwhile."""
-        while True:
+    async def _pick(self, alone: bool) -> _Worker | None:
+        """The worker with the fewest units; if `alone`, one that has none and gets no other one meanwhile; None if the
+        run ends.
+        """
+        while not self.ending:
             free = [worker for worker in self._workers.values() if worker.usable and not worker.reserved]
             if not free:
                 await self._changed.wait()
@@ -159,6 +164,7 @@ class Crew:
                 await self._changed.wait()
             if worker.usable:
                 return worker
+        return None
 
     def _flush_soon(self, worker: _Worker) -> None:
         """Exchange units for rows, once all lanes that just got one have brought their next units."""
@@ -177,9 +183,9 @@ class Crew:
             given = pack(units) if units else b""
             exchange = await self._call(worker, exchange_here, self._opening.run, given, within=ANSWERS_WITHIN_S)
         except TimeoutError:
-            await self._lose(worker, f"its worker did not answer for {ANSWERS_WITHIN_S:g} s")
+            await self._lose(worker, f"did not answer for {ANSWERS_WITHIN_S:g} s")
         except OSError:
-            await self._lose(worker, "its worker died")
+            await self._lose(worker, "died")
         except MedagentError as error:
             self._end(UserError(f"worker {worker.address}: {error}"))
         else:
@@ -202,7 +208,7 @@ class Crew:
         """Let the units of a worker end that gets no more, then do without it."""
         while worker.units:
             await self._changed.wait()
-        await self._lose(worker, why)
+        await self._lose(worker, f"gets no more units: {why}")
 
     async def _lose(self, worker: _Worker, how: str) -> None:
         """Do without a worker. If the scheduler is lost too, nothing is known of its units."""
@@ -214,7 +220,7 @@ class Crew:
         except (OSError, TimeoutError):
             return  # `_watch` sees it
         if worker.usable:
-            self._progress.note(f"worker {worker.address} is left out: {how}")
+            self._progress.note(f"worker {worker.address} {how}")
             worker.lose(how)
             self._replace(worker.address)
             self._tell()
@@ -231,7 +237,7 @@ class Crew:
                 worker = self._workers[address] = _Worker(address)
                 self._start(self._join(worker))
             for address in self._workers.keys() - there:
-                await self._lose(self._workers[address], "its worker died")
+                await self._lose(self._workers[address], "died")
                 del self._workers[address]
             if any(worker.usable or worker.joining for worker in self._workers.values()):
                 self._last_usable = time.monotonic()
