@@ -7,7 +7,7 @@ three. The ideal time is that of an engine that costs nothing: each lane goes th
 same episodes by other engines (`engine_peers.py`) are measured beside it.
 
 `python -m benchmarks.engine --trials 67` measures so many trials of the 300 tasks by the reference agent instead, as a
-whole process: the run, and the same command on the finished run.
+whole process: the run, and the same command on the finished run; then the CPU of the process that drives the run.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from medagent.engine.journal import Journal
 from medagent.engine.local import LocalExecutor
 from medagent.engine.memory import few_collections
 from medagent.engine.progress import Progress
+from medagent.engine.run import executor
 from medagent.engine.units import Watch, run_units
 from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import ModelServer
@@ -133,6 +134,32 @@ def ideal(calls: list[int], concurrency: int) -> float:
     return max(lanes)
 
 
+def drive(pipe: Connection, workers: int | None, count: int) -> None:
+    """Run so many trials of the 300 tasks by the reference agent and send this process's CPU seconds."""
+    settings = MedAgentBenchSettings(agent="reference", trials=count, concurrency=64, workers=workers)
+    stage = asyncio.run(make_plan(settings, print)).stages[0]
+    units = stage.units()
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(Path(folder) / "episodes.jsonl", EpisodeRow)
+        work = run_units(stage.job, units, journal, executor(settings), Watch(Progress(quiet=True)))
+        start = time.process_time()
+        with few_collections():
+            summary = asyncio.run(work)
+        pipe.send(time.process_time() - start)
+        assert summary.done == len(units)
+        journal.close()
+
+
+def driven(workers: int | None, count: int) -> float:
+    """CPU seconds of `drive`, in a process of its own."""
+    here, there = processes.Pipe()
+    process = processes.Process(target=drive, args=(there, workers, count))
+    process.start()
+    figure: float = here.recv()
+    process.join()
+    return figure
+
+
 def trials(count: int) -> None:
     """Print what a run of so many trials costs, and the same command once it is finished."""
     with tempfile.TemporaryDirectory() as folder:
@@ -145,6 +172,15 @@ def trials(count: int) -> None:
             row(f"{what}: CPU", asked, found.cpu, "s")
             row(f"{what}: wall", "", found.seconds, "s")
             row(f"{what}: peak memory", "≤ 250", found.peak, "MB")
+    for workers, asked in ((None, ""), (2, "≤ 0.8")):
+        one, many = driven(workers, 1), driven(workers, count)  # starting the workers is no episode's
+        where = f"--workers {workers}" if workers else "one process"
+        row(
+            f"an episode by the reference agent, {where}: the driver's CPU",
+            asked,
+            (many - one) / (count - 1) / 0.3,
+            "ms",
+        )
 
 
 def main() -> None:

@@ -10,11 +10,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 # Where a machine keeps Python from writing bytecode, each of the hundreds of commands that tests start would compile
 # the project anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+settings.register_profile("medagent", deadline=None)  # no test depends on the speed of the machine
+settings.load_profile("medagent")
+
+LONG_S = 3600
+"""Seconds that bound a test marked `long`; `timeout` in pyproject.toml bounds all others."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.timeout(LONG_S))
 
 
 class NetworkRefusedError(RuntimeError):

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Sequence
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
+from inspect import isasyncgenfunction
 from typing import TYPE_CHECKING, Any, Protocol
 
-from medagent.engine.boundary import blame
+from medagent.engine.boundary import PluginError, blame
+from medagent.engine.lane import beside, current_lane
 from medagent.engine.rows import Spent
 from medagent.models.estimate import CallCutOffError
 
 if TYPE_CHECKING:
     from medagent.models.base import ChatModel, Completion, Message, Tool
     from medagent.models.limiter import EndpointStats
+
+LONGEST_MESSAGE = 4_000_000
+"""Characters of one message; the longest body of a POST has half of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,22 @@ class Move:
     problem: str | None = None
     finish_reason: str | None = None
 
+    def __post_init__(self) -> None:
+        """Whoever made it: a text that is no `str` would spoil the journal later. Raises PluginError, the agent's."""
+        if type(self.text) is not str:
+            if not isinstance(self.text, str):
+                raise _misfit(f"yielded {type(self.text).__name__}, expected str")
+            object.__setattr__(self, "text", str.__str__(self.text))  # a subclass may behave in any way
+        if len(self.text) > LONGEST_MESSAGE:
+            raise _misfit(f"yielded {len(self.text):,} characters; a message may have {LONGEST_MESSAGE:,}")
+        for name in ("reasoning", "problem", "finish_reason"):
+            if (value := getattr(self, name)) is not None and not isinstance(value, str):
+                raise _misfit(f"Move.{name} is {type(value).__name__}, expected str or None")
+
+
+def _misfit(text: str) -> PluginError:
+    return PluginError("agent", TypeError(text), text)
+
 
 class Policy(Protocol):
     """One episode's decisions."""
@@ -47,6 +69,15 @@ class Policy(Protocol):
         Raises EpisodeError or StopRunError from the model; whatever else it raises is the agent's failure.
         """
         ...
+
+
+async def next_move(policy: Policy, observation: str) -> Move:
+    """The next move of a policy, whoever wrote it. Raises PluginError, the agent's, for whatever goes wrong there."""
+    with blame("agent"):
+        move: object = await policy.next(observation)
+        if not isinstance(move, Move):
+            raise TypeError(f"{type(policy).__name__}.next returned {type(move).__name__}, expected Move")
+        return move
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +159,52 @@ class Agent:
 
 
 class _Played:
-    """The generator of `Agent.play` as a policy."""
+    """The generator of `Agent.play` as a policy. A plain one may block: it is stepped beside the event loop."""
 
     def __init__(self, agent: Agent, task: Any) -> None:
         self._agent, self._task = agent, task
         self._generator: Generator[str, str, None] | AsyncGenerator[str, str] | None = None
+        self._context: Context | None = None
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
         _spent.set(self.spent)
+        first = self._context is None
+        if self._context is None:
+            self._context = copy_context()
+            if (lane := current_lane.get()) is not None:
+                lane.closing.append(self._close)
+        message: str | None = None
+        if first and isasyncgenfunction(self._agent.play):
+            self._begin(observation)
+        elif not isinstance(self._generator, AsyncGenerator):
+            message = await beside(partial(self._context.run, self._step, observation))
+        if isinstance(self._generator, AsyncGenerator):
+            try:
+                message = await (anext(self._generator) if first else self._generator.asend(observation))
+            except StopAsyncIteration:
+                message = ""
+        return Move(message)  # type: ignore[arg-type]  # it checks what was yielded
+
+    def _begin(self, prompt: str) -> Generator[str, str, None] | AsyncGenerator[str, str]:
+        begun = self._agent.play(self._task, prompt)
+        if not isinstance(begun, Generator | AsyncGenerator):
+            raise TypeError(f"{type(self._agent).__name__}.play is no generator: it has to `yield` messages")
+        self._generator = begun
+        return begun
+
+    def _step(self, observation: str) -> str | None:
+        """What a plain generator yields, "" at its end; None where `play` gave an async one, which the loop steps."""
         try:
-            if self._generator is None:
-                begun = self._agent.play(self._task, observation)
-                if not isinstance(begun, Generator | AsyncGenerator):
-                    raise TypeError(f"{type(self._agent).__name__}.play is no generator: it has to `yield` messages")
-                self._generator = begun
-                return Move(await anext(begun) if isinstance(begun, AsyncGenerator) else next(begun))
-            if isinstance(self._generator, AsyncGenerator):
-                return Move(await self._generator.asend(observation))
-            return Move(self._generator.send(observation))
-        except (StopIteration, StopAsyncIteration):
-            return Move("")  # it has nothing more to say; what that means is the benchmark's
+            if isinstance(self._generator, Generator):
+                return self._generator.send(observation)
+            begun = self._begin(observation)
+            return next(begun) if isinstance(begun, Generator) else None
+        except StopIteration:
+            return ""  # it has nothing more to say; what that means is the benchmark's
+
+    async def _close(self) -> None:
+        if isinstance(self._generator, AsyncGenerator):
+            await self._generator.aclose()
+        elif self._generator is not None and self._context is not None:
+            await beside(partial(self._context.run, self._generator.close))

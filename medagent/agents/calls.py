@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from medagent.agents.base import Agent, Move, Policy
+from medagent.agents.base import Agent, Move, Policy, next_move
 from medagent.agents.chat import ChatAgent
 from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
@@ -111,7 +111,7 @@ class CallWorker(Generic[R]):
                 policy = agent.start(unit.item, key=unit.key, seed=seed)
             row.spent = policy.spent
             try:
-                move = await policy.next(unit.message)
+                move = await next_move(policy, unit.message)
             except ContextLimitError as error:
                 if row.too_long_is_final:
                     raise

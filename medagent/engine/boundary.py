@@ -1,22 +1,27 @@
 """The one place where a unit's failure is caught: whose it was, what was said, where it came from.
 
-Whatever an agent, a model plug-in, a grader or a benchmark raises becomes the status of that unit's row. `blame` names
-the owner where foreign code is called; `perform` catches. What must end the run (StopRunError, UserError) and what the
-person does (Ctrl-C) passes through.
+Whatever an agent, a model plug-in, a grader or a benchmark raises becomes the status of that unit's row, `SystemExit`
+and `KeyboardInterrupt` too: signals never raise in a run. `blame` names the owner where foreign code is called;
+`perform` catches, and gives up what does not end. What must end the run (StopRunError, UserError) passes through.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import os
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Literal, TypeVar
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
 
 from medagent.core.clock import wall_clock
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError, UserError
+from medagent.core.scrub import printable
 from medagent.engine.job import Unit, Worker
+from medagent.engine.lane import Lane, current_lane
 from medagent.engine.rows import Row
 from medagent.engine.unit_limits import UNIT_UNLIMITED, UnitLimits, unit_limits
 
@@ -24,12 +29,20 @@ Owner = Literal["agent", "model", "fhir", "grader", "benchmark"]
 U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
+GRACE_S = 1.5
+"""How long a unit that is cancelled may take to end: it closes connections. After that it is abandoned."""
+LONGEST_ERROR = 2_000
+LONGEST_TRACEBACK = 50_000
+"""Characters of an error and of its traceback that a row keeps; a traceback's end says what happened."""
+
 
 class PluginError(MedagentError):
-    """`cause`, which is none of medagent's errors, was raised; `owner` is whose code it was."""
+    """`cause`, which is none of medagent's errors, was raised; `owner` is whose code it was. `text` says it in other
+    words than the cause's own.
+    """
 
-    def __init__(self, owner: Owner, cause: Exception) -> None:
-        super().__init__(f"{type(cause).__name__}: {cause}")
+    def __init__(self, owner: Owner, cause: BaseException, text: str = "") -> None:
+        super().__init__(text or described(cause))
         self.owner = owner
         self.cause = cause
 
@@ -37,47 +50,149 @@ class PluginError(MedagentError):
 @contextmanager
 def blame(owner: Owner) -> Iterator[None]:
     """Name the owner of whatever foreign error is raised inside; the innermost name holds."""
+    process = os.getpid()
     try:
         yield
     except MedagentError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if _ends_the_task(error):
+            raise
+        if isinstance(error, BaseExceptionGroup) and (ours := _first_of_ours(error)) is not None:
+            raise ours from error
         raise PluginError(owner, error) from error
+    finally:
+        if os.getpid() != process:
+            os._exit(0)  # foreign code forked and came back twice: the run belongs to the first process
+
+
+def _ends_the_task(error: BaseException) -> bool:
+    """Whether an exception came from outside: the task's cancellation, or a coroutine that is closed unfinished."""
+    if not isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    if isinstance(error, GeneratorExit):
+        return task is None
+    return task is not None and task.cancelling() > 0
+
+
+def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> MedagentError | None:
+    """The first of medagent's errors in a group: a model that fails within a task group fails as it does alone."""
+    for error in group.exceptions:
+        if isinstance(error, MedagentError):
+            return error
+        if isinstance(error, BaseExceptionGroup) and (found := _first_of_ours(error)) is not None:
+            return found
+    return None
+
+
+def described(error: BaseException) -> str:
+    """An exception's type and text, of bounded length and without control characters, also where it has no text."""
+    try:
+        text = str(error)
+    except BaseException as failure:
+        text = f"(its text cannot be made: {type(failure).__name__})"
+    return printable(f"{type(error).__name__}: {text[:LONGEST_ERROR]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Performed(Generic[R]):
+    """A unit's row (None if it was not begun), the error that must stop the run, and whether the run was cancelled
+    meanwhile.
+    """
+
+    row: R | None
+    stop: StopRunError | UserError | None = None
+    cancelled: bool = False
 
 
 async def perform(
-    worker: Worker[U, R], unit: U, row: R, limits: UnitLimits = UNIT_UNLIMITED
-) -> StopRunError | UserError | None:
-    """Carry a unit out; its row says how it went, whatever happened, and what it spent. Returns the error that must
-    stop the run.
+    worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: UnitLimits = UNIT_UNLIMITED
+) -> Performed[R]:
+    """Carry a unit out; its row says how it went, whatever happened, and what it spent. A unit that does not end within
+    its time, or when the run ends, is given up.
     """
     row.started, clock = wall_clock(), time.monotonic()
-    stop: StopRunError | UserError | None = None
-    unit_limits.set(limits)
+    task = asyncio.create_task(_carry_out(worker, unit, row, lane, limits))
+    overdue = cancelled = False
     try:
-        async with asyncio.timeout(limits.seconds):
-            with blame("benchmark"):
-                await worker.run(unit, row)
-    except TimeoutError:  # its own: `blame` makes a PluginError of all others
-        row.status, row.error = "time_limit", f"not done in {limits.seconds:g} s; --unit-time"
+        overdue = not (await asyncio.wait([task], timeout=limits.seconds))[0]
+    except asyncio.CancelledError:
+        cancelled = True
+    if overdue or cancelled:
+        task.cancel()
+        await _ended(task)
+    stop: StopRunError | UserError | None = None
+    if task.done():
+        stop = _conclude(task, row)
+    else:
+        row = row.model_copy()  # what is abandoned may still change its own
+    if not task.done() or task.cancelled():
+        row.status = "cancelled"
+        if overdue:
+            row.status, row.error = "time_limit", f"not done in {limits.seconds:g} s; --unit-time"
+    try:
+        if not task.done():
+            _abandon(task, lane, unit.key)
+        lane.end_unit(unit.key)
+    except StopRunError as error:
+        stop = stop or error
+    row.timestamp, row.seconds = wall_clock(), round(time.monotonic() - clock, 3)
+    return Performed(row, stop, cancelled)
+
+
+async def _carry_out(worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: UnitLimits) -> None:
+    unit_limits.set(limits)
+    current_lane.set(lane)
+    try:
+        with blame("benchmark"):
+            await worker.run(unit, row)
+    finally:
+        for close in () if lane.busy else lane.closing:
+            with suppress(MedagentError), blame("agent"):  # the unit's answer stands
+                await close()
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Wait a while for a task that was cancelled, also while the run is being cancelled around it."""
+    until = time.monotonic() + GRACE_S
+    while not task.done() and (left := until - time.monotonic()) > 0:
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task], timeout=left)
+
+
+def _abandon(task: asyncio.Task[None], lane: Lane, unit: str) -> None:
+    """Leave a task that ignores its cancellation to itself. Raises StraysError if there are too many."""
+    asyncio.tasks._unregister_task(task)  # else `asyncio.run` waits for it
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))  # to free it would throw into code that ignores that
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else looks at it
+    lane.strays.add(unit, lambda: not task.done())
+
+
+def _conclude(task: asyncio.Task[None], row: Row) -> StopRunError | UserError | None:
+    """Put into its row how a unit ended. Returns the error that must stop the run."""
+    try:
+        task.result()
     except EpisodeError as failure:
         row.status, row.error = failure.status, str(failure)
-        unit_limits.set(UNIT_UNLIMITED)  # what it cost is counted, whatever it is
         row.spent.add_failure(failure)
     except PluginError as failure:
         fail(row, failure)
     except (StopRunError, UserError) as error:
-        row.status, row.error, stop = "cancelled", str(error), error
+        row.status, row.error = "cancelled", str(error)
+        return error
     except asyncio.CancelledError:
-        row.status = "cancelled"
+        pass  # `perform` knows why
     except MedagentError as error:
         fail(row, PluginError("benchmark", error))
-    unit_limits.set(UNIT_UNLIMITED)
-    row.timestamp, row.seconds = wall_clock(), round(time.monotonic() - clock, 3)
-    return stop
+    return None
 
 
 def fail(row: Row, failure: PluginError) -> None:
     """Put a foreign error into a row: the owner's status, the words, the traceback."""
     row.status, row.error = f"{failure.owner}_error", str(failure)
-    row.traceback = "".join(traceback.format_exception(failure.cause))
+    lines = "".join(traceback.format_exception(failure.cause))
+    row.traceback = lines if len(lines) <= LONGEST_TRACEBACK else f"[…]{lines[-LONGEST_TRACEBACK:]}"

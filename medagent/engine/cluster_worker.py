@@ -1,12 +1,12 @@
 """What runs in a cluster's worker process: a run's job, opened once, in an event loop of its own thread.
 
-A worker opens nothing that it was not given: medagent's version and the digests of the job's files must be those of
-the run. A file that is not there is made again where the job knows how, or fetched from the driver; what does not fit
-is refused in words, for the driver to print beside the worker's name.
+A worker opens nothing that it was not given: medagent's sources and the digests of the job's files must be those of the
+run. A file that is not there is made again where the job knows how, or fetched from the driver; what does not fit is
+refused in words, for the driver to print beside the worker's name.
 
-Dask runs a task in a thread, or in the worker's own event loop. Neither will do: units share one HTTP pool and one open
-record, and the record's queries would hold up the worker's heartbeat. So each unit's thread waits for its coroutine in
-a loop of ours.
+Units are coroutines of that loop, as many as the driver sends, whatever the worker's number of threads is. Dask's own
+loop would not do: the record's queries and an agent that blocks would hold up the worker's heartbeat. The driver calls
+`exchange_here` again and again: it brings units and takes rows, many at a time.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import platform
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from medagent.core.errors import MedagentError, StopRunError, UserError
 from medagent.core.paths import cache_dir
@@ -28,9 +31,17 @@ from medagent.core.version import __version__
 from medagent.engine.boundary import perform
 from medagent.engine.files import file_digest
 from medagent.engine.job import JobWithFiles, Worker
-from medagent.engine.rows import Row
+from medagent.engine.lane import Lane, Strays, StraysError
 from medagent.engine.unit_limits import UNIT_UNLIMITED, UnitLimits
 from medagent.models.limiter import EndpointStats
+
+T = TypeVar("T")
+POLL_S = 10.0
+"""An exchange without news ends after this, so that silence means that something is wrong."""
+GATHER_S = 0.01
+"""How long a finished row waits for others while units are running."""
+CLOSED_WITHIN_S = 2.0
+"""How long units that are cancelled have to end, and connections to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,40 +54,78 @@ class GivenFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Installed:
+    """What must be the same in every process of a run."""
+
+    medagent: str
+    sources: str
+    """SHA-256 of the sources of medagent's packages: a version says little of a checkout."""
+    python: str
+    dask: str
+
+    def differs(self, run: Installed) -> str:
+        """In which way this process's packages are not those of the run, and what to do; empty if they are the same."""
+        for name, here, there in (
+            ("medagent", self.medagent, run.medagent),
+            ("Python", self.python, run.python),
+            ("distributed", self.dask, run.dask),
+        ):
+            if here != there:
+                return f"has {name} {here}, the run {there}: install the same there"
+        if self.sources != run.sources:
+            return f"has other sources of medagent {self.medagent} than the run: install the same there"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
 class Opening:
     """What a worker opens for a run: the packed job and its files."""
 
     run: str
-    version: str
+    installed: Installed
     job: bytes
     files: tuple[GivenFile, ...] = ()
     limits: UnitLimits = UNIT_UNLIMITED
     modules: Mapping[str, str] = field(default_factory=dict)
-    """Installed modules of a benchmark of somebody's, and the digests of their sources."""
+    """Installed modules of a user's benchmark, and the digests of their sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What became of it: nothing is missing, or a person must mend something first, or these files are not here."""
+    """What became of it: nothing is missing, or a person must fix something first, or these files are not here."""
 
-    mend: str | None = None
+    fix: str | None = None
     lacking: tuple[GivenFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a worker gives for a unit: its row, None where the run had ended before it began, and why the run must stop.
-    An exception would be logged by Dask with its traceback.
+    """What a worker made of a unit: its row, None if the run had ended before it began, and why the run must stop, or
+    what a person must fix first. These are texts, since not every exception that caused them can be sent.
     """
 
+    unit: str
     row: Any = None
     stop: str | None = None
-    mend: str | None = None
-    """The text of a UserError: what a person must mend first."""
-    lacking: tuple[GivenFile, ...] = ()
-    worker: str = ""
+    fix: str | None = None
+
+    @property
+    def error(self) -> StopRunError | UserError | None:
+        """What must stop the run."""
+        if self.fix is not None:
+            return UserError(self.fix)
+        return StopRunError(self.stop) if self.stop is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What a worker gives for what it was sent: what it made of units, and what goes on at its endpoints. `worn` says
+    why it should get no more units: too much that does not end is left in its process.
+    """
+
+    carried: Sequence[Carried] = ()
     stats: Sequence[EndpointStats] = ()
-    """What goes on at the endpoints of this worker."""
+    worn: str = ""
 
 
 def pack(value: Any) -> bytes:
@@ -105,50 +154,93 @@ class _Home:
     def __init__(self, opening: Opening) -> None:
         self._job = _job_here(opening)
         self._limits = opening.limits
+        self._running: set[asyncio.Task[None]] = set()
+        self._carried: list[Carried] = []
+        self._news: asyncio.Future[None] | None = None
+        self._strays = Strays(self._job.concurrency)
+        self._lanes: list[Lane] = []
+        self._worn = ""
+        self._ending = self._over = False
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="medagent-units")
+        self._thread = threading.Thread(target=self._serve, daemon=True, name="medagent-units")
         self._thread.start()
-        self._running: set[asyncio.Task[Any]] = set()
         self._context = self._job.open()
         try:
-            self._worker: Worker[Any, Any] = self._do(self._context.__aenter__())
+            self._worker: Worker[Any, Any] = self._do(self._context.__aenter__()).result()
         except BaseException:
             self._end_loop()
             raise
 
-    @property
-    def stats(self) -> list[EndpointStats]:
-        """What goes on at the endpoints."""
-        return list(self._worker.stats)
+    async def exchange(self, units: Sequence[Any]) -> Exchange:
+        """Begin units; once there is news of any unit, all that has ended. A later exchange ends an earlier one."""
+        return await asyncio.wrap_future(self._do(self._exchange(units)))
 
-    def begin(self, unit: Any) -> Future[Carried]:
-        """Begin a unit; what becomes of it is waited for elsewhere."""
-        return asyncio.run_coroutine_threadsafe(self._carry_out(unit, self._job.row.begin(unit)), self._loop)
+    async def close(self) -> Exchange:
+        """Cancel what is under way, whose rows say so, and close the job; what was not taken yet."""
+        ending = self._do(self._end())
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(ending), CLOSED_WITHIN_S)
+            self._end_loop()
+        except TimeoutError:  # something holds up the loop; its thread is a daemon
+            pass
+        return self._taken()
 
-    def close(self) -> None:
-        """Cancel what is under way, whose rows say so, and close the job."""
-        self._do(self._end())
-        self._end_loop()
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while not self._over:  # an agent can stop the loop
+            self._loop.run_forever()
 
-    async def _carry_out(self, unit: Any, row: Row) -> Carried:
-        task = asyncio.create_task(perform(self._worker, unit, row, self._limits))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        stop = await task
-        text = None if stop is None else str(stop)
-        mend = isinstance(stop, UserError)
-        return Carried(row, None if mend else text, text if mend else None, stats=self.stats)
+    async def _exchange(self, units: Sequence[Any]) -> Exchange:
+        for unit in units:
+            task = asyncio.create_task(self._carry_out(unit))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        self._tell()
+        if not self._carried and not self._ending:
+            self._news = news = self._loop.create_future()
+            await asyncio.wait([news], timeout=POLL_S)
+        return Exchange() if self._ending else self._taken()
+
+    def _taken(self) -> Exchange:
+        carried, self._carried = self._carried, []
+        return Exchange(carried, list(self._worker.stats), self._worn)
+
+    async def _carry_out(self, unit: Any) -> None:
+        lane = self._lanes.pop() if self._lanes else Lane(self._strays)
+        performed = await perform(self._worker, unit, self._job.row.begin(unit), lane, self._limits)
+        self._lanes.append(lane)
+        stop = fix = None
+        if isinstance(performed.stop, StraysError):
+            self._worn = str(performed.stop)
+        elif isinstance(performed.stop, UserError):
+            fix = str(performed.stop)
+        elif performed.stop is not None:
+            stop = str(performed.stop)
+        self._carried.append(Carried(unit.key, performed.row, stop, fix))
+        if len(self._running) == 1 or performed.stop is not None:
+            self._tell()
+        elif len(self._carried) == 1:
+            self._loop.call_later(GATHER_S, self._tell)
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
     async def _end(self) -> None:
+        self._ending = True  # what is left goes with the answer to this
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
+        self._tell()
+        for lane in self._lanes:
+            lane.close()
         await self._context.__aexit__(None, None, None)
 
-    def _do(self, work: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def _do(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _end_loop(self) -> None:
+        self._over = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -159,53 +251,35 @@ _homes: dict[str, _Home | None] = {}
 _opening = threading.Lock()
 
 
-def version_here() -> str:
-    """The version of medagent in this process."""
-    return __version__
+@cache
+def installed_here() -> Installed:
+    """What is installed in this process."""
+    from importlib.metadata import version
+
+    digest, root = sha256(), Path(__file__).parents[2]
+    for package in ("medagent", "refsol", "fhir_server"):
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return Installed(__version__, digest.hexdigest(), platform.python_version(), version("distributed"))
 
 
-def open_here(opening: Opening) -> Opened:
+async def open_here(opening: Opening) -> Opened:
     """Open a run's job in this worker process, before any unit comes."""
-    try:
-        with _opening:
-            _home(opening)
-    except _Lacking as lacking:
-        return Opened(lacking=lacking.files)
-    except (UserError, StopRunError) as error:
-        return Opened(mend=str(error))
-    return Opened()
+    return await asyncio.to_thread(_open, opening)
 
 
-def run_here(opening: Opening, unit: bytes) -> Carried:
-    """Carry a unit of the packed job out in this worker process."""
-    from distributed import get_worker
-
-    name = str(get_worker().address)
-    try:
-        with _opening:  # a unit that has begun is known to whoever ends the run
-            home = _home(opening)
-            if home is None:
-                return Carried()
-            begun = home.begin(_unpack(unit))
-        return replace(begun.result(), worker=name)
-    except _Lacking as lacking:
-        return Carried(lacking=lacking.files, worker=name)
-    except StopRunError as error:
-        return Carried(stop=str(error))
-    except UserError as error:
-        return Carried(mend=f"worker {name}: {error}")
-    except CancelledError:  # before it began
-        return Carried()
-
-
-def close_here(run: str) -> list[EndpointStats]:
-    """End a run in this worker process; returns what went on at its endpoints."""
-    with _opening:
-        home, _homes[run] = _homes.get(run), None
+async def exchange_here(run: str, units: bytes) -> Exchange:
+    """Begin units of a run in this worker process; what became of units that have ended."""
+    home = _homes.get(run)
     if home is None:
-        return []
-    home.close()
-    return home.stats
+        return Exchange()
+    return await home.exchange(_unpack(units) if units else ())
+
+
+async def close_here(run: str) -> Exchange:
+    """End a run in this worker process; what became of its last units."""
+    home, _homes[run] = _homes.get(run), None
+    return await home.close() if home is not None else Exchange()
 
 
 def take_here(file: GivenFile, start: int, content: bytes) -> None:
@@ -220,16 +294,22 @@ def take_here(file: GivenFile, start: int, content: bytes) -> None:
         aside.replace(place)
 
 
-def _home(opening: Opening) -> _Home | None:
-    if opening.run not in _homes:
-        _homes[opening.run] = _Home(opening)
-    return _homes[opening.run]
+def _open(opening: Opening) -> Opened:
+    try:
+        with _opening:
+            if opening.run not in _homes:
+                _homes[opening.run] = _Home(opening)
+    except _Lacking as lacking:
+        return Opened(lacking=lacking.files)
+    except (UserError, StopRunError, OSError) as error:
+        return Opened(fix=str(error))
+    return Opened()
 
 
 def _job_here(opening: Opening) -> Any:
     """The job, with its files where they lie on this machine. Raises UserError, _Lacking."""
-    if opening.version != __version__:
-        raise UserError(f"has medagent {__version__}, the run {opening.version}: install the same there")
+    if difference := installed_here().differs(opening.installed):
+        raise UserError(difference)
     for module, digest in opening.modules.items():
         check_module(module, digest)
     job = _unpack(opening.job)

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from medagent.engine.boundary import perform
+from medagent.engine.boundary import Performed, perform
 from medagent.engine.job import Job, Unit, Worker
+from medagent.engine.lane import Lane, Strays
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row
 from medagent.engine.unit_limits import UNIT_UNLIMITED, UnitLimits
@@ -30,34 +31,46 @@ class LocalExecutor:
         done: Callable[[R], Awaitable[None]],
         progress: Progress,
     ) -> None:
-        """See `Executor.run`. Each of `concurrency` lanes saves a row while its next unit is under way: at most one row
-        a lane waits for the disk.
-        """
+        """See `Executor.run`. At most one row of each lane waits for the disk."""
+        strays = Strays(self._concurrency)
 
-        async def lane(worker: Worker[U, R]) -> None:
-            saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
+        async def lane_of(worker: Worker[U, R]) -> None:
+            lane = Lane(strays)
             try:
-                while (unit := await take()) is not None:
-                    row = job.row.begin(unit)
-                    stop = await perform(worker, unit, row, self._limits)
-                    saved, saving = saving, asyncio.ensure_future(done(row))
-                    await _kept(saved)
-                    if stop is not None:
-                        raise stop
-                    if row.status == "cancelled":
-                        return
+                await work_off(take, done, lambda unit: perform(worker, unit, job.row.begin(unit), lane, self._limits))
             finally:
-                await _kept(saving)
+                lane.close()
 
         async with job.open() as worker:
             progress.watch(worker.stats)
-            lanes = [asyncio.create_task(lane(worker)) for _ in range(self._concurrency)]
+            lanes = [asyncio.create_task(lane_of(worker)) for _ in range(self._concurrency)]
             try:
                 await asyncio.gather(*lanes)
             finally:
                 for task in lanes:
                     task.cancel()
                 await asyncio.gather(*lanes, return_exceptions=True)
+
+
+async def work_off(
+    take: Callable[[], Awaitable[U | None]],
+    done: Callable[[R], Awaitable[None]],
+    carry_out: Callable[[U], Awaitable[Performed[R]]],
+) -> None:
+    """Carry out one unit after the other, and save a row while the next unit is under way."""
+    saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
+    try:
+        while (unit := await take()) is not None:
+            performed = await carry_out(unit)
+            if performed.row is not None:
+                saved, saving = saving, asyncio.ensure_future(done(performed.row))
+                await _kept(saved)
+            if performed.stop is not None:
+                raise performed.stop
+            if performed.cancelled:
+                return
+    finally:
+        await _kept(saving)
 
 
 async def _kept(saving: asyncio.Future[None]) -> None:

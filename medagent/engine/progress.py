@@ -106,12 +106,18 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._state = State()
+        self._notes: list[str] = []
         self._display: Display = _Nothing() if quiet else _Panel() if sys.stderr.isatty() else _Lines()
 
     @property
     def notes(self) -> list[str]:
-        """What was learnt about the endpoints and changed in the requests, a line each."""
-        return list(dict.fromkeys(note for endpoint in self._state.endpoints for note in endpoint.notes))
+        """What was learnt about the endpoints and changed in the requests, and about workers, a line each."""
+        learnt = (note for endpoint in self._state.endpoints for note in endpoint.notes)
+        return list(dict.fromkeys([*learnt, *self._notes]))
+
+    def note(self, text: str) -> None:
+        """Add a line to what is said at the end."""
+        self._notes.append(text)
 
     def begin(self, total: int, kept: int) -> None:
         """There are `total` units, `kept` of them done in an earlier run."""

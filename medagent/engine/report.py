@@ -146,6 +146,12 @@ class Report(BaseModel):
         """Whether everything that was asked is done and graded, by answers that can be used."""
         return not (self.owed or self.ungraded or self.stopped or self.unusable)
 
+    def error_of(self, item: ItemOutcome) -> str:
+        """What the unit of an item that failed ended with; empty for any other."""
+        units = (f"{item.item}#{item.trial}: ", *([f"{item.item}: "] if item.trial == 1 else []))
+        line = next((line for line in self.failed if line.startswith(units)), "")
+        return line.partition(": ")[2].partition(": ")[2]
+
     @property
     def details(self) -> dict[str, Any]:
         """The benchmark's own fields."""

@@ -100,13 +100,21 @@ def compose(
         failed=tuple(failed),
         owed=tuple(standing.owed),
         ungraded=sum(one.score is not None and not one.score.graded for one in graded.scores),
-        unusable=figures.unusable,
+        unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
         files=(*graded.files, *benchmark.journals, SCORES, "run.json", REPORT),
         journals=dict(journals.states()),
         **figures.details,
     )
+
+
+def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str]) -> str:
+    """That no unit of a run got an answer from its agent, with the most common error; empty if one did."""
+    if not failed or set(endings) != {FAILED}:
+        return ""
+    ((error, _),) = Counter(line.partition(": ")[2] for line in failed).most_common(1)
+    return f"All {endings[FAILED]} {noun} ended as {error}. The score is no measure; --retry {FAILED} does them again."
 
 
 def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:

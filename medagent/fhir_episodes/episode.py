@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.base import Agent, Policy
+from medagent.agents.base import Agent, Policy, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.core.wire import Text
 from medagent.engine.boundary import blame
@@ -200,8 +200,7 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
     """Let the policy act until the session is done; the number of malformed moves."""
     malformed = 0
     while not session.done:
-        with blame("agent"):
-            move = await policy.next(observation)
+        move = await next_move(policy, observation)
         if move.problem is not None:
             malformed += 1
             observation = session.refuse(move.text, move.problem)

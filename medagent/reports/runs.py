@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,27 +23,35 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
 
     `rewrite` is called every minute with the run's folder, and at the end.
     """
-    import asyncio
-
     from medagent.engine.results import document
     from medagent.engine.run import execute
     from medagent.reports.end import print_end
     from medagent.reports.tables import say
-    from medagent.terminal.signals import ended_by_signals
+    from medagent.terminal.signals import leave_in_time, run_to_end
 
     async def work() -> Any:
         made = await plan if inspect.isawaitable(plan) else plan
         async with _rewritten(made.folder, rewrite, say):
             return await execute(made, benchmark, quiet=quiet, say=say)
 
-    report = asyncio.run(ended_by_signals(work()))
-    if as_json:
-        print(document(report))
-    else:
-        print_end(report)
-    if rewrite is not None:
-        rewrite(Path(report.folder))
-    raise typer.Exit(0 if report.complete else 2)
+    code, before = 1, set(threading.enumerate())
+    try:
+        report = run_to_end(work())
+        if sys.stdout.closed:
+            say("standard output was closed during the run")
+            sys.stdout = sys.stderr
+        if as_json:
+            print(document(report))
+        else:
+            print_end(report)
+        if rewrite is not None:
+            rewrite(Path(report.folder))
+        code = 0 if report.complete else 2
+    except typer.Exit as end:
+        code = end.exit_code
+    finally:
+        leave_in_time(code, before)
+    raise typer.Exit(code)
 
 
 @asynccontextmanager

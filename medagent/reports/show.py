@@ -13,6 +13,7 @@ from medagent.core.errors import UserError
 from medagent.core.scrub import printable
 from medagent.engine.figures import dollars, duration, natural
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, by_trial
+from medagent.engine.rows import FAILED
 from medagent.reports.fhir_lines import DECIDES, bundle_lines
 from medagent.reports.measured import measured_on
 from medagent.reports.tables import percent, print_section, print_table, put
@@ -77,6 +78,8 @@ def list_items(report: Report, wanted: ItemFilter) -> None:
         outcome = {True: "right", False: "wrong", None: score}[item.correct]
         share = [percent(shares.get(item.item)).rjust(7)] if several else []
         why = f"{item.reason}" if item.kind or item.correct is not True else item.because
+        if error := report.error_of(item) if item.status == FAILED else "":
+            why = f"{why}: {error}"
         put("  ".join([name.ljust(12), outcome.ljust(6), *share, item.kind.ljust(15), why]).rstrip())
     head = "item, outcome, " + ("share of its trials that are right, " if several else "") + "kind, why"
     put(f"{len(listed)} of {len(report.items)} ({head})")

@@ -1,42 +1,156 @@
-"""SIGTERM and SIGHUP end a run as Ctrl-C does: what is under way gets its rows, and the way on is said."""
+"""Work in an event loop of its own, which Ctrl-C, SIGTERM and SIGHUP end: units in progress are saved first.
+
+Signals are read by a thread (`signal.set_wakeup_fd`), because an agent may block the event loop. If the work has not
+ended soon after a signal, or a second signal comes, the thread ends the process. Nothing is lost by that: the journal
+has every finished row, and the same command continues the run.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import socket
 import sys
-from collections.abc import Awaitable
-from typing import TypeVar
+import threading
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 import typer
 
+from medagent.core.errors import UserError
+
 T = TypeVar("T")
+SAVED_WITHIN_S = 4.0
+"""How long units in progress have to end after a signal."""
+LEFT_WITHIN_S = 2.0
+"""How long what others started may keep a process alive that has nothing left to do."""
+CONTINUES = "Finished rows are kept: the same command continues."
 
 
-async def ended_by_signals(work: Awaitable[T]) -> T:
-    """What `work` gives; a signal cancels it. Raises typer.Exit with 128 and the signal's number then (143, 129).
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """What `work` gives, in a new event loop. A signal cancels it; typer.Exit with 128 and the signal's number follows
+    (130, 143, 129). Raises UserError if foreign code broke the event loop.
 
     A signal that is ignored (`nohup`), or has a handler of somebody else's, is left as it is.
     """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-    came: list[int] = []
-
-    def end(number: int) -> None:
-        if not came:  # a second one would cut the saving of rows short
-            task.cancel()
-        came.append(number)
-
-    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
-    for one in heard:
-        loop.add_signal_handler(one, end, one)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    task = loop.create_task(work)
     try:
-        return await work
-    except asyncio.CancelledError:
-        if not came:
-            raise
-        print("medagent: interrupted", file=sys.stderr)
-        raise typer.Exit(128 + came[0]) from None
+        with _Signals(loop, task) as signals:
+            _drive(loop, task)
+        if task.cancelled():
+            if signals.first is None:
+                raise UserError(f"foreign code cancelled the run. {CONTINUES}")
+            print("medagent: interrupted", file=sys.stderr)
+            raise typer.Exit(128 + signals.first)
+        return task.result()
     finally:
-        for one in heard:
-            loop.remove_signal_handler(one)
+        with suppress(UserError):
+            _drive(loop, loop.create_task(_end_others()))
+        with suppress(OSError):
+            loop.close()
+        asyncio.set_event_loop(None)
+
+
+def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+    """Run a task to its end, also if something in it stops the loop. Raises UserError if the loop is broken."""
+    task.add_done_callback(lambda _: loop.stop())
+    while not task.done():
+        try:
+            loop.run_forever()
+        except OSError as error:  # its own files were closed
+            raise UserError(f"the event loop is broken: {error.strerror}. {CONTINUES}") from None
+
+
+async def _end_others() -> None:
+    """Cancel what is left of the work; it may ignore that, and what it says of it is no news."""
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=LEFT_WITHIN_S)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(asyncio.get_running_loop().shutdown_asyncgens(), LEFT_WITHIN_S)
+
+
+class _Signals:
+    """While it is open, the first signal cancels `task`; `first` is its number."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
+        self._loop, self._task = loop, task
+        self._before: dict[int, Any] = {}
+        self.first: int | None = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is not threading.main_thread():
+            return self  # only a process's main thread hears of signals
+        self._read, self._write = socket.socketpair()
+        self._write.setblocking(False)
+        self._waker = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                self._before[number] = signal.signal(number, lambda *_: None)
+        self._thread = threading.Thread(target=self._listen, name="medagent-signals", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._waker)
+        with suppress(OSError):  # foreign code may have closed it
+            self._write.close()  # which ends the thread
+            self._thread.join(LEFT_WITHIN_S)
+            self._read.close()
+
+    def _listen(self) -> None:
+        self.first = self._next(None)
+        if self.first is None:
+            return
+        self._loop.call_soon_threadsafe(self._task.cancel)
+        until = time.monotonic() + SAVED_WITHIN_S
+        try:
+            if self._next(until) is None:
+                return
+            words = "interrupted twice"
+        except TimeoutError:
+            words = f"interrupted; what runs did not end within {SAVED_WITHIN_S:g} s and is left as it is"
+        print(f"medagent: {words}. {CONTINUES}", file=sys.stderr, flush=True)
+        os._exit(128 + self.first)
+
+    def _next(self, until: float | None) -> int | None:
+        """The next signal that is heard; None at the end. Raises TimeoutError."""
+        while True:
+            self._read.settimeout(None if until is None else max(0.001, until - time.monotonic()))
+            received = self._read.recv(1)
+            if not received:
+                return None
+            if received[0] in self._before:
+                return received[0]
+
+
+def leave_in_time(code: int, before: set[threading.Thread]) -> None:
+    """Let this process end with `code` although threads that were not there `before` do not end: Python waits for those
+    that are no daemons, and for all of a `ThreadPoolExecutor`.
+    """
+
+    def watch() -> None:
+        threading.main_thread().join()
+        time.sleep(LEFT_WITHIN_S)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+    if set(threading.enumerate()) - before:
+        threading.Thread(target=watch, name="medagent-end", daemon=True).start()

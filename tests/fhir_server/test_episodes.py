@@ -62,6 +62,21 @@ def test_what_is_written_to_a_record_is_seen_there_only(episodes: Episodes) -> N
     assert bundle["entry"][0]["fullUrl"] == f"{second.base}/Patient/a"
 
 
+def test_what_is_updated_in_a_record_is_not_found_by_what_it_was(server: Server, episodes: Episodes) -> None:
+    """The record's own index rows hide those of the shared patients below it."""
+    seen = {"resourceType": "Observation", "id": "o", "status": "final", "code": {"text": "glucose"}}
+    server.load([json.dumps({**seen, "effectiveDateTime": "2023-01-01"})])
+    first, second = episodes.open(now=NOW), episodes.open(now=NOW)
+    assert ask(episodes, first, "PUT", "/Observation/o", {**seen, "effectiveDateTime": "2023-06-01"})[0] == 200
+
+    def found(record: Record, date: str) -> int:
+        total: int = ask(episodes, record, "GET", f"/Observation?date={date}")[1]["total"]
+        return total
+
+    assert [found(first, date) for date in ("2023-01-01", "2023-06-01", "lt2023-03-01")] == [0, 1, 0]
+    assert [found(second, date) for date in ("2023-01-01", "2023-06-01", "lt2023-03-01")] == [1, 0, 1]
+
+
 def test_a_record_wants_its_own_token(episodes: Episodes) -> None:
     first, second = episodes.open(), episodes.open()
     assert first.token not in repr(first)

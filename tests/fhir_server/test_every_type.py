@@ -16,7 +16,7 @@ from fhir_server.definitions import resource_types
 from fhir_server.wire.xml_reader import parse_xml
 from tests.fhir_server.chance import JSON_TYPE, Chance
 
-RELAXED = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(database=None, suppress_health_check=list(HealthCheck))
 SEEDS = st.integers(0, 2**63)
 BURST = 20
 """Requests of one seed."""

@@ -275,7 +275,7 @@ def bodies(draw: st.DrawFn) -> bytes:
     return json.dumps(tree).encode("utf-8", "replace") if draw(st.integers(0, 9)) else draw(st.binary(max_size=30))
 
 
-RELAXED = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(database=None, suppress_health_check=list(HealthCheck))
 
 
 @settings(RELAXED, max_examples=600)

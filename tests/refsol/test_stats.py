@@ -162,6 +162,10 @@ def test_values_of_a_cluster_that_agree_count_once() -> None:
     assert clustered_wilson([(1, 2)]) == clustered_wilson([(2, 4)])
 
 
+def test_clusters_that_differ_less_than_chance_count_no_more_than_their_values() -> None:
+    assert clustered_wilson([(1, 2)] * 9 + [(2, 2)]) == wilson(11, 20)
+
+
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)).map(lambda pair: (min(pair), max(pair))), max_size=30))
 def test_clustered_intervals_hold_the_share(clusters: list[tuple[int, int]]) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from medagent.agents.base import Agent
+from medagent.agents.base import Agent, next_move
 from medagent.agents.reply_cache import ReplyStore
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError
 from medagent.engine.boundary import blame
@@ -80,7 +80,7 @@ class Sampler:
         with blame("agent"):
             policy = self._agent.start(prompt, key=key, seed=seed)
             try:
-                move = await policy.next(prompt)
+                move = await next_move(policy, prompt)
             except EpisodeError as failure:  # of several that fail together one is raised, and all are paid
                 policy.spent.add_failure(failure)
                 failure.paid, failure.retries, failure.waited = None, 0, 0.0

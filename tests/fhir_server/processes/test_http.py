@@ -209,7 +209,7 @@ class Slow:
         return self._later()
 
     async def _later(self) -> Response:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         return Response(200, [], b"later")
 
 

@@ -198,7 +198,7 @@ JUNK = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.sampled_from(("Patient", "Observation", "Questionnaire", "Bundle")), JUNK)
 def test_any_body_is_stored_in_a_form_that_stays_or_is_refused(kind: str, junk: Any) -> None:
     members = junk if isinstance(junk, dict) else {"name": junk}

@@ -60,7 +60,7 @@ def test_a_timing_runs_from_its_first_date_to_its_last() -> None:
     assert timing_span({"code": {"text": "BID"}}) is None
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.datetimes(min_value=datetime(2, 1, 1), timezones=st.just(UTC)))
 def test_every_instant_lies_in_its_day(moment: datetime) -> None:
     day = span(moment.date().isoformat())

@@ -188,7 +188,7 @@ def test_tags_and_profiles_are_indexed() -> None:
     assert rows("uri", "_profile", patient) == [("urn:p",)]
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.text())
 def test_folding_ignores_case_and_accents(text: str) -> None:
     assert fold(fold(text)) == fold(text)

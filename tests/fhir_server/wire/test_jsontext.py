@@ -28,7 +28,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(T
 OBJECTS = st.dictionaries(TEXTS, VALUES)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(OBJECTS)
 def test_what_is_written_is_read_back(value: Any) -> None:
     assert decode(render(value)) == value
@@ -36,14 +36,14 @@ def test_what_is_written_is_read_back(value: Any) -> None:
     assert json.loads(render(value)) == json.loads(render(value, pretty=False))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(OBJECTS)
 def test_both_readers_agree(value: Any) -> None:
     text = render(value)
     assert json_lenient.read(text) == decode(text)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(max_size=60) | st.text("{}[]\"',:\\u0019.eE+-truefalsnNaN \n", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with suppress(JsonTextError):

@@ -52,7 +52,7 @@ class Counting:
         self.most = max(self.most, self.running)
         row.spent = Spent(calls=1, prompt=self.tokens, cost=self.cost)
         try:
-            await asyncio.sleep(60 if unit.value in self.slow else 0.001)
+            await asyncio.sleep(60 if unit.value in self.slow else 0)
             if unit.value in self.stopping:
                 raise StopRunError("401: the key is refused")
             if unit.value in self.failing:

@@ -110,6 +110,16 @@ def test_ten_failures_of_one_kind_at_the_beginning_stop_the_run(tmp_path: Path) 
     assert (tmp_path / "j.jsonl").read_text().count("\n") < 20
 
 
+def test_failures_of_one_kind_after_a_success_stop_nothing(tmp_path: Path) -> None:
+    class Failing(Counting):
+        async def run(self, unit: Any, row: NumberRow) -> None:
+            if unit.value:
+                raise KeyError(unit.key)
+
+    summary, _ = run(tmp_path, Failing(), 30)
+    assert len(summary.owed) == 29
+
+
 def test_an_agents_failure_is_final_counted_and_repeated_on_demand(tmp_path: Path) -> None:
     file = tmp_path / "fragile.py"
     file.write_text(AGENT.format(condition='task.id == "task3_2"'))

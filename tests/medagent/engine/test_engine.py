@@ -90,7 +90,8 @@ def test_an_interrupted_run_records_what_was_under_way(tmp_path: Path) -> None:
         running = asyncio.create_task(
             run_units(job, numbers(3), journal, LocalExecutor(3), Watch(Progress(quiet=True)), Limits())
         )
-        await asyncio.sleep(0.2)
+        while len(list(journal.units)) < 2:  # noqa: ASYNC110  # the rows of the two others
+            await asyncio.sleep(0.01)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running

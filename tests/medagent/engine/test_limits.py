@@ -38,7 +38,7 @@ class Calling(Counting):
     async def run(self, unit: Number, row: NumberRow) -> None:
         self.begun.append(unit.value)
         for _ in range(unit.value):
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
             row.spent.add(Completion("x", Usage(prompt=9, completion=1), cost=0.1))
 
 

@@ -173,7 +173,7 @@ RESOURCES = st.lists(
 
 
 @given(RESOURCES, st.sampled_from(["ndjson", "collection", "transaction"]), st.booleans())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_packing_gives_back_what_was_packed(
     tmp_path: Path, resources: list[dict[str, Any]], packing: str, packed: bool
 ) -> None:

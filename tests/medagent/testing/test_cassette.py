@@ -205,7 +205,7 @@ VALUES: list[Any] = [
 ]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(NAME, st.sampled_from(VALUES))
 def test_no_text_passes(name: str, value: Any) -> None:
     document = {"resourceType": "Patient", **value(name)}

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
@@ -147,7 +147,6 @@ _letters = st.text(alphabet="bcde", min_size=1, max_size=24)
 
 
 @given(st.lists(_letters, min_size=1, max_size=8, unique=True), st.data(), st.sampled_from([40, 80, 90, 95, 100]))
-@settings(deadline=None)
 def test_no_alike_name_is_overlooked(names: list[str], data: st.DataObject, threshold: int) -> None:
     name = data.draw(st.sampled_from(names))
     place, end = (data.draw(st.integers(0, len(name))) for _ in range(2))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refsol.errors import InputError
@@ -203,14 +203,12 @@ def _has_value(pair: Pair) -> bool:
     return pair.key[1] not in ("none", "n/a", "无", "没有", "?", "[value]", "")
 
 
-@settings(deadline=None)
 @given(imaps())
 def test_parse_reads_what_serialise_writes(drawn: tuple[Imap, list[str]]) -> None:
     imap, terms = drawn
     assert parse(serialise(imap, terms), terms).imap == imap
 
 
-@settings(deadline=None)
 @given(st.text(), st.lists(st.text(max_size=5), max_size=3))
 def test_parse_never_raises(text: str, terms: list[str]) -> None:
     for prefix in ("", "Inform-", "Query:", "1. Constraint - "):
@@ -218,7 +216,6 @@ def test_parse_never_raises(text: str, terms: list[str]) -> None:
         assert parse(serialise(parsed.imap, terms), [*terms, *(pair.term for pair in parsed.imap.inform)]) is not None
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_normal_text_is_normal(text: str) -> None:
     assert tidy(tidy(text)) == tidy(text)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refsol.imapscore.imap import Imap, Pair
@@ -186,7 +186,6 @@ _RELATED = st.dictionaries(
 _PENALTIES = st.sampled_from([penalty.value for penalty in Penalty])
 
 
-@settings(deadline=None)
 @given(_IMAPS, _IMAPS, _RELATED, _PENALTIES, st.randoms())
 def test_order_and_duplicates_do_not_matter(
     label: Values, response: Values, related: Related, penalty: str, random: st.DataObject
@@ -202,13 +201,11 @@ def test_order_and_duplicates_do_not_matter(
     assert value(shuffled(label), shuffled(response), related, penalty) == value(label, response, related, penalty)
 
 
-@settings(deadline=None)
 @given(_IMAPS, _IMAPS, _RELATED)
 def test_without_a_penalty_the_sides_are_equal(label: Values, response: Values, related: Related) -> None:
     assert value(label, response, related, "off") == value(response, label, swapped(related), "off")
 
 
-@settings(deadline=None)
 @given(_IMAPS, _PENALTIES)
 def test_a_label_against_itself_has_twice_its_terms(label: Values, penalty: str) -> None:
     found = find_relations(imap(label), imap(label))
@@ -216,7 +213,6 @@ def test_a_label_against_itself_has_twice_its_terms(label: Values, penalty: str)
     assert result.value == 2 * len(imap(label).informed)
 
 
-@settings(deadline=None)
 @given(_IMAPS, _IMAPS, _RELATED)
 def test_bounds(label: Values, response: Values, related: Related) -> None:
     for term in score(imap(label), imap(response), relations(related)).terms:

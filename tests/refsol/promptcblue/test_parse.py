@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refsol.promptcblue import parse_answer, parse_file, parse_predictions
@@ -168,7 +168,6 @@ marks = st.sampled_from(
 targets = st.lists(marks | st.text(max_size=4), max_size=30).map("".join)
 
 
-@settings(deadline=None)
 @given(task=st.sampled_from(list(PARSERS)), target=targets, choices=st.lists(st.text(max_size=3) | marks, max_size=4))
 def test_any_text_parses_and_survives_the_file(task: str, target: str, choices: list[str]) -> None:
     one = line(task, target=target, answer_choices=choices)
@@ -182,7 +181,6 @@ def test_any_text_parses_and_survives_the_file(task: str, target: str, choices: 
         assert _has_form(task)(answer)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_give_problems_or_answers(data: bytes) -> None:
     structured, problems = parse_predictions(data)

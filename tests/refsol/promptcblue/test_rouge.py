@@ -49,19 +49,17 @@ def table_lcs(first: str, second: str) -> int:
 chars = st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]) | st.sampled_from("中文，。 Aaéß38.5℃\t\u00a0")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.text(chars, max_size=40))
 def test_tokens_are_those_of_the_slow_tokenizer(text: str) -> None:
     assert tokens(text) == slow_tokens(text)
 
 
-@settings(deadline=None)
 @given(st.text("abcd", max_size=90), st.text("abcde", max_size=90))
 def test_the_subsequence_is_that_of_the_table(first: str, second: str) -> None:
     assert common_subsequence(first, second) == table_lcs(first, second)
 
 
-@settings(deadline=None)
 @given(st.text(chars, max_size=30), st.text(chars, max_size=30))
 def test_figures_are_symmetric_and_bounded(first: str, second: str) -> None:
     there, back = rouge(first, second), rouge(second, first)
