@@ -27,6 +27,7 @@ from medagent.models.base import Message
 from medagent.models.keys import key_uses
 from medagent.models.prices import own_table, price_line
 from medagent.models.settings import ModelSettings
+from medagent.sandbox.choose import sandboxes, self_test
 
 PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")
 SEARCH = "/Observation?code=GLU&_count=1"
@@ -49,6 +50,7 @@ def examine(
     yield _checked("packages", _packages)
     yield _checked("data sets", _datasets)
     yield _checked("hospital", lambda: asyncio.run(_hospital()))
+    yield from asyncio.run(_sandboxes())
     if server is not None:
         yield _checked(f"FHIR server {server.url}", lambda: asyncio.run(_server(server)))
     if model is not None:
@@ -107,6 +109,20 @@ async def _hospital() -> str:
             return f"{path}: {await _look(session)}"
     finally:
         ehr.close()
+
+
+async def _sandboxes() -> list[HealthCheck]:
+    """A row a sandbox; one that does not work is a fault only where none works."""
+    problems = [(one, await self_test(one)) for one in sandboxes()]
+    any_works = any(problem is None for _, problem in problems)
+    return [
+        HealthCheck(
+            f"sandbox {one.name}",
+            any_works,
+            one.version() if problem is None else f"cannot be used: {problem}. Install: {one.install}",
+        )
+        for one, problem in problems
+    ]
 
 
 async def _server(server: HttpEhr) -> str:

@@ -15,6 +15,7 @@ MAX_FRAME = 8 * MEGABYTE
 """Bytes of one request of a program, and of one reply to it."""
 
 LimitName = Literal["seconds", "memory", "output", "requests", "processes"]
+SandboxName = Literal["auto", "bwrap", "monty", "docker"]
 Serve = Callable[[str, Sequence[Any], Mapping[str, Any]], Awaitable[Any]]
 """Serves a request: the function's name and its arguments, all of them JSON values; returns a JSON value. Raises
 CallError for what the program is to see as an error.
@@ -42,6 +43,11 @@ class Limits:
     requests: int = 2_000
     """Requests of all programs of an episode."""
 
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> Limits:
+        """Those of a run's settings, by the names of its options."""
+        return cls(*(settings[f"code-{name}"] for name in ("seconds", "memory", "output", "requests")))
+
     @property
     def words(self) -> str:
         """The limits in one line, as a score states them."""
@@ -63,6 +69,8 @@ class Surface:
     """Python that defines further functions by means of those; only what every sandbox supports."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """JSON values by name, set before the first program."""
+    uncounted: tuple[str, ...] = ()
+    """Those of `calls` that are no requests."""
     answer: str = ""
     """The variable whose value is read after each program; "": none."""
 

@@ -11,16 +11,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from medagent.core.errors import UserError
-from medagent.sandbox.base import Interpreters, Limits, Sandbox, SandboxError, Surface
+from medagent.sandbox.base import Interpreters, Limits, Sandbox, SandboxError, SandboxName, Surface
 from medagent.sandbox.bwrap import Bwrap
 from medagent.sandbox.docker import Docker
 from medagent.sandbox.monty import Monty
 from medagent.sandbox.programs import Programs
 
-SandboxName = Literal["auto", "bwrap", "monty", "docker"]
 _TEST_LIMITS = Limits(seconds=10.0)
 
 

@@ -39,10 +39,11 @@ class Programs:
         return ProgramText(ran, self.limits).text
 
     async def _counted(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        if self.requests >= self.limits.requests:
-            self._refused = True
-            raise CallError(stop_reason("requests", self.limits))
-        self.requests += 1
+        if name not in self._surface.uncounted:
+            if self.requests >= self.limits.requests:
+                self._refused = True
+                raise CallError(stop_reason("requests", self.limits))
+            self.requests += 1
         return await self._serve(name, args, kwargs)
 
     async def __aenter__(self) -> Self:

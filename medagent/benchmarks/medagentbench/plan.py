@@ -9,6 +9,7 @@ from typing import Any
 
 from medagent.agents.choice import NO_MODEL, AgentChoice
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
+from medagent.benchmarks.medagentbench.code_session import CodeRules
 from medagent.benchmarks.medagentbench.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, OwnAgent
 from medagent.benchmarks.medagentbench.facts import embedded_facts, http_facts
 from medagent.benchmarks.medagentbench.prompts.protocol import Protocol, load_protocol
@@ -21,6 +22,7 @@ from medagent.core.errors import UserError
 from medagent.engine.files import file_digest
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.rows import Row
+from medagent.sandbox.choose import choose
 from refsol.medagentbench import Facts, KeyEhr, constant_answers, grade_item
 
 
@@ -50,6 +52,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
         items = grading.items(dataset)
         answers = constant_answers(items, facts, dataset.constants) if who.kind == "constant" else {}
         who = OwnAgent(who.kind, answers, messages)
+    code = await _code(settings, dataset)
     rules = SessionRules(
         settings.api_base,
         settings.max_rounds,
@@ -57,7 +60,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
         settings.strip_thinking,
         settings.loop_in_effect or "published",
     )
-    job = EpisodeJob(who, ehr, _protocol(settings, dataset), rules, settings.concurrency)
+    job = EpisodeJob(who, ehr, _protocol(settings, dataset), rules, settings.concurrency, code=code)
     return Plan(
         settings=settings,
         folder=settings.run_folder(dataset.version, who.label),
@@ -67,6 +70,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
         ),
         decides={
             **settings.decides(),
+            **(code.decides() if code else {}),
             "tasks-digest": dataset.digest,
             **({"seed-digest": dataset.manifest.seed_sha256} if dataset.manifest else {}),
             "ehr-digest": ehr.digest,
@@ -100,8 +104,19 @@ def _dataset(settings: MedAgentBenchSettings) -> Dataset:
 def _protocol(settings: MedAgentBenchSettings, dataset: Dataset) -> Protocol:
     """The data set's own protocol file and function list where it has them; the project's words elsewhere."""
     file = dataset.beside("protocol.toml") if settings.protocol == "text" else None
-    protocol = load_protocol(settings.protocol, file=file, functions=dataset.beside("functions.json"))
+    name = "code_tool" if settings.code_tool else settings.protocol
+    protocol = load_protocol(name, file=file, functions=dataset.beside("functions.json"))
     return protocol.worded(prompt=settings.prompt, system=settings.system)
+
+
+async def _code(settings: MedAgentBenchSettings, dataset: Dataset) -> CodeRules | None:
+    """The sandbox for programs, where an agent acts in code. Raises UserError where none works."""
+    if settings.protocol != "code":
+        return None
+    sandbox = await choose(
+        settings.sandbox, settings.code_limits, packages=settings.code_packages, image=settings.sandbox_image
+    )
+    return CodeRules(sandbox, dataset.constants.now, settings.code_tool)
 
 
 async def _ehr(settings: MedAgentBenchSettings, dataset: Dataset, say: Callable[[str], None]) -> EhrChoice:

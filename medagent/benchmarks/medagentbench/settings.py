@@ -16,10 +16,22 @@ from medagent.core.plugins import is_import_path
 from medagent.core.wire import without_password
 from medagent.engine.settings import WHICH, WHO, RunSettings
 from medagent.models.settings import ModelSettings
+from medagent.sandbox.base import Limits, SandboxName
 from refsol.medagentbench.constants import PUBLISHED
 
 AGENTS = ("text", "reference", "nop", "constant", "replay")
 RECORD = "The record"
+CODE = "Agents that act in code"
+_CODE_OPTIONS = (
+    "sandbox",
+    "sandbox-image",
+    "code-seconds",
+    "code-memory",
+    "code-requests",
+    "code-output",
+    "code-tool",
+    "code-packages",
+)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -47,20 +59,36 @@ class MedAgentBenchSettings(RunSettings):
     """
     replay: Annotated[Path | None, Option(WHO, "place", hidden=True)] = None
     """What the replay agent repeats."""
-    protocol: Annotated[Literal["text", "tools"], Option(WHO)] = "text"
-    """With --model: text (as published) or tools (tool calling)."""
+    protocol: Annotated[Literal["text", "tools", "code"], Option(WHO)] = "text"
+    """With --model: text (as published), tools (tool calling), or code (Python programs, run in a sandbox)."""
     loop: Annotated[Loop | None, Option(WHO)] = None
     """With --protocol text, how what cannot be done is answered: published (default), in the published runner's words,
     or lenient, saying how to do better (for training).
     """
     max_rounds: Annotated[int, Option(WHO), Field(ge=1)] = MAX_ROUNDS
-    """Messages an agent has."""
+    """Messages an agent has; with --protocol code its programs."""
     prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
     """Your own first message: a text with {question}, and {context}, {api_base} and {functions} where you want them."""
     system: Annotated[Path | None, Option(WHO, "place", metavar="FILE")] = None
     """With --model: a system prompt of your own, sent before the first message."""
     trial_seed: Annotated[int | None, Option(WHO, metavar="N")] = None
     """The sampling seed of the first trial, N + 1 of the second, and so on (default: none, then 2, 3 …)."""
+    sandbox: Annotated[SandboxName, Option(CODE)] = "auto"
+    """Where programs run: bwrap, monty, docker, or auto (the first of them that works)."""
+    sandbox_image: Annotated[str | None, Option(CODE, metavar="NAME@sha256:…")] = None
+    """With --sandbox docker: the image, which holds python3 and is not pulled."""
+    code_seconds: Annotated[float, Option(CODE), Field(gt=0)] = Limits().seconds
+    """Seconds that a program may take, without the time in which it waits for replies."""
+    code_memory: Annotated[int, Option(CODE), Field(ge=64)] = Limits().memory
+    """Megabytes that programs may use."""
+    code_requests: Annotated[int, Option(CODE), Field(ge=1)] = Limits().requests
+    """Requests that the programs of an episode may make; each page of a search is one."""
+    code_output: Annotated[int, Option(CODE), Field(ge=1)] = Limits().output
+    """Characters of a program's output that the agent is shown."""
+    code_tool: Annotated[bool, Option(CODE)] = False
+    """Offer the model one tool, python(code), instead of reading fenced blocks of its messages."""
+    code_packages: Annotated[Path | None, Option(CODE, metavar="DIR")] = None
+    """A folder of packages that programs may import (pip install --target DIR …); without it the standard library."""
     cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
     """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
     it.
@@ -85,8 +113,10 @@ class MedAgentBenchSettings(RunSettings):
         idle = {
             "--model has no use with --agent other than text": model_idle and self.agent in AGENTS,
             "--protocol tools needs --model": self.protocol == "tools" and self.model is None,
-            "--loop has no meaning with --protocol tools: the published runner has no tools": self.loop
-            and self.protocol == "tools",
+            "--code-tool needs --model": self.code_tool and self.model is None,
+            f"{self._idle_code} needs --protocol code": self._idle_code,
+            f"--loop has no meaning with --protocol {self.protocol}: the published runner has text alone": self.loop
+            and self.protocol != "text",
             "--system needs a model that acts by itself: --model NAME, without --agent": self.system
             and (self.model is None or self.agent not in (None, "text")),
             "--cache and --trial-seed need --model": (self.cache or self.trial_seed is not None) and self.model is None,
@@ -94,6 +124,8 @@ class MedAgentBenchSettings(RunSettings):
             "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
             "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
             "--fhir-header and --ca-file need --fhir": (self.fhir_header or self.ca_file) and not self.fhir,
+            "--agent replay repeats requests, not programs: leave --protocol code out": self.agent == "replay"
+            and self.protocol == "code",
             "--agent replay needs a file to repeat: --agent replay results.json": self.agent == "replay"
             and self.replay is None,
         }
@@ -116,8 +148,21 @@ class MedAgentBenchSettings(RunSettings):
 
     @property
     def loop_in_effect(self) -> Loop | None:
-        """The loop of the text protocol; None for tools."""
-        return None if self.protocol == "tools" else self.loop or "published"
+        """The loop of the text protocol; None for the others."""
+        return self.loop or "published" if self.protocol == "text" else None
+
+    @property
+    def code_limits(self) -> Limits:
+        """What programs may take."""
+        return Limits(self.code_seconds, self.code_memory, self.code_output, self.code_requests)
+
+    @property
+    def _idle_code(self) -> str:
+        """An option for agents that act in code, where none does; "": none."""
+        if self.protocol == "code":
+            return ""
+        given = (name for name in _CODE_OPTIONS if name.replace("-", "_") in self.model_fields_set)
+        return next((f"--{name}" for name in given), "")
 
     @property
     def fhir_headers(self) -> dict[str, str]:
@@ -130,8 +175,10 @@ class MedAgentBenchSettings(RunSettings):
         own = self.tasks_file is not None
         if self.model is not None and self.agent in (None, "text"):
             found["agent"] = None
-        else:
+        elif self.protocol != "code":
             found["protocol"] = None
+        if self.protocol != "code":
+            found.update(dict.fromkeys(_CODE_OPTIONS))
         found["loop"] = self.loop_in_effect
         first = {"version": None if own else self.version, "round": self.round}
         found.update(
