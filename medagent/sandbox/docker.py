@@ -19,7 +19,7 @@ from medagent.sandbox.ahead import StartedAhead
 from medagent.sandbox.base import MEGABYTE, Limits, SandboxError
 from medagent.sandbox.pipe import PipeInterpreter, spawn, start_up
 
-_IMAGE = re.compile(r"[\w./:-]+@sha256:[0-9a-f]{64}")
+_IMAGE = re.compile(r"\w[\w./:-]*@sha256:[0-9a-f]{64}")
 _SCRATCH = 32
 """Megabytes of /tmp."""
 _ABOVE = 64
@@ -87,7 +87,7 @@ def arguments(name: str, image: str, packages: Path | None, limits: Limits) -> l
         "--tmpfs",
         f"/tmp:size={_SCRATCH}m",
     ]
-    words += ["--env", "PYTHONHASHSEED=0", "--env", "TZ=UTC", "--env", "HOME=/tmp"]
+    words += ["--env", "PYTHONHASHSEED=0", "--env", "TZ=UTC", "--env", "HOME=/tmp", "--env", "MALLOC_ARENA_MAX=1"]
     if packages is not None:
         words += ["--volume", f"{packages.resolve()}:{_PACKAGES}:ro"]
     inside = [_PACKAGES] if packages is not None else []

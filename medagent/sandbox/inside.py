@@ -129,11 +129,17 @@ def freeze(now: datetime.datetime) -> None:
             return issubclass(other, cls.__mro__[1])
 
     class date(datetime.date, metaclass=Kind):
+        def __repr__(self) -> str:
+            return f"datetime.{super().__repr__()}"
+
         @classmethod
         def today(cls) -> Any:
             return cls(local.year, local.month, local.day)
 
     class datetime_(datetime.datetime, metaclass=Kind):
+        def __repr__(self) -> str:
+            return f"datetime.{super().__repr__()}"
+
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> Any:
             return cls.fromtimestamp(seconds, tz) if tz is not None else cls.today()
@@ -296,6 +302,7 @@ def main() -> None:
     restrict(options)
     sys.path += options["packages"]
     sys.stdin, sys.stdout, sys.stderr = io.StringIO(), output, output
+    _thread.stack_size(1 << 20)
     kernel = Kernel(pipe, output)
     kernel.begin(pipe.receive())
     pipe.send({"ready": True})

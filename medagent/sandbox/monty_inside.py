@@ -106,7 +106,9 @@ class Kernel:
         number = self._feeds[int(feed[1])] if feed is not None and int(feed[1]) < len(self._feeds) else 0
         if not number:
             return None
-        return [number, frame.line, frame.function_name or "<module>", (frame.source_line or "").strip()[:200]]
+        lines = self._sources[number]
+        source = lines[frame.line - 1].strip()[:200] if 0 < frame.line <= len(lines) else ""
+        return [number, frame.line, frame.function_name or "<module>", source]
 
 
 def _limit(error: monty.MontyError) -> str | None:

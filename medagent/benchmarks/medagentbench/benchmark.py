@@ -17,6 +17,7 @@ from medagent.benchmarks.medagentbench.results.paths import grade_path, results_
 from medagent.benchmarks.medagentbench.results.verdicts import ItemEntry, verdicts_of
 from medagent.benchmarks.medagentbench.results.write import recorded, write_trials
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.benchmarks.medagentbench.views.programs import conversation
 from medagent.benchmarks.medagentbench.wanted import Wanted
 from medagent.core.errors import MedagentError, UserError
 from medagent.engine.figures import dollars
@@ -65,8 +66,8 @@ class MedAgentBench(Benchmark):
         return run_details(run, Wanted(**wanted))
 
     def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
-        """The transcript."""
-        return [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+        """The conversation: the transcript, or programs and what they printed."""
+        return list(conversation(row))
 
     def ungraded(self, run: Run) -> Sequence[ItemOutcome]:
         """See `Benchmark.ungraded`."""
@@ -85,7 +86,7 @@ class MedAgentBench(Benchmark):
         report = read_report(run.path)
         items = report.items if report is not None else ()
         found = next((one for one in items if (one.item, one.trial) == (task_id, row.trial)), None)
-        said = self.messages(row)
+        said = list(conversation(row, requests=True))
         why = [f"why: {found.kind}: {found.reason}"] if found and found.kind else []
         why += [f"because: {found.because}"] if found and found.because else []
         return ItemView(said, [*_outcome(row, verdict), *why, *failure_lines(row)], _deciding_times(run, task_id))

@@ -14,6 +14,8 @@ from medagent.benchmarks.medagentbench.results.write import post_history
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task
 from medagent.benchmarks.medagentbench.views.chart import chart
 from medagent.benchmarks.medagentbench.views.orders import orders_block
+from medagent.benchmarks.medagentbench.views.programs import conversation
+from medagent.engine.report import REQUESTS
 from medagent.reports.page.blocks import (
     AnswerBlock,
     Block,
@@ -79,15 +81,16 @@ def details(graded: Graded) -> Details:
 
 
 def messages_of(row: EpisodeRow) -> list[Message]:
-    """The transcript; each call's tokens and seconds stand at its message where each message was one call."""
-    calls = iter(row.spent.each if len(row.spent.each) == sum(t.role == "agent" for t in row.transcript) else ())
+    """The conversation; each call's tokens and seconds stand at its message where each message was one call."""
+    shown = list(conversation(row, requests=True))
+    calls = iter(row.spent.each if len(row.spent.each) == sum(one.role == "agent" for one in shown) else ())
     messages = []
-    for turn in row.transcript:
+    for turn in shown:
         call = next(calls, None) if turn.role == "agent" else None
         messages.append(
             Message(
                 turn.role,
-                turn.content,
+                turn.text,
                 turn.reasoning or "",
                 None if call is None else (call.prompt, call.completion),
                 None if call is None else call.latency,
@@ -112,7 +115,7 @@ def _blocks(task: Task, item: GradedItem, played: Played, graded: Graded) -> Ite
     yield TextBlock("Question", task.instruction)
     if task.context:
         yield TextBlock("Context", task.context, folded=True)
-    replies = [one.text for one in played.messages[1:] if one.role == "user"] if played.whole else None
+    replies = [one.text for one in played.messages[1:] if one.role in ("user", REQUESTS)] if played.whole else None
     if drawn := chart(task, verdict, played.answer, graded.facts, replies, graded.dataset.constants):
         yield drawn
     elif verdict.because is not None and verdict.because.facts:
