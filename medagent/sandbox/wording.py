@@ -18,7 +18,7 @@ def stop_reason(limit: LimitName, limits: Limits) -> str:
         "seconds": f"the program ran for more than {limits.seconds:g} seconds",
         "memory": f"the program used more than {limits.memory} MB of memory",
         "output": f"the program printed more than {limits.output:,} characters",
-        "requests": f"the limit of {limits.requests:,} requests was reached",
+        "requests": f"the limit of {limits.requests:,} requests was reached; no further request is carried out",
         "processes": "the program left a thread running; there is one process, and threads end with their program",
     }[limit]
 
@@ -48,8 +48,8 @@ class ProgramText:
             parts.append(traceback_text(ran.failure))
         if ran.ended:
             parts.append(f"Stopped: {ran.ended}. {_lost(ran.names)}")
-        elif ran.limit == "requests":
-            parts.append(f"[{stop_reason('requests', self.limits)}; no further request is carried out]")
+        elif ran.limit == "requests" and ran.failure is None:
+            parts.append(f"[{stop_reason('requests', self.limits)}]")
         return "\n".join(parts) or "(no output)"
 
 

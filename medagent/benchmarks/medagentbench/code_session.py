@@ -135,14 +135,14 @@ class CodeSession(Session):
         self._outcome.rounds += 1
         code = program_of(read)
         if code is None and clean(read).startswith("FINISH("):
-            self._keep(Program(message, None, "", reasoning=reasoning))
+            self._keep(Program(message, "", reasoning=reasoning))
             self._outcome.transcript.append(Turn("agent", clean(read)))
             self._outcome.answer = clean(read)[len("FINISH(") : -1]
             return self._end("completed")
         if code is None:
-            return self._told(Program(message, None, self._protocol.no_program, reasoning=reasoning))
+            return self._told(Program(message, self._protocol.no_program, reasoning=reasoning))
         ran = await self.programs.run(code)
-        program = Program(message, code, self.programs.text(ran), ran.limit, reasoning)
+        program = Program(message, self.programs.text(ran), code, ran.limit, reasoning)
         if self._answer is None:
             return self._told(program)
         self._keep(program)
@@ -154,7 +154,7 @@ class CodeSession(Session):
         """See `Session.refuse`; it is no request, so it is kept among the programs."""
         self._check_open()
         self._outcome.rounds += 1
-        return self._told(Program(message, None, fill(self._protocol.tool_error, error=problem)))
+        return self._told(Program(message, fill(self._protocol.tool_error, error=problem)))
 
     async def serve(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Carry out a call of a program's. Raises CallError for what the program is to see."""

@@ -67,8 +67,8 @@ class Program:
     """One message of an agent that acts in code. `code` is None where it held no program; `limit` was hit."""
 
     message: Text
-    code: Text | None
     output: Text
+    code: Text | None = None
     limit: str | None = None
     reasoning: Text | None = None
 

@@ -104,7 +104,9 @@ def test_requests_are_limited_in_the_whole_episode_and_the_end_is_not_a_request(
     told = texts(name, "for n in range(9):\n    print(get(n)['args'])", "get('late')", "finish([1])['args']")
     assert told[0].splitlines()[:5] == ["[0]", "[1]", "[2]", "[3]", "[4]"]
     assert "RuntimeError: the limit of 5 requests was reached" in told[0]
-    assert told[1].splitlines()[-1] == "[the limit of 5 requests was reached; no further request is carried out]"
+    assert told[1].splitlines()[-1] == (
+        "RuntimeError: the limit of 5 requests was reached; no further request is carried out"
+    )
     assert told[2] == "[[1]]"
 
 
