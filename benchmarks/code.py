@@ -1,6 +1,6 @@
-"""What agents that act in code cost: the reference agent on 300 tasks, by text and by code: `python -m benchmarks.code`.
+"""What agents that act in code cost, beside the text protocol: `python -m benchmarks.code`.
 
-CPU is that of the run and of all processes that it starts. A sandbox is ended by killing it, so its processes are
+The reference agent does all 300 tasks. CPU is that of the run and of all processes that it starts. A sandbox is ended by killing it, so its processes are
 adopted and waited for here: otherwise nobody would count them. Linux only.
 """
 

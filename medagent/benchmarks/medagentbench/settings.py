@@ -88,7 +88,7 @@ class MedAgentBenchSettings(RunSettings):
     code_tool: Annotated[bool, Option(CODE)] = False
     """Offer the model one tool, python(code), instead of reading fenced blocks of its messages."""
     code_packages: Annotated[Path | None, Option(CODE, metavar="DIR")] = None
-    """A folder of packages that programs may import (pip install --target DIR …); without it the standard library."""
+    """A folder of packages that programs may import; without it only the standard library."""
     cache: Annotated[Path | None, Option(WHO, metavar="DIR")] = None
     """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
     it.
