@@ -45,6 +45,7 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
     ]
     if isinstance(who, AgentChoice) and who.model is not None:
         await who.model.check(settings.concurrency)
+    code = await _code(settings, dataset)
     messages = recorded_messages(settings.replay) if settings.replay else {}
     ehr = await _ehr(settings, dataset, say)
     facts = _facts(settings, dataset, ehr)
@@ -52,7 +53,6 @@ async def make_plan(settings: MedAgentBenchSettings, say: Callable[[str], None])
         items = grading.items(dataset)
         answers = constant_answers(items, facts, dataset.constants) if who.kind == "constant" else {}
         who = OwnAgent(who.kind, answers, messages)
-    code = await _code(settings, dataset)
     rules = SessionRules(
         settings.api_base,
         settings.max_rounds,
