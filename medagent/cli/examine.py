@@ -112,7 +112,7 @@ async def _hospital() -> str:
 
 
 async def _sandboxes() -> list[HealthCheck]:
-    """A row a sandbox. None of them is needed but for agents that act in code, so one that does not work is no fault."""
+    """A row a sandbox. Only agents that act in code need one, so a sandbox that does not work is no fault."""
     problems = [(one, await self_test(one)) for one in sandboxes()]
     texts = {
         one.name: one.version() if problem is None else f"not usable here: {problem}. Install: {one.install}"

@@ -49,12 +49,15 @@ class Pipe:
 
     @classmethod
     def moved(cls, most: int) -> Self:
-        """On descriptors out of the way of `os.write(1, …)` and `input()`."""
+        """On descriptors out of the way of `os.write(1, …)` and `input()`, which get a file that nobody reads."""
         import fcntl
 
         reader, writer = (fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, FIRST_FREE_FD) for one in (0, 1))
-        os.dup2(2, 0)
-        os.dup2(2, 1)
+        nowhere = os.open("/tmp/nowhere", os.O_RDWR | os.O_CREAT)
+        os.unlink("/tmp/nowhere")
+        for standard in (0, 1, 2):
+            os.dup2(nowhere, standard)
+        os.close(nowhere)
         return cls(most, reader, writer)
 
     def send(self, value: dict[str, Any]) -> None:
@@ -298,8 +301,8 @@ def main() -> None:
     """Serve the pipe until it ends."""
     options = json.loads(sys.argv[1])
     del sys.argv[1:]
-    pipe, output = Pipe.moved(options["frame"]), Output(options["output"])
     restrict(options)
+    pipe, output = Pipe.moved(options["frame"]), Output(options["output"])
     sys.path += options["packages"]
     sys.stdin, sys.stdout, sys.stderr = io.StringIO(), output, output
     _thread.stack_size(1 << 20)

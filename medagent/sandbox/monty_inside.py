@@ -124,6 +124,7 @@ def _limit(error: monty.MontyError) -> str | None:
 def main() -> None:
     """Serve the pipe until it ends."""
     options = json.loads(sys.argv[1])
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # nobody reads what a worker says when it panics
     pipe, output = Pipe(options["frame"]), Output(options["output"])
     if sys.platform != "win32":
         restrict({"memory": 2 * options["memory"] + _ADDRESSES, "files": 0, "processes": None})

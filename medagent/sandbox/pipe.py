@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,6 +37,7 @@ from medagent.sandbox.wording import FORGED, crash_reason, stop_reason
 START_SECONDS = 20.0
 """Until an interpreter says that it is ready; no program runs before."""
 _EXIT_SECONDS = 2.0
+_REASON = 300
 _HEADER = 4
 INSIDE = Path(__file__).with_name("inside.py")
 
@@ -96,7 +97,7 @@ async def spawn(command: Sequence[str], environment: dict[str, str], descriptors
             *command,
             stdin=PIPE,
             stdout=PIPE,
-            stderr=DEVNULL,
+            stderr=PIPE,
             env=environment,
             pass_fds=descriptors,
             start_new_session=True,
@@ -128,8 +129,9 @@ class PipeInterpreter:
         except (TimeoutError, ForgedError, OSError, asyncio.IncompleteReadError, ValueError):
             ready = None
         if ready != {"ready": True}:
-            await self.close()
-            raise SandboxError(f"its Python did not start (exit status {self._process.returncode})")
+            words = (await self._kill()).decode(errors="replace").strip().splitlines()
+            status = f"exit status {self._process.returncode}"
+            raise SandboxError(f"its Python did not start ({words[-1][:_REASON] if words else status})")
 
     async def run(self, number: int, code: str, serve: Serve) -> Ran:
         """See `Interpreter.run`."""
@@ -152,6 +154,10 @@ class PipeInterpreter:
 
     async def close(self) -> None:
         """See `Interpreter.close`."""
+        await self._kill()
+
+    async def _kill(self) -> bytes:
+        """End the process and all that it started; what it wrote to standard error before it was ready."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
                 self._process.kill()
@@ -159,9 +165,10 @@ class PipeInterpreter:
                 os.killpg(self._process.pid, signal.SIGKILL)
         if self._end is not None:
             await self._end()
-        await self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        with contextlib.suppress(OSError):
+            # Some versions of asyncio wait for the end of the pipes, and a full one has to be read for that.
+            return (await self._process.communicate())[1]
+        return b""
 
     async def _run(self, number: int, code: str, serve: Serve) -> _Done:
         left = self._limits.seconds

@@ -6,13 +6,14 @@ import asyncio
 import re
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from medagent.sandbox.programs import Programs
 from tests.medagent.sandbox.attacks import ATTACKS, Attack
-from tests.medagent.sandbox.trying import NAMES, SURFACE, left, marked, opened, serve, working
+from tests.medagent.sandbox.trying import LIMITS, NAMES, SURFACE, left, marked, opened, serve, working
 from tests.shared_data import ROOT
 
 KEY = "sk-secret-of-the-run-0123456789"
@@ -37,7 +38,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_attack_harms_its_own_program_alone(name: str, attack: Attack, places: str, tmp_path: Path) -> None:
     working(name)
-    limits = marked()
+    pattern = attack.monty if name == "monty" else attack.told
+    # A busy machine may need long for what does not last: only what never ends is cut off soon.
+    limits = marked(LIMITS if "3 seconds" in pattern else replace(LIMITS, seconds=60))
     before = sorted(path.name for path in tmp_path.iterdir())
 
     async def run() -> tuple[str, str, str]:
@@ -53,7 +56,6 @@ def test_an_attack_harms_its_own_program_alone(name: str, attack: Attack, places
             return told, after, other.text(await other.run("print(mine + 1, get('x')['args'])"))
 
     told, after, elsewhere = asyncio.run(run())
-    pattern = attack.monty if name == "monty" else attack.told
     assert re.search(pattern, told), told
     assert "medagent" not in told
     assert "sandbox" not in told

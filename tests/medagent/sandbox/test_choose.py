@@ -78,6 +78,7 @@ def test_an_old_bwrap_on_the_path_is_not_used(tmp_path: Path, monkeypatch: pytes
     ("text", "problem"),
     [
         ("exit 1", "its Python did not start (exit status 1)"),
+        ("echo 'bwrap: No permissions' >&2; exit 1", "its Python did not start (bwrap: No permissions)"),
         ("exec sleep 60", "its Python did not start"),
     ],
 )
