@@ -26,6 +26,7 @@ from medagent.sandbox.base import (
     CallError,
     Failure,
     Frame,
+    LimitName,
     Limits,
     Ran,
     SandboxError,
@@ -77,6 +78,13 @@ class ForgedError(Exception):
     """The process sent what is no frame of the protocol."""
 
 
+class _LostError(Exception):
+    """The interpreter has to be ended."""
+
+    def __init__(self, reason: str, limit: LimitName | None = None) -> None:
+        self.reason, self.limit = reason, limit
+
+
 def start_up(limits: Limits, *, files: int, processes: int | None = None, packages: Sequence[str] = ()) -> list[str]:
     """The arguments of a Python that runs the start-up code; see `inside.restrict`. `files` is in bytes."""
     options = {
@@ -124,7 +132,7 @@ class PipeInterpreter:
         }
         try:
             async with asyncio.timeout(START_SECONDS):
-                await self._send(setup)
+                await self._write(_encoded(setup))
                 ready = json.loads(await self._receive())
         except (TimeoutError, ForgedError, OSError, asyncio.IncompleteReadError, ValueError):
             ready = None
@@ -137,12 +145,8 @@ class PipeInterpreter:
         """See `Interpreter.run`."""
         try:
             done = await self._run(number, code, serve)
-        except TimeoutError:
-            return await self._gone(stop_reason("seconds", self._limits), "seconds")
-        except ForgedError:
-            return await self._gone(FORGED)
-        except (OSError, asyncio.IncompleteReadError):
-            return await self._gone(crash_reason(await self._status()))
+        except _LostError as lost:
+            return await self._gone(lost.reason, lost.limit)
         failure = None
         if done.failure is not None:
             failure = Failure(tuple(Frame(*one) for one in done.failure.frames), done.failure.what)
@@ -175,12 +179,10 @@ class PipeInterpreter:
         message: dict[str, Any] = {"program": number, "code": code}
         while True:
             began = time.monotonic()
-            async with asyncio.timeout(left):
-                await self._send(message)
-                sent = _read(await self._receive())
+            sent = await self._exchange(message, left)
             left -= time.monotonic() - began
             if sent.program != number:
-                raise ForgedError
+                raise _LostError(FORGED)
             if isinstance(sent, _Done):
                 return sent
             try:
@@ -188,7 +190,20 @@ class PipeInterpreter:
             except CallError as error:
                 message = {"error": str(error)}
 
-    async def _gone(self, reason: str, limit: Any = None, output: str = "") -> Ran:
+    async def _exchange(self, message: dict[str, Any], seconds: float) -> _Call | _Done:
+        """Send a frame and get the next one. Raises _LostError; nothing of `serve` is called, nor its errors caught."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._send(message)
+                return _read(await self._receive())
+        except TimeoutError:
+            raise _LostError(stop_reason("seconds", self._limits), "seconds") from None
+        except ForgedError:
+            raise _LostError(FORGED) from None
+        except (OSError, asyncio.IncompleteReadError):
+            raise _LostError(crash_reason(await self._status())) from None
+
+    async def _gone(self, reason: str, limit: LimitName | None, output: str = "") -> Ran:
         await self.close()
         return Ran(output[: self._limits.output], limit=limit, ended=reason, names=self._names)
 
@@ -205,6 +220,9 @@ class PipeInterpreter:
         if len(data) > MAX_FRAME:
             limit = f"the reply is over {MAX_FRAME // MEGABYTE} MB; ask for less"
             data = _encoded({"error": limit})
+        await self._write(data)
+
+    async def _write(self, data: bytes) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(len(data).to_bytes(_HEADER, "big") + data)
         await self._process.stdin.drain()

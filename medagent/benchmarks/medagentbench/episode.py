@@ -180,7 +180,7 @@ class EpisodeJob:
         from medagent.benchmarks.medagentbench.agents.tools import ToolsAgent
 
         if self.code is not None:
-            return code_agent(agent, self.protocol.system, tool=self.code.tool)
+            return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
         if not isinstance(agent, ChatAgent) or agent.context.model is None:
             return agent
         if self.protocol.kind == "tools":

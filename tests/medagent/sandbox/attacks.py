@@ -79,7 +79,7 @@ ATTACKS = [
     Attack("recurse endlessly", "def again(n):\n    return again(n + 1)\nagain(0)", "RecursionError: ", "RecursionError: "),
     Attack(
         "recurse until a crash",
-        "import sys\nsys.setrecursionlimit(10 ** 9)\nvalue = []\nfor _ in range(10 ** 6):\n    value = [value]\nrepr(value)",
+        "import sys\nsys.setrecursionlimit(10 ** 9)\nvalue = []\nfor _ in range(10 ** 5):\n    value = [value]\nrepr(value)",
         r"Stopped: (the program crashed the interpreter \(signal 11\)|the program used|the program ran)|RecursionError",
     ),
     Attack(

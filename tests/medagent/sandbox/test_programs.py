@@ -155,16 +155,17 @@ def test_nothing_is_left_when_an_episode_is_cancelled(name: str) -> None:
 
 
 @BOTH
-def test_what_serving_raises_ends_the_episode(name: str) -> None:
+@pytest.mark.parametrize("error", [LookupError, TimeoutError, ConnectionResetError])
+def test_what_serving_raises_is_not_the_programs_fault(name: str, error: type[Exception]) -> None:
     async def broken(called: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        raise LookupError("the server is gone")
+        raise error("the server is gone")
 
     async def run() -> None:
         async with opened(name) as interpreters, Programs(interpreters, SURFACE, LIMITS, broken) as programs:
             await programs.run("get(1)")
 
     working(name)
-    with pytest.raises(LookupError, match="the server is gone"):
+    with pytest.raises(error, match="the server is gone"):
         asyncio.run(run())
 
 

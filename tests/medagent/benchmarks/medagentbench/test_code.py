@@ -37,7 +37,7 @@ BAD = [
     ("assert False, 'I was wrong'", "AssertionError: I was wrong"),
     ("import requests", "ModuleNotFoundError: No module named 'requests'"),
     ("def again(): return again()\nagain()", "RecursionError: "),
-    ("while True: pass", "Stopped: the program ran for more than 1 seconds"),
+    ("while True: pass", "Stopped: the program ran for more than 5 seconds"),
     ("held = [0] * 10 ** 10", "Stopped: the program used more than 128 MB of memory"),
     ("for n in range(100): print('x' * 100)", "more characters of output were cut; the limit is 300"),
     ("for n in range(30): get('Patient?_count=1')", "the limit of 20 requests was reached"),
@@ -106,7 +106,7 @@ def test_bad_code_costs_a_line_and_never_the_episode(sandbox: str, tmp_path: Pat
 
     ids = [task.id for task in TASKS.values()][: len(BAD)]
     with ModelServer(reply=reply) as server:
-        limits = ("--code-seconds", 1, "--code-memory", 128, "--code-output", 300, "--code-requests", 20)
+        limits = ("--code-seconds", 5, "--code-memory", 128, "--code-output", 300, "--code-requests", 20)
         ran = run(
             tmp_path, "--protocol", "code", "--sandbox", sandbox, *limits, "--model", "m",
             "--base-url", server.url, "--ids", ",".join(ids), "--concurrency", 4,
@@ -170,6 +170,30 @@ def test_a_model_acts_in_code_by_blocks_or_by_the_tool(tool: bool, tmp_path: Pat
     assert f"GET {BASE}/Patient" in medagent("show", tmp_path / "v2_r1_m", "task2_1", "--full").out
     page = tmp_path / "report.html"
     assert medagent("report", tmp_path / "v2_r1_m", "-o", page).code == 0
+
+
+def test_a_call_that_is_no_program_is_answered_in_a_line(tmp_path: Path) -> None:
+    working("bwrap")
+    calls = [
+        ("python", "{"),
+        ("python", '{"program": "x"}'),
+        ("shell", '{"code": "ls"}'),
+        ("python", '{"code": "finish([])"}'),
+    ]
+
+    def reply(request: dict[str, Any]) -> Any:
+        name, arguments = calls[len(said(request))]
+        call = {"id": "1", "type": "function", "function": {"name": name, "arguments": arguments}}
+        choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [call]}}
+        return {"id": "x", "object": "chat.completion", "created": 0, "model": "m",
+                "choices": [{**choice, "finish_reason": "tool_calls"}]}  # fmt: skip
+
+    with ModelServer(reply=reply) as server:
+        words = ("--model", "m", "--base-url", server.url, "--ids", "task2_1", "--code-tool")
+        run(tmp_path, "--protocol", "code", *words)
+    (row,) = rows(tmp_path / "v2_r1_m")
+    assert (row["status"], row["answer"], row["malformed"]) == ("completed", "[]", 3)
+    assert {one["output"] for one in row["programs"][:3]} == {"call python with one argument, code, a text"}
 
 
 def test_rounds_are_programs(tmp_path: Path) -> None:
