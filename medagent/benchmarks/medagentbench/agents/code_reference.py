@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext
+from medagent.agents.base import Agent
 from medagent.benchmarks.medagentbench.agents.reference import (
     PRESSURE,
     REFERRAL,
@@ -103,9 +103,6 @@ finish([])
 
 class CodeReferenceAgent(Agent):
     """Writes the programs of a task's type."""
-
-    def __init__(self, context: AgentContext) -> None:
-        super().__init__(context)
 
     def play(self, task: Task, prompt: str) -> Iterator[str]:
         """See `Agent.play`: the programs of a type, the first with the values that the words state."""
