@@ -59,7 +59,7 @@ format: .venv/.test-installed
 
 .venv/.installed: pyproject.toml constraints/constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) --editable .
+	$(PIP) --editable '.[code]'
 	touch $@
 
 .venv/.test-installed: .venv/.installed

@@ -27,6 +27,7 @@ from medagent.models.base import Message
 from medagent.models.keys import key_uses
 from medagent.models.prices import own_table, price_line
 from medagent.models.settings import ModelSettings
+from medagent.sandbox.choose import sandboxes, self_test
 
 PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")
 SEARCH = "/Observation?code=GLU&_count=1"
@@ -49,6 +50,7 @@ def examine(
     yield _checked("packages", _packages)
     yield _checked("data sets", _datasets)
     yield _checked("hospital", lambda: asyncio.run(_hospital()))
+    yield from asyncio.run(_sandboxes())
     if server is not None:
         yield _checked(f"FHIR server {server.url}", lambda: asyncio.run(_server(server)))
     if model is not None:
@@ -107,6 +109,16 @@ async def _hospital() -> str:
             return f"{path}: {await _look(session)}"
     finally:
         ehr.close()
+
+
+async def _sandboxes() -> list[HealthCheck]:
+    """A row a sandbox. Only agents that act in code need one, so a sandbox that does not work is no fault."""
+    problems = [(one, await self_test(one)) for one in sandboxes()]
+    texts = {
+        one.name: one.version() if problem is None else f"not usable here: {problem}. Install: {one.install}"
+        for one, problem in problems
+    }
+    return [HealthCheck(f"sandbox {name}", True, text) for name, text in texts.items()]
 
 
 async def _server(server: HttpEhr) -> str:

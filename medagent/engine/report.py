@@ -158,6 +158,10 @@ class Report(BaseModel):
         return self.model_extra or {}
 
 
+REQUESTS = "requests"
+"""The role of a message that holds the requests of a program: their number, then each with its reply."""
+
+
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
     """One message of a shown item; `role` heads it, `reasoning` is what was thought apart."""

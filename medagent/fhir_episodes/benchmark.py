@@ -25,10 +25,13 @@ from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
 from medagent.engine.selection import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
+from medagent.fhir_episodes.code_session import CodeRules
+from medagent.fhir_episodes.conversation import conversation
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
 from medagent.fhir_episodes.task import FhirItem
+from medagent.sandbox.choose import choose
 from refsol.medagentbench.constants import PUBLISHED
 
 SettingsT = TypeVar("SettingsT", bound=FhirSettings)
@@ -146,9 +149,11 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             for trial in range(1, settings.trials + 1)
             for item in chosen
         ]
+        code = await self._code(settings)
         ehr = await self._record(settings, say)
-        protocol = self.protocol(settings, settings.protocol).worded(prompt=settings.prompt, system=settings.system)
-        job = EpisodeJob(who, ehr, protocol, settings.rules, settings.concurrency)
+        kind = "code_tool" if settings.code_tool else settings.protocol
+        protocol = self.protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
+        job = EpisodeJob(who, ehr, protocol, settings.rules, settings.concurrency, code=code)
         data = self.data(settings)
         return Plan(
             settings=settings,
@@ -158,6 +163,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             items=items,
             decides={
                 **settings.decides(),
+                **(code.decides() if code else {}),
                 **self.decides(settings),
                 "ehr-digest": ehr.digest,
                 "prompts-digest": protocol.digest,
@@ -178,8 +184,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         return self.name
 
     def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
-        """The transcript."""
-        return [ShownMessage(turn.role, turn.content, turn.reasoning) for turn in row.transcript]
+        """The conversation: the transcript, or programs and what they printed."""
+        return list(conversation(row))
 
     def default_blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
         """See `Benchmark.default_blocks`; what became of each POST stands before the messages."""
@@ -204,6 +210,15 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             settings = settings.model_copy(update={"agent": None})
         return AgentChoice.of(settings, tuple(self.agents))
 
+    async def _code(self, settings: SettingsT) -> CodeRules | None:
+        """The sandbox for programs, if agents act in code. Raises UserError if none works."""
+        if settings.protocol != "code":
+            return None
+        sandbox = await choose(
+            settings.sandbox, settings.code_limits, packages=settings.code_packages, image=settings.sandbox_image
+        )
+        return CodeRules(sandbox, self.now(settings), settings.code_tool)
+
     async def _record(self, settings: SettingsT, say: Say) -> EhrChoice:
         if settings.fhir is None:
             file = self.patients(settings, say)
@@ -217,12 +232,13 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
 
 def spoken(row: EpisodeRow) -> list[Message]:
-    """The transcript; each call's tokens and seconds stand at its message if each message was one call."""
-    calls = iter(row.spent.each if len(row.spent.each) == sum(t.role == "agent" for t in row.transcript) else ())
+    """The conversation; each call's tokens and seconds stand at its message if each message was one call."""
+    shown = list(conversation(row, requests=True))
+    calls = iter(row.spent.each if len(row.spent.each) == sum(one.role == "agent" for one in shown) else ())
     messages = []
-    for turn in row.transcript:
+    for turn in shown:
         call = next(calls, None) if turn.role == "agent" else None
         tokens = None if call is None else (call.prompt, call.completion)
         seconds = None if call is None else call.latency
-        messages.append(Message(turn.role, turn.content, turn.reasoning or "", tokens, seconds))
+        messages.append(Message(turn.role, turn.text, turn.reasoning or "", tokens, seconds))
     return messages

@@ -18,8 +18,9 @@ from medagent.engine.boundary import blame
 from medagent.engine.job import JobFile
 from medagent.engine.rows import Row
 from medagent.fhir_data.record import Ehr
+from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
 from medagent.fhir_episodes.protocol import Protocol as Words
-from medagent.fhir_episodes.session import Outcome, Session, SessionRules, Turn, Write, clean
+from medagent.fhir_episodes.session import Outcome, Program, Session, SessionRules, Turn, Write, clean
 from medagent.fhir_episodes.task import FhirTask
 from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
@@ -55,6 +56,8 @@ class EpisodeRow(Row):
     """Whether the episode would have needed --strip-thinking: a message opened with a think block and an action."""
     transcript: list[Turn] = Field(default_factory=list)
     created: list[Write] = Field(default_factory=list)
+    programs: list[Program] | None = None
+    """What an agent that acts in code wrote, in order; the transcript has the requests of its programs."""
 
     @classmethod
     def begin(cls, unit: EpisodeUnit) -> Self:
@@ -74,6 +77,7 @@ class EpisodeRow(Row):
         self.rounds = outcome.rounds
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
         self.transcript, self.created = outcome.transcript, outcome.writes
+        self.programs = outcome.programs or None
 
 
 class Scripted(Protocol):
@@ -131,6 +135,8 @@ class EpisodeJob:
     rules: SessionRules
     concurrency: int
     row: type[EpisodeRow] = EpisodeRow
+    code: CodeRules | None = None
+    """For agents that act in code."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
@@ -138,7 +144,8 @@ class EpisodeJob:
         async with AsyncExitStack() as stack:
             ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
             agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
-            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats)
+            code = await stack.enter_async_context(open_code(self.code, self.concurrency))
+            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code)
 
     @property
     def files(self) -> Sequence[JobFile]:
@@ -156,8 +163,11 @@ class EpisodeJob:
     def _told(self, agent: Agent) -> Agent:
         """A model with the system prompt and the tools that the protocol has; every other agent as it is."""
         from medagent.agents.chat import ChatAgent
+        from medagent.fhir_episodes.code_agents import code_agent
         from medagent.fhir_episodes.tools import ToolsAgent
 
+        if self.code is not None:
+            return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
         if not isinstance(agent, ChatAgent) or agent.context.model is None:
             return agent
         if self.protocol.kind == "tools":
@@ -174,14 +184,17 @@ class EpisodeWorker:
     protocol: Words
     rules: SessionRules
     stats: Sequence[EndpointStats] = ()
+    code: CodeWork | None = None
 
     async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
         """One episode from reset to outcome; the row has the transcript as far as it came."""
         with blame("agent"):
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
-        async with self.ehr.session(unit.key) as fhir:
-            session = Session(unit.task, fhir, self.protocol, self.rules)
+        async with (
+            self.ehr.session(unit.key) as fhir,
+            open_session(unit.task, fhir, self.protocol, self.rules, self.code) as session,
+        ):
             observation = session.reset()
             try:
                 row.malformed = await play(session, policy, observation)

@@ -46,8 +46,10 @@ class Protocol(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["text", "tools", "http"]
-    """How an action is read: from the message's text, from tool calls, or from the agent's own HTTP requests."""
+    kind: Literal["text", "tools", "http", "code"]
+    """How an action is read: from the message's text, from tool calls, from the agent's own HTTP requests, or from the
+    requests of programs.
+    """
     format_parameter: Literal["parameter", "append"] = "parameter"
     """How `_format=json` gets into a GET's URL where the loop is not the published one: as a parameter, or appended as
     `&_format=json` whatever is there.
@@ -70,6 +72,8 @@ class Protocol(BaseModel):
     """After a POST that was not; the reason follows where it is told."""
     tool_error: str = "{error}"
     """Tools only, after a call that cannot be carried out: {error}."""
+    no_program: str = ""
+    """Code only, after a message without a program."""
     functions: tuple[FhirFunction, ...] = ()
     functions_text: str = ""
     """The function list as the prompt shows it; by default `json.dumps` of the list."""
@@ -77,8 +81,8 @@ class Protocol(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 over everything the agent can read of it."""
-        # A protocol without a system prompt has the digest that it had before there could be one.
-        read = self.model_dump_json(exclude=None if self.system else {"system"})
+        # A protocol without these texts has the digest that it had before there could be any.
+        read = self.model_dump_json(exclude={name for name in ("system", "no_program") if not getattr(self, name)})
         return hashlib.sha256(read.encode()).hexdigest()
 
     def worded(self, *, prompt: Path | None, system: Path | None) -> Protocol:

@@ -48,6 +48,8 @@ class Turn:
     content: Text
     dispatched: Text | None = None
     reasoning: Text | None = None
+    program: int | None = None
+    """Of a request: the number of the program that made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,17 @@ class Write:
     refused: Text | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One message of an agent that acts in code. `code` is None where it held no program; `limit` was hit."""
+
+    message: Text
+    output: Text
+    code: Text | None = None
+    limit: str | None = None
+    reasoning: Text | None = None
+
+
 @dataclass(slots=True)
 class Outcome:
     """What an episode left: `status` is None while it runs, `answer` what FINISH held, verbatim."""
@@ -68,6 +81,7 @@ class Outcome:
     transcript: list[Turn] = field(default_factory=list)
     writes: list[Write] = field(default_factory=list)
     rounds: int = 0
+    programs: list[Program] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,19 +223,23 @@ class Session:
         )
 
     async def _post(self, action: str) -> str:
-        url, _, body = action[4:].partition("\n")
-        url = url.strip()
-        if len(body) > MAX_BODY:
-            return self._invalid(f"the body is over {MAX_BODY:,} characters")
         try:
-            json.loads(body)
-        except (ValueError, RecursionError) as error:
-            return self._invalid("" if self._published else f"the lines after the url are not JSON ({error})")
-        try:
-            number = await (self._execute(url, body) if self._rules.writes == "execute" else self._rehearse(url, body))
+            number = await self._create(action)
         except ActionError as error:
             return self._invalid(str(error))
         return fill(self._protocol.post_accepted, id=number)
+
+    async def _create(self, action: str) -> str:
+        """Acknowledge or carry out a POST; the id to be named. Raises ActionError where it is invalid or refused."""
+        url, _, body = action[4:].partition("\n")
+        url = url.strip()
+        if len(body) > MAX_BODY:
+            raise ActionError(f"the body is over {MAX_BODY:,} characters")
+        try:
+            json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise ActionError("" if self._published else f"the lines after the url are not JSON ({error})") from None
+        return await (self._execute(url, body) if self._rules.writes == "execute" else self._rehearse(url, body))
 
     def _invalid(self, reason: str) -> str:
         return self._protocol.post_invalid + (f": {reason}" if reason else "")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from medagent.core.errors import UserError
 from medagent.core.options import Option, Setting
@@ -15,8 +15,10 @@ from medagent.engine.settings import WHO, RunSettings
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.session import MAX_ROUNDS, Loop, SessionRules, Writes
 from medagent.models.settings import ModelSettings
+from medagent.sandbox.base import Limits, SandboxName
 
 RECORD = "The record"
+CODE = "Agents that act in code"
 
 
 class DataSource(BaseModel):
@@ -50,8 +52,8 @@ class EpisodeSettings(DataSource):
 
     @property
     def loop_in_effect(self) -> Loop | None:
-        """The loop of the text protocol; None for tools."""
-        return None if self.protocol == "tools" else self.loop or "published"
+        """The loop of the text protocol; None for the others."""
+        return self.loop or "published" if self.protocol == "text" else None
 
     @property
     def rules(self) -> SessionRules:
@@ -69,9 +71,42 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-class FhirSettings(EpisodeSettings, RunSettings):
+class CodeSettings(BaseModel):
+    """How agents act in code."""
+
+    sandbox: Annotated[SandboxName, Option(CODE, kind="value")] = "auto"
+    """Where programs run: bwrap, monty, docker, or auto (the first of them that works)."""
+    sandbox_image: Annotated[str | None, Option(CODE, metavar="NAME@sha256:…", kind="value")] = None
+    """With --sandbox docker: the image, which holds python3 and is not pulled."""
+    code_seconds: Annotated[float, Option(CODE, kind="value"), Field(gt=0)] = Limits().seconds
+    """Seconds that a program may take, without the time in which it waits for replies."""
+    code_memory: Annotated[int, Option(CODE, kind="value"), Field(ge=64)] = Limits().memory
+    """Megabytes that programs may use."""
+    code_requests: Annotated[int, Option(CODE, kind="value"), Field(ge=1)] = Limits().requests
+    """Requests that the programs of an episode may make; each page of a search is one."""
+    code_output: Annotated[int, Option(CODE, kind="value"), Field(ge=1)] = Limits().output
+    """Characters of a program's output that the agent is shown."""
+    code_tool: Annotated[bool, Option(CODE, kind="value")] = False
+    """Offer the model one tool, python(code), instead of reading fenced blocks of its messages."""
+    code_packages: Annotated[Path | None, Option(CODE, metavar="DIR", kind="path")] = None
+    """A folder of packages that programs may import; without it only the standard library."""
+
+    @property
+    def code_limits(self) -> Limits:
+        """What programs may take."""
+        return Limits(self.code_seconds, self.code_memory, self.code_output, self.code_requests)
+
+
+_CODE_OPTIONS = tuple(name.replace("_", "-") for name in CodeSettings.model_fields)
+
+
+class FhirSettings(EpisodeSettings, CodeSettings, RunSettings):
     """The options of a run."""
 
+    protocol: Annotated[Literal["text", "tools", "code"], Option(WHO, kind="value")] = "text"  # type: ignore[assignment]
+    """With --model: text (as published), tools (tool calling), or code (Python programs, run in a sandbox)."""
+    max_rounds: Annotated[int, Option(WHO, kind="value"), Field(ge=1)] = MAX_ROUNDS
+    """Messages an agent has; with --protocol code its programs."""
     prompt: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
     """Your own first message: a text with {question}, and {context}, {api_base} and {functions} where you want them."""
     system: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
@@ -86,6 +121,16 @@ class FhirSettings(EpisodeSettings, RunSettings):
     """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
     ca_file: Annotated[Path | None, Option(RECORD, "place", kind="path")] = None
     """Certificates to trust for that server."""
+
+    @model_validator(mode="after")
+    def _idle_code(self) -> Self:
+        """An option for programs is refused if nothing writes any."""
+        given = [name for name in _CODE_OPTIONS if name.replace("-", "_") in self.model_fields_set]
+        if self.protocol != "code" and given:
+            raise UserError(f"--{given[0]} needs --protocol code")
+        if self.code_tool and self.model is None:
+            raise UserError("--code-tool needs --model")
+        return self
 
     @property
     def chat(self) -> ModelSettings | None:
@@ -107,7 +152,12 @@ class FhirSettings(EpisodeSettings, RunSettings):
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`; of a FHIR server's patients nothing is known but its address."""
         decides = super().decides()
-        decides["protocol" if self.model is None or self.agent not in (None, "text") else "agent"] = None
+        if self.model is not None and self.agent in (None, "text"):
+            decides["agent"] = None
+        elif self.protocol != "code":
+            decides["protocol"] = None
+        if self.protocol != "code":
+            decides.update(dict.fromkeys(_CODE_OPTIONS))
         decides["loop"] = self.loop_in_effect
         decides["fhir"] = without_password(self.fhir) if self.fhir else None
         return decides

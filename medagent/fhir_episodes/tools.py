@@ -10,6 +10,7 @@ import json
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
+from typing import Protocol as Typed
 from urllib.parse import parse_qs, urlencode
 
 from medagent.agents.base import Agent, AgentContext, Move, counted
@@ -122,13 +123,25 @@ def _parameters(arguments: dict[str, Any]) -> dict[str, str | list[str]]:
     }
 
 
+class Calls(Typed):
+    """What a model is offered, and what its calls mean."""
+
+    def tools(self) -> list[Tool]:
+        """What is offered."""
+        ...
+
+    def action(self, call: ToolCall) -> str:
+        """The message that a call means. Raises ToolError."""
+        ...
+
+
 class ToolsAgent(Agent):
     """Offers the toolbox to a chat model."""
 
     def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
         super().__init__(AgentContext(model, api_base))
         self._model, self._system = model, protocol.system
-        self._toolbox = Toolbox.of(protocol, api_base)
+        self._toolbox: Calls = Toolbox.of(protocol, api_base)
 
     def start(self, task: Any, *, key: str, seed: int | None) -> _ToolsPolicy:
         """See `Agent.start`."""
@@ -136,7 +149,7 @@ class ToolsAgent(Agent):
 
 
 class _ToolsPolicy:
-    def __init__(self, model: ChatModel, toolbox: Toolbox, system: str, key: str, seed: int | None) -> None:
+    def __init__(self, model: ChatModel, toolbox: Calls, system: str, key: str, seed: int | None) -> None:
         self._model, self._toolbox, self._key, self._seed = model, toolbox, key, seed
         self._messages = [Message("system", system)] if system else []
         self._waiting: deque[ToolCall] = deque()

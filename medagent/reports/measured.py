@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medagent.engine.report import DataRef, Report
+from medagent.sandbox.base import Limits
 
 _SHOWN = 12
 """Characters of a digest that a person compares."""
@@ -16,7 +17,7 @@ _SHOWN = 12
 
 def measured_on(report: Report) -> list[str]:
     """The lines; what the report does not know is left out."""
-    lines = [_data(report.data), _protocol(report), _model(report), _ran(report), _versions(report)]
+    lines = [_data(report.data), _protocol(report), _sandbox(report), _model(report), _ran(report), _versions(report)]
     return [line for line in lines if line]
 
 
@@ -47,6 +48,13 @@ def _protocol(report: Report) -> str:
         f"rules {report.rule_set}" if report.rule_set else "",
     ]
     return _line("Protocol", parts)
+
+
+def _sandbox(report: Report) -> str:
+    settings = report.settings
+    if not settings.get("sandbox"):
+        return ""
+    return _line("Sandbox", [f"{settings['sandbox']} ({settings.get('sandbox-version')})", Limits.of(settings).words])
 
 
 def _model(report: Report) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from medagent.core.errors import UserError
 from medagent.core.scrub import printable
 from medagent.engine.figures import dollars, duration, natural
-from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, by_trial
+from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial
 from medagent.engine.rows import FAILED
 from medagent.reports.fhir_lines import DECIDES, bundle_lines
 from medagent.reports.measured import measured_on
@@ -165,7 +165,9 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
         console.rule(role, align="left", style="cyan" if role == "agent" else "dim", characters="─")
         if said.reasoning:
             _print(console, said.reasoning, style="dim italic")
-        if not full and place == 0 and said.role != "agent" and len(said.text) > _LONG_PROMPT:
+        if not full and said.role == REQUESTS:
+            console.print(f"{said.text.partition(chr(10))[0]} (--full shows them)", style="dim")
+        elif not full and place == 0 and said.role != "agent" and len(said.text) > _LONG_PROMPT:
             console.print(f"… {len(said.text):,} characters (--full shows them); the last of them:", style="dim")
             _print(console, said.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
         else:

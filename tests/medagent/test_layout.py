@@ -14,7 +14,7 @@ from tests.shared_data import ROOT
 PACKAGE = ROOT / "medagent"
 FLOORS = [
     ["core"],
-    ["models"],
+    ["models", "sandbox"],
     ["engine", "terminal"],
     ["agents", "fhir_data", "reports"],
     ["fhir_episodes", "judging"],

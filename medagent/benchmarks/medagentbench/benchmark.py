@@ -146,7 +146,8 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         if settings.agent == "constant":
             dataset = dataset_of(settings)
             answers = constant_answers(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
-        return OwnAgent(settings.agent, answers, recorded_messages(settings.replay) if settings.replay else {})
+        messages = recorded_messages(settings.replay) if settings.replay else {}
+        return OwnAgent(settings.agent, answers, messages, code=settings.protocol == "code")
 
     def selected(self, settings: MedAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """See `FhirBenchmark.selected`."""
@@ -216,6 +217,8 @@ class OwnAgent:
     kind: str
     answers: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, list[str]] = field(default_factory=dict)
+    code: bool = False
+    """Whether the reference agent acts by programs."""
 
     @property
     def label(self) -> str:
@@ -225,12 +228,13 @@ class OwnAgent:
     @asynccontextmanager
     async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
         """See `AgentChoice.open`."""
+        from medagent.benchmarks.medagentbench.agents.code_reference import CodeReferenceAgent
         from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
         from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
 
         if self.kind == "replay":
             yield ReplayAgent(self.messages), ()
         elif self.kind == "reference":
-            yield ReferenceAgent(AgentContext(base=base)), ()
+            yield (CodeReferenceAgent if self.code else ReferenceAgent)(AgentContext(base=base)), ()
         else:
             yield ConstantAgent(self.answers), ()

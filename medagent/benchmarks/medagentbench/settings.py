@@ -42,7 +42,7 @@ class GradingSource(TaskSource):
     """A user's copy of the official grader."""
 
 
-class MedAgentBenchSettings(TaskEpisodes, FhirSettings):
+class MedAgentBenchSettings(FhirSettings, TaskEpisodes):
     """The options of `medagent run`."""
 
     types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE", kind="value")] = ()
@@ -61,8 +61,8 @@ class MedAgentBenchSettings(TaskEpisodes, FhirSettings):
         idle = {
             "--model has no use with --agent other than text": model_idle and self.agent in AGENTS,
             "--protocol tools needs --model": self.protocol == "tools" and self.model is None,
-            "--loop has no meaning with --protocol tools: the published runner has no tools": self.loop
-            and self.protocol == "tools",
+            f"--loop has no meaning with --protocol {self.protocol}: the published runner has text alone": self.loop
+            and self.protocol != "text",
             "--system needs a model that acts by itself: --model NAME, without --agent": self.system
             and (self.model is None or self.agent not in (None, "text")),
             "--cache and --trial-seed need --model": (self.cache or self.trial_seed is not None) and self.model is None,
@@ -70,6 +70,8 @@ class MedAgentBenchSettings(TaskEpisodes, FhirSettings):
             "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
             "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
             "--fhir-header and --ca-file need --fhir": (self.fhir_header or self.ca_file) and not self.fhir,
+            "--agent replay repeats requests, not programs: leave --protocol code out": self.agent == "replay"
+            and self.protocol == "code",
             "--agent replay needs a file to repeat: --agent replay results.json": self.agent == "replay"
             and self.replay is None,
         }

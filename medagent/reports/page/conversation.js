@@ -11,6 +11,7 @@ function turn(message, place, decides, context) {
   const text = message.text.startsWith("\0") ? context.preamble + message.text.slice(1) : message.text;
   const spent = [message.tokens ? `${thousands(message.tokens[0])} + ${thousands(message.tokens[1])} tokens` : null, message.seconds === null ? null : seconds(message.seconds)].filter(Boolean).join(" · ");
   const isPrompt = place === 0 && !isAgent;
+  if (message.role === "requests") return h("div", { class: "turn" }, folded(text.split("\n", 1)[0], () => h("div", { class: "text mono" }, text.slice(text.indexOf("\n") + 1))));
   const body = isPrompt && text.length > 300 ? folded(`The prompt, ${thousands(text.length)} characters`, () => h("div", { class: "text mono" }, text)) : isAgent ? action(text) : reply(text, decides);
   return h("div", { class: isAgent ? "turn agent" : "turn" }, h("header", null, h("b", null, isPrompt ? "prompt" : message.role === "user" ? "environment" : message.role), spent ? h("span", null, spent) : null),
     message.reasoning ? folded(`Reasoning, ${thousands(message.reasoning.length)} characters`, () => h("div", { class: "text" }, message.reasoning)) : null, body);
@@ -20,7 +21,7 @@ function action(text) {
   const clean = text.trim().replace(/^```(?:tool_code)?\s*/, "");
   const found = /^(GET|POST)\s+(\S+)/.exec(clean), end = /^FINISH\(([\s\S]*)\)/.exec(clean);
   if (end) return h("p", null, h("span", { class: "verb" }, "FINISH"), h("span", { class: "mono" }, end[1]));
-  if (!found) return long(text);
+  if (!found) return text.includes("```") ? h("div", { class: "text mono" }, text) : long(text);
   const [path, query] = found[2].split(/\?(.*)/s), json = jsonIn(clean);
   const rest = clean.slice(found[0].length).trim();
   return [h("p", null, h("span", { class: "verb" }, found[1]), h("span", { class: "mono" }, path)),

@@ -27,8 +27,8 @@ _DATES = (
     (re.compile(r"\b\d{2}-[A-Z][a-z]{2}-\d{4}\b"), "%d-%b-%Y"),
 )
 """How instructions write a birth date."""
-_PRESSURE = re.compile(r"\d+/\d+ mmHg")
-_REFERRAL = re.compile(r"Situation:.*recommendations\.", re.DOTALL)
+PRESSURE = re.compile(r"\d+/\d+ mmHg")
+REFERRAL = re.compile(r"Situation:.*recommendations\.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _value(lab: Lab | None) -> Answers:
 
 
 def _find_patient(chart: RecordReader) -> Solver:
-    patients = yield from chart.search("Patient", f"birthdate={_birth_date(chart.instruction)}")
+    patients = yield from chart.search("Patient", f"birthdate={birth_date(chart.instruction)}")
     for patient in patients:
         if any(_names(name, chart.instruction) for name in patient.get("name", [])):
             return [patient["id"]]
@@ -169,7 +169,7 @@ def _names(name: dict[str, Any], words: str) -> bool:
     return re.search(rf"(?<![\w'-])({given} {family}|{family}, {given})(?![\w'-])", words) is not None
 
 
-def _birth_date(words: str) -> str:
+def birth_date(words: str) -> str:
     """The first date in the words, as FHIR writes it; "" where there is none."""
     for form, pattern in _DATES:
         if found := form.search(words):
@@ -184,7 +184,7 @@ def _age(chart: RecordReader) -> Solver:
 
 
 def _record_pressure(chart: RecordReader) -> Solver:
-    pressure = _PRESSURE.search(chart.instruction)
+    pressure = PRESSURE.search(chart.instruction)
     yield chart.vital(chart.constants.blood_pressure_code, pressure[0] if pressure else "")
     return []
 
@@ -217,7 +217,7 @@ def _last_glucose(chart: RecordReader) -> Solver:
 
 
 def _refer(chart: RecordReader) -> Solver:
-    text = _REFERRAL.search(chart.instruction)
+    text = REFERRAL.search(chart.instruction)
     coding = {
         "system": "http://snomed.info/sct",
         "code": chart.constants.referral_code,

@@ -24,7 +24,7 @@ from medagent.engine.blocks import (
     RecordBlock,
     TextBlock,
 )
-from medagent.engine.report import Report, TableLine
+from medagent.engine.report import REQUESTS, Report, TableLine
 from medagent.engine.scores import Score
 from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
@@ -42,7 +42,8 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
     yield TextBlock("Question", item.question)
     if item.context:
         yield TextBlock("Context", item.context, folded=True)
-    replies = [turn.content for turn in row.transcript[1:] if turn.role == "user"] if whole else None
+    said = spoken(row)
+    replies = [one.text for one in said[1:] if one.role in ("user", REQUESTS)] if whole else None
     if drawn := chart(item.stored, facts, row.answer, _readings(item.source), replies, item.dataset.constants):
         yield drawn
     elif facts:
@@ -58,7 +59,7 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
         yield RecordBlock("What the record became, or would have become", writes)
     if row.transcript:
         title = "Transcript" if whole else "POSTs and their replies (the file keeps no other messages)"
-        yield ConversationBlock(spoken(row), [one.time for one in facts if one.time], title)
+        yield ConversationBlock(said, [one.time for one in facts if one.time], title)
 
 
 def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:

@@ -1,0 +1,58 @@
+"""Models that act in code: they write fenced blocks or call one tool."""
+
+from __future__ import annotations
+
+import json
+
+from medagent.agents.base import Agent
+from medagent.agents.chat import ChatAgent
+from medagent.fhir_episodes.code_session import fenced
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.tools import ToolError, ToolsAgent
+from medagent.models.base import ChatModel, Tool, ToolCall
+
+PYTHON = Tool(
+    "python",
+    "Runs a Python program and returns what it prints and the value of a last expression. Variables stay.",
+    {
+        "type": "object",
+        "properties": {"code": {"type": "string", "description": "The program."}},
+        "required": ["code"],
+    },
+)
+
+
+def code_agent(agent: Agent, protocol: Protocol, api_base: str, *, tool: bool) -> Agent:
+    """A model with the protocol's system prompt, and with the tool if it is to be used; every other agent as it is."""
+    if not isinstance(agent, ChatAgent) or agent.context.model is None:
+        return agent
+    if tool:
+        return CodeToolAgent(agent.context.model, protocol, api_base)
+    return ChatAgent(agent.context.model, protocol.system)
+
+
+class CodeToolAgent(ToolsAgent):
+    """Offers the tool `python` to a chat model; see `ToolsAgent`."""
+
+    def __init__(self, model: ChatModel, protocol: Protocol, api_base: str) -> None:
+        super().__init__(model, protocol, api_base)
+        self._toolbox = PythonCalls()
+
+
+class PythonCalls:
+    """See `Calls`: the tool, and a call of it as a message with a program."""
+
+    def tools(self) -> list[Tool]:
+        """What is offered to the model."""
+        return [PYTHON]
+
+    def action(self, call: ToolCall) -> str:
+        """The message. Raises ToolError for another tool, or arguments without a program."""
+        try:
+            arguments = json.loads(call.arguments)
+        except (ValueError, RecursionError):
+            arguments = None
+        code = arguments.get("code") if call.name == PYTHON.name and isinstance(arguments, dict) else None
+        if not isinstance(code, str):
+            raise ToolError("call python with one argument, code, a text")
+        return fenced(code)

@@ -1,0 +1,240 @@
+"""An episode of an agent that acts in code: its messages hold programs, and the programs' requests are the actions.
+
+The transcript that graders read has one pair of messages a request, in the form of the text protocol, and no program;
+programs and what they printed are kept beside it. Nothing that a program prints is trusted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from medagent.core.options import Setting
+from medagent.fhir_data.record import EhrSession, TooMuchError
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.requests_words import ActionError
+from medagent.fhir_episodes.session import Program, Session, SessionRules, Turn, clean
+from medagent.fhir_episodes.task import TaskWords
+from medagent.models.wording import fill, strip_thinking
+from medagent.sandbox.base import CallError, Interpreters, Limits, Surface
+from medagent.sandbox.choose import SandboxChoice
+from medagent.sandbox.programs import Programs
+
+FUNCTIONS = {"get": ("url",), "post": ("url", "body"), "finish": ("value",)}
+"""What programs can call, beside `search`, and the parameters."""
+SEARCH = """
+_SAFE = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~,|:$"
+
+
+def _quoted(value):
+    if value is True or value is False:
+        value = "true" if value else "false"
+    parts = []
+    for character in str(value):
+        if character in _SAFE:
+            parts.append(character)
+        else:
+            parts.extend([f"%{byte:02X}" for byte in character.encode()])
+    return "".join(parts)
+
+
+def search(type, **params):
+    pairs = [f"{_quoted(name)}={_quoted(one)}" for name, value in params.items() if value is not None
+             for one in (value if isinstance(value, list) else [value])]
+    if "_count" not in params:
+        pairs.append("_count=200")
+    url = f"{type}?{'&'.join(pairs)}"
+    resources = []
+    while url:
+        page = get(url)
+        for entry in page.get("entry", []):
+            if "resource" in entry and entry.get("search", {}).get("mode") != "outcome":
+                resources.append(entry["resource"])
+        url = None
+        for link in page.get("link", []):
+            if link.get("relation") == "next":
+                url = link.get("url")
+    return resources
+"""
+"""`search`, by means of `get`. Only what every sandbox supports."""
+_BLOCK = re.compile(
+    r"^[ \t]*(?P<fence>`{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)`*[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_LANGUAGES = ("", "python", "python3", "py", "tool_code")
+_NO_URL = re.compile(r"[\x00-\x20\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRules:
+    """How programs run: the sandbox with its limits, the clock, and whether the model writes them by a tool call."""
+
+    sandbox: SandboxChoice
+    now: datetime
+    tool: bool = False
+
+    def decides(self) -> dict[str, Setting]:
+        """What decides the rows, beside the options."""
+        return {
+            "sandbox": self.sandbox.name,
+            "sandbox-version": self.sandbox.version,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CodeWork:
+    """An open sandbox and the limits of an episode's programs."""
+
+    interpreters: Interpreters
+    limits: Limits
+    surface: Surface
+
+
+@asynccontextmanager
+async def open_code(rules: CodeRules | None, concurrency: int) -> AsyncIterator[CodeWork | None]:
+    """Open the sandbox of a run; None where no agent acts in code. Raises UserError where it does not work here."""
+    if rules is None:
+        yield None
+        return
+    surface = Surface(tuple(FUNCTIONS), rules.now, SEARCH, uncounted=("finish",))
+    async with rules.sandbox.open(concurrency) as interpreters:
+        yield CodeWork(interpreters, rules.sandbox.limits, surface)
+
+
+@asynccontextmanager
+async def open_session(
+    task: TaskWords, ehr: EhrSession, protocol: Protocol, rules: SessionRules, code: CodeWork | None
+) -> AsyncIterator[Session]:
+    """A session of the protocol; no interpreter of it is left at the end."""
+    if code is None:
+        yield Session(task, ehr, protocol, rules)
+        return
+    session = CodeSession(task, ehr, protocol, rules)
+    async with Programs(code.interpreters, code.surface, code.limits, session.serve) as programs:
+        session.programs = programs
+        yield session
+
+
+class CodeSession(Session):
+    """See `Session`. A message is a program, `FINISH(…)`, or neither, and takes a round."""
+
+    programs: Programs
+    _answer: str | None = None
+
+    async def act(self, message: str, reasoning: str | None = None) -> str:
+        """Run the program of a message; returns what the agent is told of it. Raises as `Session.act` does, and
+        SandboxError where the sandbox itself fails.
+        """
+        self._check_open()
+        read = strip_thinking(message) if self._rules.strip_thinking else message
+        self._outcome.rounds += 1
+        code = program_of(read)
+        if code is None and clean(read).startswith("FINISH("):
+            self._keep(Program(message, "", reasoning=reasoning))
+            self._outcome.transcript.append(Turn("agent", clean(read)))
+            self._outcome.answer = clean(read)[len("FINISH(") : -1]
+            return self._end("completed")
+        if code is None:
+            return self._told(Program(message, self._protocol.no_program, reasoning=reasoning))
+        ran = await self.programs.run(code)
+        program = Program(message, self.programs.text(ran), code, ran.limit, reasoning)
+        if self._answer is None:
+            return self._told(program)
+        self._keep(program)
+        self._turn("agent", f"FINISH({self._answer})")
+        self._outcome.answer = self._answer
+        return self._end("completed")
+
+    def refuse(self, message: str, problem: str) -> str:
+        """See `Session.refuse`; it is no request, so it is kept among the programs."""
+        self._check_open()
+        self._outcome.rounds += 1
+        return self._told(Program(message, fill(self._protocol.tool_error, error=problem)))
+
+    async def serve(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Carry out a call of a program's. Raises CallError for what the program is to see."""
+        values = _bound(name, args, kwargs)
+        if name == "finish":
+            self._answer = json.dumps(values["value"], ensure_ascii=False)
+            return None
+        url = self._url(values["url"])
+        if name == "get":
+            return await self._read(url)
+        body = values["body"]
+        return await self._write(url, body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+
+    async def _read(self, url: str) -> Any:
+        self._turn("agent", f"GET {url}")
+        try:
+            body = await self._lenient_get(url)
+        except (ActionError, TooMuchError) as error:
+            self._turn("user", fill(self._protocol.get_error, error=str(error)))
+            raise CallError(str(error)) from None
+        self._turn("user", fill(self._protocol.get_reply, body=body))
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            raise CallError("the reply is no JSON") from None
+
+    async def _write(self, url: str, body: str) -> str:
+        action = f"POST {url}\n{body}"
+        self._turn("agent", action)
+        try:
+            number = await self._create(action)
+        except ActionError as error:
+            reply = self._invalid(str(error))
+            self._turn("user", reply)
+            raise CallError(reply) from None
+        reply = fill(self._protocol.post_accepted, id=number)
+        self._turn("user", reply)
+        return reply
+
+    def _url(self, value: Any) -> str:
+        """A URL as an action names it; a relative one is below the base."""
+        if not isinstance(value, str) or not value:
+            raise CallError("the url is a text")
+        url = value if "://" in value else self._base.shown + value.lstrip("/")
+        if _NO_URL.search(url):
+            raise CallError("a url holds no blanks or control characters; write %20 for a blank")
+        return url
+
+    def _turn(self, role: Literal["agent", "user"], content: str) -> None:
+        self._outcome.transcript.append(Turn(role, content, program=self.programs.number))
+
+    def _keep(self, program: Program) -> None:
+        self._outcome.programs.append(program)
+
+    def _told(self, program: Program) -> str:
+        self._keep(program)
+        if self._outcome.rounds >= self._rules.max_rounds:
+            self._end("round_limit")
+        return program.output
+
+
+def program_of(message: str) -> str | None:
+    """The Python in a message's fenced blocks, in order, as one program; None where there is none."""
+    blocks = [found["code"] for found in _BLOCK.finditer(message) if found["language"].lower() in _LANGUAGES]
+    return "\n".join(blocks) if blocks else None
+
+
+def fenced(code: str) -> str:
+    """A message that holds a program, whatever fences the program holds."""
+    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", code)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}python\n{code}\n{fence}"
+
+
+def _bound(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call by their names."""
+    names = FUNCTIONS.get(name)
+    if names is None:
+        raise CallError(f"there is no function {name}")
+    values = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or values.keys() & kwargs.keys() or {*values, *kwargs} != set(names):
+        raise CallError(f"{name}({', '.join(names)}): the arguments do not fit")
+    return {**values, **kwargs}

@@ -1,0 +1,106 @@
+"""Which sandbox a run uses: the named one, or the first that passes its self-test. Without one nothing is executed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from medagent.core.errors import UserError
+from medagent.sandbox.base import Interpreters, Limits, Sandbox, SandboxError, SandboxName, Surface
+from medagent.sandbox.bwrap import Bwrap
+from medagent.sandbox.docker import Docker
+from medagent.sandbox.monty import Monty
+from medagent.sandbox.programs import Programs
+
+_TEST_LIMITS = Limits(seconds=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxChoice:
+    """A sandbox that passed its self-test, as a description that pickles: another process opens the same or none."""
+
+    name: str
+    version: str
+    limits: Limits
+    packages: Path | None = None
+    image: str | None = None
+
+    @asynccontextmanager
+    async def open(self, concurrency: int) -> AsyncIterator[Interpreters]:
+        """Open it for a number of episodes at once. Raises UserError where this machine has another one or none."""
+        sandbox = next(one for one in sandboxes(self.packages, self.image) if one.name == self.name)
+        problem = await self_test(sandbox)
+        if problem is None and sandbox.version() != self.version:
+            problem = f"the run uses {self.version}, and here is {sandbox.version()}"
+        if problem is not None:
+            raise UserError(f"--sandbox {self.name} cannot be used: {problem}; {sandbox.install}")
+        async with sandbox.open(self.limits, min(concurrency, 4)) as interpreters:
+            yield interpreters
+
+
+def sandboxes(packages: Path | None = None, image: str | None = None) -> Sequence[Sandbox]:
+    """All of them, in the order in which `auto` tries them."""
+    return Bwrap(packages), Monty(packages), Docker(image, packages)
+
+
+async def choose(
+    name: SandboxName, limits: Limits, *, packages: Path | None = None, image: str | None = None
+) -> SandboxChoice:
+    """The sandbox of that name, or with `auto` the first that works. Raises UserError, a line a sandbox, for none."""
+    lines = []
+    for sandbox in sandboxes(packages, image):
+        problem = await self_test(sandbox)
+        if problem is None and name in ("auto", sandbox.name):
+            return SandboxChoice(sandbox.name, sandbox.version(), limits, packages, image)
+        lines.append(
+            f"  {sandbox.name}: works here; use --sandbox {sandbox.name}"
+            if problem is None
+            else f"  {sandbox.name}: {problem}. Install: {sandbox.install}"
+        )
+    wanted = "no sandbox works here" if name == "auto" else f"--sandbox {name} does not work here"
+    raise UserError(f"{wanted}, so no code is executed:\n" + "\n".join(lines))
+
+
+async def self_test(sandbox: Sandbox) -> str | None:
+    """Why a sandbox cannot be used here; None where it runs code, serves a request, and keeps code inside."""
+    try:
+        await asyncio.to_thread(sandbox.version)
+        async with sandbox.open(_TEST_LIMITS, 0) as interpreters:
+            return await _tried(interpreters)
+    except SandboxError as error:
+        return str(error)
+
+
+async def _tried(interpreters: Interpreters) -> str | None:
+    secret = secrets.token_hex(16)
+
+    async def echo(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return args
+
+    with tempfile.NamedTemporaryFile("w") as file, socket.create_server(("127.0.0.1", 0)) as server:
+        file.write(secret)
+        file.flush()
+        surface = Surface(("echo",), datetime(2020, 1, 1, tzinfo=UTC))
+        async with Programs(interpreters, surface, _TEST_LIMITS, echo) as programs:
+            ran = await programs.run("print(echo(6 * 7))")
+            if ran.output != "[42]\n":
+                return f"its self-test failed: {programs.text(ran)}"
+            for deed, code in {
+                "read a file of this machine": f"print(open({file.name!r}).read())",
+                "start a process": f"import os\nos.fork()\nprint({secret!r})",
+                "reach the network": (
+                    f"import socket\nsocket.create_connection({server.getsockname()!r}, 2)\nprint({secret!r})"
+                ),
+            }.items():
+                ran = await programs.run(code)
+                if secret in ran.output or not (ran.failure or ran.ended):
+                    return f"its self-test failed: code could {deed}"
+    return None

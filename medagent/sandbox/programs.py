@@ -1,0 +1,56 @@
+"""The programs of one episode: one interpreter after another where one is lost, and the count of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from medagent.sandbox.base import CallError, Interpreter, Interpreters, Limits, Ran, Serve, Surface
+from medagent.sandbox.wording import ProgramText, stop_reason
+
+
+class Programs:
+    """An async context manager; no interpreter is left at its end. `requests` counts those of the episode."""
+
+    def __init__(self, interpreters: Interpreters, surface: Surface, limits: Limits, serve: Serve) -> None:
+        self._interpreters, self._surface, self.limits = interpreters, surface, limits
+        self._serve = serve
+        self._interpreter: Interpreter | None = None
+        self.number = 0
+        """Of the last program."""
+        self.requests = 0
+        self._refused = False
+
+    async def run(self, code: str) -> Ran:
+        """Run the next program. Raises SandboxError where no interpreter starts, and what `serve` raises."""
+        if self._interpreter is None:
+            self._interpreter = await self._interpreters.start(self._surface)
+        self._refused = False
+        self.number += 1
+        ran = await self._interpreter.run(self.number, code, self._counted)
+        if ran.ended:
+            self._interpreter = None
+        return replace(ran, limit="requests") if self._refused and ran.limit is None else ran
+
+    def text(self, ran: Ran) -> str:
+        """What the agent is told of a program."""
+        return ProgramText(ran, self.limits).text
+
+    async def _counted(self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        if name not in self._surface.uncounted:
+            if self.requests >= self.limits.requests:
+                self._refused = True
+                raise CallError(stop_reason("requests", self.limits))
+            self.requests += 1
+        return await self._serve(name, args, kwargs)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._interpreter is not None:
+            await self._interpreter.close()

@@ -1,0 +1,73 @@
+"""What an agent is told of its programs, in short English lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medagent.sandbox.base import Failure, LimitName, Limits, Ran
+
+_SHOWN_NAMES = 20
+FORGED = "it sent something that is no request; write to no descriptor but by print()"
+"""Why an interpreter was ended that sent anything but a request or the end of its program."""
+
+
+def stop_reason(limit: LimitName, limits: Limits) -> str:
+    """Why an interpreter was ended that ran into a limit."""
+    return {
+        "seconds": f"the program ran for more than {limits.seconds:g} seconds",
+        "memory": f"the program used more than {limits.memory} MB of memory",
+        "output": f"the program printed more than {limits.output:,} characters",
+        "requests": f"the limit of {limits.requests:,} requests was reached; no further request is carried out",
+        "processes": "the program left a thread running; there is one process, and threads end with their program",
+    }[limit]
+
+
+def crash_reason(status: int | None) -> str:
+    """Why an interpreter is gone whose process ended by itself; `status` is 128 + the signal after a signal."""
+    if status is not None and status > 128:
+        return f"the program crashed the interpreter (signal {status - 128}); endless recursion can do that"
+    return "the program ended the interpreter" + (f" (exit status {status})" if status is not None else "")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramText:
+    """The parts of a reply to a program; `text` joins them."""
+
+    ran: Ran
+    limits: Limits
+
+    @property
+    def text(self) -> str:
+        """The reply: output, what was cut, the traceback, and a line for a limit or a lost interpreter."""
+        ran = self.ran
+        parts = [ran.output.rstrip("\n")] if ran.output else []
+        if ran.cut:
+            parts.append(f"[{ran.cut:,} more characters of output were cut; the limit is {self.limits.output:,}]")
+        if ran.failure is not None:
+            parts.append(traceback_text(ran.failure))
+        if ran.ended:
+            parts.append(f"Stopped: {ran.ended}. {_lost(ran.names)}")
+        elif ran.limit == "requests" and ran.failure is None:
+            parts.append(f"[{stop_reason('requests', self.limits)}]")
+        return "\n".join(parts) or "(no output)"
+
+
+def traceback_text(failure: Failure) -> str:
+    """A traceback that has the agent's lines only."""
+    lines = ["Traceback:"] if failure.frames else []
+    for frame in failure.frames:
+        function = "" if frame.function == "<module>" else f" in {frame.function}"
+        source = f": {frame.source}" if frame.source else ""
+        lines.append(f"  program {frame.program}, line {frame.line}{function}{source}")
+    return "\n".join([*lines, failure.what])
+
+
+def _lost(names: Sequence[str]) -> str:
+    if not names:
+        return "The next program starts in a fresh interpreter."
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return (
+        f"The next program starts in a fresh interpreter; these variables are gone: "
+        f"{', '.join(names[:_SHOWN_NAMES])}{more}."
+    )
