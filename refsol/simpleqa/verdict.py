@@ -50,7 +50,7 @@ _ANCHORED = re.compile(
     rf"^(?:[ \t*#>-]|{_QUOTE})*(?:evaluation|grade|verdict)(?:[ \t*]|{_QUOTE})*[:：](?=[\s*]*(?P<value>.*))",
     re.IGNORECASE | re.MULTILINE,
 )
-_BOXED = re.compile(r"\\boxed\s*\{(?:\s*\\text\s*\{)?(?P<value>[^{}\n]*)\}")
+_BOXED = re.compile(r"\\boxed\s*\{(?:\s*\\(?:text|textbf|mathrm)\s*\{)?(?P<value>[^{}\n]*)\}")
 # A whole sentence that states the verdict, so that "whether the answer is correct" is none.
 _STATED = re.compile(
     r"(?:^[ \t*#>-]*|(?<=[.!?] ))(?:(?:so|thus|hence|therefore),? )?(?:the|this) (?:(?:final|given|predicted) )?"
@@ -123,7 +123,8 @@ def _anchored(text: str) -> Iterator[str]:
 
 def _boxed(text: str) -> Iterator[str]:
     """Labels and letters in `\\boxed{…}`."""
-    yield from (match["value"] for match in _BOXED.finditer(text) if _bare(match["value"]))
+    values = (match["value"].replace("\\_", "_") for match in _BOXED.finditer(text))
+    yield from (value for value in values if _bare(value))
 
 
 def _stated(text: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import http.server
 import io
@@ -22,12 +23,13 @@ FOLDERS = ("v2_old_m", "simpleqa-husimpleqa_old_m", "imapscore_old_m")
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("exports")
     with tarfile.open(fileobj=io.BytesIO((DATA / "finished" / "0.1.0.tar.xz").read_bytes()), mode="r:xz") as archive:
         archive.extractall(folder, filter="data")
     _played(folder / "results")
-    return folder / "results"
+    with contextlib.chdir(folder):  # where the runs' own files are named from
+        yield folder / "results"
 
 
 def _played(folder: Path) -> None:

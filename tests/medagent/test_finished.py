@@ -23,7 +23,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FOLDERS = {
     "promptcblue_old_m": ("MedDG", "CMeEE-V2#1", "score: "),
     "simpleqa-husimpleqa_old_m": ("rate", "H01/hu", "judge j: "),
-    "imapscore_old_m": ("mean score", "en-3", "score = 1/2 + 9/10 = 7/5"),
+    "imapscore_old_m": ("mean score", "en-3", "1/2 + 9/10 = 7/5"),
 }
 
 

@@ -26,7 +26,7 @@ import json
 
 class AgeAgent(Agent):
     def play(self, task, prompt):
-        reply = yield f"GET {self.context.base}Patient?identifier={task.eval_MRN}"
+        reply = yield f"GET {self.context.base}Patient?identifier={task.mrn}"
         bundle = json.JSONDecoder().raw_decode(reply, reply.index("{"))[0]
         born = date.fromisoformat(bundle["entry"][0]["resource"]["birthDate"])
         yield f"FINISH([{2023 - born.year - ((11, 13) < (born.month, born.day))}])"
@@ -61,7 +61,7 @@ def test_a_benchmark_of_somebody_elses_is_run_killed_continued_shown_and_compare
     assert len(units) == len(set(units)) == 72
     assert "60       72" in outsider(tmp_path, "show", folder).stdout
     one = outsider(tmp_path, "show", folder, "3+1#2").stdout
-    assert "reply: 3" in one
+    assert "answer: 3" in one
     assert outsider(tmp_path, "run", "sums", "--largest", "5", "--agent", "counter", "--trials", "2").returncode == 0
     compared = outsider(tmp_path, "compare", folder, tmp_path / "results" / "sums_r1_Counter")
     assert "Only B right: 3+0, 3+1, 3+2, 3+3, 3+4, 3+5" in compared.stdout

@@ -139,7 +139,7 @@ def test_code_that_is_named_reads_a_run_and_an_installed_benchmark_stays_its_own
     one, two = "results/sums_r1_Counter", "results/sums_r2_Counter"
     assert "--benchmark sums.py:Sums" in medagent("show", one).err
     code = ("--benchmark", "sums.py:Sums")
-    assert "reply: 3" in medagent("show", one, "3+0", *code).out
+    assert "answer: 3" in medagent("show", one, "3+0", *code).out
     assert medagent("grade", one, *code).code == 0
     assert medagent("compare", one, two, *code).code == 0
     assert medagent("report", one, two, "-o", "sums.html", *code).code == 0

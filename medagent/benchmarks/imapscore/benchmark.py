@@ -116,7 +116,9 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         )
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
-        """Write the recordings of each trial, in the order of the data."""
+        """Write the recordings of each trial, in the order of the data, unless an item is owed."""
+        if any(one.score is None for one in scores):
+            return []
         rows = {row.unit: row for row in run.rows(ItemRow)}
         files = []
         for trial in sorted({one.trial for one in scores}):

@@ -54,7 +54,9 @@ class LineGrader(Grader[LineRow]):
         unusable = count_unusable(((one.unit, one.status) for one in scores), self._source.allowed)
         notes = [*unusable.notes, *self._thinking(scores)]
         fault = unusable.fault or self._too_much_thinking(scores)
-        if any(one.score is None for one in scores) or not scores:
+        if owed := sum(one.score is None for one in scores):
+            notes.append(f"{owed} of {len(scores)} lines are owed, so nothing is parsed or scored.")
+        if owed or not scores:
             return Figures(notes=notes, unusable=fault)
         if self._gold is None:
             return Figures(notes=["Not scored: pass --gold FILE for that.", *notes], unusable=fault)

@@ -21,6 +21,8 @@ from typing import Any, BinaryIO
 from medagent.core.errors import UserError
 from refsol.files import Encoding, read_text
 
+_BLOCK = 1 << 20
+
 
 class LineFile:
     """A file of lines, open, as UTF-8. One in another encoding, or that cannot be read twice (a pipe), is held in
@@ -36,7 +38,7 @@ class LineFile:
             if encoding != "utf-8":
                 self.file = io.BytesIO(read_text(path, encoding=encoding).encode())
             else:
-                self.file = path.open("rb") if path.is_file() else io.BytesIO(path.read_bytes())
+                self.file = path.open("rb", buffering=0) if path.is_file() else io.BytesIO(path.read_bytes())
             weakref.finalize(self, self.file.close)
             self._index()
         except OSError as error:
@@ -46,7 +48,7 @@ class LineFile:
         """Note where each line stands, its checksum, and the digest of the whole."""
         sha256 = hashlib.sha256()
         self._starts, self._checksums = array("Q", [0]), array("L")
-        for raw in self.file:
+        for raw in _lines(self.file):
             sha256.update(raw)
             self._starts.append(self._starts[-1] + len(raw))
             self._checksums.append(zlib.crc32(raw))
@@ -67,6 +69,16 @@ class LineFile:
 
     def _unreadable(self, error: OSError) -> UserError:
         return UserError(f"{self.path}: cannot be read: {error.strerror}")
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """The lines from the beginning, read in blocks; the file itself has no buffer, which could hold an older content."""
+    rest = b""
+    while block := file.read(_BLOCK):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+    if rest:
+        yield rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,9 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         return judged_plan(plan, self, panel, model=who.label, batches=settings.batches(folder))
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
-        """Write the figures and every judged row."""
+        """Write the figures and every judged row, once there is one."""
+        if all(one.score is None for one in scores):
+            return []
         judged, _ = RunFiles(run.path).judged()
         document = as_json(judged, score(judged.rows), "robust", warnings_of(judged, "robust"))
         text = json.dumps({**document, "rows": rows_as_json(judged, "robust")}, ensure_ascii=False, indent=2)

@@ -95,8 +95,10 @@ def _votes(scores: Sequence[Scored]) -> dict[str, Counter[Vote]]:
     votes: dict[str, Counter[Vote]] = {}
     known = set(get_args(Vote))
     for one in scores:
+        replies = one.score.details["replies"] if one.score else {}
         for judge, label in (one.score.part["labels"] if one.score else {}).items():
-            votes.setdefault(judge, Counter())[label if label in known else "no label"] += 1
+            vote: Vote = "failed call" if replies[judge] is None else label if label in known else "no label"
+            votes.setdefault(judge, Counter())[vote] += 1
     return votes
 
 

@@ -29,7 +29,7 @@ class QuestionSource(AnswerSource):
     """The format of --data."""
     encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
-    prompt: Annotated[Path | None, Option(DATA, "place", earlier="model-prompt", kind="path")] = None
+    prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own prompt (TOML)."""
 
 

@@ -10,6 +10,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import medagent
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.integrations.mcp.run import serving
 from medagent.integrations.mcp.server import create_server
@@ -43,7 +44,9 @@ async def memory() -> None:
         for mode in ("auto", "legacy"):
             await play(Client(create_server(offer), mode=mode), "memory")
 
-    await serving(MedAgentBenchSettings(round="memory"), serve, idle=60, say=lambda _: None)
+    await serving(
+        MedAgentBench(), MedAgentBenchSettings(round="memory"), serve, idle=60, say=lambda _: None, names_tasks=True
+    )
     graded("results/v2_memory_mcp")
 
 

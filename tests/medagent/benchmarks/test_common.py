@@ -45,7 +45,7 @@ def test_trials_workers_limit_and_the_commands_that_read_a_run(words: dict[str, 
     ran = medagent(*command, "--trials", 2, "--limit", 3, "--workers", 2)
     assert ran.code == 0, ran.err + ran.out
     assert "Files: results/" in ran.out
-    (folder,) = [path for path in Path("results").iterdir() if path.is_dir()]
+    (folder,) = [path for path in Path("results").iterdir() if (path / "run.json").is_file()]
     rows = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     assert len(rows) == len({row["unit"] for row in rows}) == 6
     report = json.loads((folder / "report.json").read_text())

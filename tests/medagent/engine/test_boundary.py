@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from medagent.engine.journal import Journal
 from medagent.engine.local import LocalExecutor
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Spent
+from medagent.engine.scores import Grader, Item, Score
+from medagent.engine.scoring import graded
 from medagent.engine.units import Summary, Watch, run_units
 from tests.command import medagent
 from tests.medagent.engine.counting import Counting, NumberRow, numbers
@@ -86,18 +89,17 @@ def test_the_innermost_owner_holds_and_medagents_errors_pass() -> None:
         raise StopRunError("stop")
 
 
-def test_a_grader_that_raises_leaves_the_unit_owed_and_paid_once(tmp_path: Path) -> None:
-    async def grade(row: NumberRow) -> bool:
-        if row.unit == "n2":
+def test_a_grader_that_raises_leaves_the_unit_ungraded() -> None:
+    class Raising(Grader[NumberRow]):
+        def score(self, item: Item, row: NumberRow, judged: Any = None) -> Score:
             raise ZeroDivisionError("a bug in the rules")
-        return True
 
-    summary, rows = run(tmp_path, Counting(tokens=7), grade=grade)
-    assert summary.owed == ["n2"]
-    assert (rows["n2"].status, rows["n2"].error) == ("grader_error", "ZeroDivisionError: a bug in the rules")
-    assert rows["n2"].traceback is not None
-    lines = [json.loads(line) for line in (tmp_path / "j.jsonl").read_text().splitlines()]
-    assert sum(line["spent"]["prompt"] for line in lines) == 35
+    row = NumberRow(unit="n2", status="completed")
+    score = asyncio.run(graded(Raising(), Item(id="n2"), row))
+    assert (score.graded, score.correct, score.value) == (False, None, None)
+    assert re.fullmatch(
+        r"the grader raised ZeroDivisionError: a bug in the rules \(test_boundary\.py:\d+\)", score.reason
+    )
 
 
 def test_ten_failures_of_one_kind_at_the_beginning_stop_the_run(tmp_path: Path) -> None:

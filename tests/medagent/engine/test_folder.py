@@ -80,7 +80,14 @@ def test_a_run_lists_every_file_that_it_wrote(tmp_path: Path) -> None:
     (folder / "results.mine.json").write_text("mine")
     assert medagent(*words, "--overwrite").code == 0
     assert (folder / "results.mine.json").read_text() == "mine"
-    assert written_files(folder) == {"episodes.jsonl", "grade.json", "report.json", "results.json", "run.json"}
+    assert written_files(folder) == {
+        "episodes.jsonl",
+        "grade.json",
+        "report.json",
+        "results.json",
+        "run.json",
+        "scores.jsonl",
+    }
 
 
 def test_no_file_of_a_run_holds_an_address_that_may_change() -> None:

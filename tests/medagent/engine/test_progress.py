@@ -9,6 +9,7 @@ import pytest
 
 from medagent.engine.progress import Progress
 from medagent.engine.rows import Row, Spent
+from medagent.engine.scores import Item, Score, Scored
 from medagent.models.limiter import EndpointStats
 
 
@@ -23,12 +24,13 @@ def show(screen: io.StringIO, monkeypatch: pytest.MonkeyPatch, width: int = 80) 
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "xterm")
     spent = Spent(calls=22, prompt=1_234_567, completion=1, cost=0.25)
-    with Progress(group=lambda row: row.unit.partition("_")[0]) as progress:
+    with Progress() as progress:
         progress.begin(22, 0)
         progress.watch([EndpointStats(limit=4, retries=3, waited_s=7)])
         for number in range(11, 0, -1):
             row = Row(unit=f"task{number}_1#1", status="completed", started="", timestamp="", seconds=number)
-            progress.add(row, spent, row.unit != "task2_1#1")
+            item = Item(id=f"task{number}_1", group=f"task{number}")
+            progress.add(row, spent, Scored(item, 1, row.unit, "completed", Score(correct=number != 2)))
     return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", screen.getvalue()).replace("\r", "\n")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import medagent
 from medagent import Completion, HttpEpisodes, Message, Model, ModelSettings, Task, UserError
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.core.errors import StopRunError
 from medagent.integrations.a2a.assess import Assessment, Assessor, outcome, summary
 from tests.command import medagent as command
@@ -57,7 +58,7 @@ def _tasks() -> None:
 
 def test_an_agent_with_a_base_of_its_own_is_graded_by_what_it_wrote(tmp_path: Path) -> None:
     with medagent.serve_episodes() as episodes:
-        assessor = Assessor({"results_dir": tmp_path, "concurrency": 3}, episodes)
+        assessor = Assessor(MedAgentBench(), {"results_dir": tmp_path, "concurrency": 3}, episodes)
         wanted = Assessment.read(request("http://x"))
         report = asyncio.run(assessor.run(wanted, "x", OverHttp))
     verdicts = {item.item: item.correct for item in report.items}
@@ -109,7 +110,7 @@ def tournament(folder: Path, model: Model, **options: Any) -> Any:
         from medagent.integrations.a2a.run import with_records
 
         other.app = create_app(Purple(model), purple, "purple", "answers")
-        assessor = Assessor({"results_dir": folder, **options}, episodes)
+        assessor = Assessor(MedAgentBench(), {"results_dir": folder, **options}, episodes)
         _later.app = with_records(create_app(Green(assessor), green, "green", "assesses"), episodes)
         yield green, purple
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from medagent.integrations.inspect.adapters import ADAPTERS, adapter, adapter_class, stored
 
 import medagent
 from medagent.core.errors import UserError
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
+from medagent.integrations.inspect import source as inspect_source
+from medagent.integrations.inspect.source import source_of, stored
+from medagent.judging.judged import Judged, Verdict
 from medagent.models.base import ToolCall
 from tests.command import medagent as command
 
@@ -42,18 +44,16 @@ class Endless(Agent):
 @pytest.fixture(autouse=True)
 def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model class in the place of the one that imports Inspect; it is named, never called."""
-    from medagent.integrations.inspect import adapters
-
     file = tmp_path / "stand_in.py"
     file.write_text(WRITTEN)
-    monkeypatch.setattr(adapters, "MODEL", f"{file}:InspectModel")
-    monkeypatch.setattr(adapters, "JUDGE", f"{file}:InspectModel")
-    adapters._adapter.cache_clear()
+    monkeypatch.setattr(inspect_source, "MODEL", f"{file}:InspectModel")
+    monkeypatch.setattr(inspect_source, "JUDGE", f"{file}:InspectModel")
+    inspect_source._source.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["medagentbench", "promptcblue", "imapscore"])
 def test_items_and_units_are_those_of_a_run(name: str) -> None:
-    source = adapter(name, {})
+    source = source_of(name, {})
     first, last = source.items[0], source.items[-1]
     assert len({item.id for item in source.items}) == len(source.items)
     assert first.question
@@ -77,31 +77,29 @@ def test_rows_in_a_log_are_graded_as_the_run_grades_them(name: str, options: dic
     for one in report.items:
         row = rows.get(f"{one.item}#1") or rows[one.item]
         kept = stored(name, {}, row)  # what the log's store holds, through JSON and back
-        source = adapter(kept["benchmark"], kept["options"])
-        found.append(asyncio.run(source.grade(one.item, source.row.model_validate(kept["row"]))).value)
+        source = source_of(kept["benchmark"], kept["options"])
+        score = asyncio.run(source.score(one.item, source.benchmark.row.model_validate(kept["row"])))
+        found.append(None if score is None else score.value)
     assert found == expected
     assert len(set(expected)) > 1
 
 
 def test_judges_replies_that_a_log_has_are_not_asked_for_again() -> None:
-    source = adapter_class("simpleqa")({})
-    row = source.row.model_validate(
-        {"unit": "1/en", "status": "completed", "model": "x", "message": "?", "reply": "Pécs"}
+    source = source_of("simpleqa", {})
+    row = source.benchmark.row.model_validate(
+        {"unit": "H01/hu", "status": "completed", "model": "x", "message": "?", "reply": "Pécs"}
     )
-    grades = [asyncio.run(source.grade("1/en", row, {"j": reply})) for reply in ("A", "B", "no idea")]
-    assert [grade.value for grade in grades] == [1.0, 0.0, None]
+    values = []
+    for verdict in (Verdict("A", "correct"), Verdict("B", "incorrect"), Verdict("no idea")):
+        kept = stored("simpleqa", {}, row, Judged({"j": (verdict,)}))
+        score = asyncio.run(source.score("H01/hu", row, kept["judged"]))
+        values.append(None if score is None else score.value)
+    assert values == [1.0, 0.0, None]
 
 
-def test_a_benchmark_without_a_task_is_named() -> None:
-    with pytest.raises(UserError, match="no Inspect task; there are medagentbench, promptcblue"):
-        adapter("sums", {})
-
-
-def test_options_of_a_run_are_read_from_its_folder() -> None:
-    run = {"settings": {"version": "v1", "api-base": BASE, "model": "m"}, "places": {"ehr": "own.ndjson"}}
-    run["settings"]["dataset"] = "synthetic"
-    expected = {"version": "v1", "dataset": "synthetic", "ehr": "own.ndjson", "api_base": BASE}
-    assert ADAPTERS["medagentbench"].of_run(run) == expected
+def test_a_benchmark_that_is_not_there_is_named() -> None:
+    with pytest.raises(UserError, match="sums"):
+        source_of("sums", {})
 
 
 @pytest.mark.parametrize(
@@ -161,11 +159,16 @@ def test_a_run_becomes_a_log(tmp_path: Path) -> None:
     assert command("export", "inspect", tmp_path / "v2_r1_reference", out).code == 0
     log = log_module.read_eval_log(str(out))
     sample = log.samples[0]
-    assert (sample.id, sample.scores["refsol"].value, sample.limit, sample.error) == ("task5_1", "C", None, None)
+    assert (sample.id, sample.scores["medagent_score"].value, sample.limit, sample.error) == (
+        "task5_1",
+        "C",
+        None,
+        None,
+    )
     assert sample.input == next(task.instruction for task in medagent.tasks() if task.id == "task5_1")
     assert [event.function for event in sample.events if event.event == "tool"][-1] == "finish"
     assert sample.metadata["group"] == "task5"
-    assert log.results.scores[0].metrics["accuracy"].value == report.overall.value == 1.0
+    assert log.results.scores[0].metrics["overall"].value == report.overall.value == 1.0
     again = tmp_path / "again.eval"
     command("export", "inspect", tmp_path / "v2_r1_reference", again)
     other = log_module.read_eval_log(str(again))
@@ -183,4 +186,4 @@ def test_how_an_episode_ended_is_a_limit_or_an_error_of_its_sample(tmp_path: Pat
     assert (first.limit.type, first.limit.limit, first.error) == ("turn", 3.0, None)
     assert (second.limit, second.error.message) == (None, "agent_error: ValueError: no idea")
     assert "raise ValueError" in second.error.traceback
-    assert [one.scores["refsol"].value for one in (first, second)] == ["I", "I"]
+    assert [one.scores["medagent_score"].value for one in (first, second)] == ["I", "I"]

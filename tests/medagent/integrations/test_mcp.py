@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import medagent
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.fhir_data.embedded import EmbeddedEhr, bundled_file, imported_file
 from medagent.integrations.mcp import fhir
@@ -35,7 +36,7 @@ def offered(folder: Path, play: Callable[[TaskOffer], Awaitable[None]], idle: fl
     async def serve(offer: Any) -> None:
         await play(offer)
 
-    asyncio.run(serving(settings, serve, idle=idle, say=lambda _: None))
+    asyncio.run(serving(MedAgentBench(), settings, serve, idle=idle, say=lambda _: None, names_tasks=True))
     return folder / "v2_x_mcp"
 
 

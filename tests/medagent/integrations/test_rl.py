@@ -8,32 +8,37 @@ from collections.abc import Iterator
 import pytest
 
 import medagent
+from medagent import Score
+from medagent.benchmarks.medagentbench.generator import stream
 from medagent.core.errors import UserError
+from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.protocol import load_protocol
 from medagent.fhir_episodes.tools import Toolbox
-from medagent.integrations import rl
 from medagent.rl import Environment, UngradedError
-from refsol.verdict import ungraded
 
 
 @pytest.fixture(autouse=True)
 def small_sets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(rl, "_PER_TYPE", 3)
-    monkeypatch.setattr(rl, "_PATIENTS", 20)
-    rl._tasks.cache_clear()
+    monkeypatch.setattr(stream, "_PER_TYPE", 3)
+    monkeypatch.setattr(stream, "_PATIENTS", 20)
+    stream._tasks.cache_clear()
     yield
-    rl._tasks.cache_clear()
+    stream._tasks.cache_clear()
 
 
 def test_an_episode_pays_what_the_official_rules_say() -> None:
     environment = Environment(seed="tests")
-    stream = rl.TaskStream("train", "tests", "bundled")
-    number = next(number for number in range(30) if stream.task(number)[1].type == "task1")
+    number, task = next(
+        (number, task)
+        for number in range(30)
+        for _, task in [stream.training_task(Training("train", "tests"), number)]
+        if task.type == "task1"
+    )
     prompt = environment.reset(task=number, prompt=[{"role": "user", "content": ""}])
     assert environment.task.instruction in prompt
     assert environment.get_reward() == 0.0
     assert "searchset" in environment.get_patient(family="Nagy")
-    assert environment.finish(answers=environment.task.sol) == "The episode has ended."
+    assert environment.finish(answers=task.sol) == "The episode has ended."
     assert (environment.done, environment.get_reward()) == (True, 1.0)
     assert environment.get_patient(family="Nagy") == "The episode has ended."
     assert environment.get_reward() == 1.0
@@ -110,6 +115,6 @@ def test_what_cannot_be_graded_is_no_reward(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UserError, match="call reset first"):
         environment.get_reward()
     environment.reset(task=0)
-    monkeypatch.setattr(medagent.SyncEpisode, "verdict", lambda self: ungraded("the facts could not be read"))
+    monkeypatch.setattr(medagent.SyncEpisode, "verdict", lambda self: Score(reason="the facts could not be read"))
     with pytest.raises(UngradedError, match="the facts could not be read"):
         environment.get_reward()

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from medagent import Benchmark, DataRef, Findings, ItemOutcome, Plan, ReplyRow, Run, RunSettings, TableLine
-from medagent.judging import (
-    Case,
-    JudgedBenchmark,
-    PanelSettings,
-    Prompt,
-    Query,
-    Rubric,
-    Subject,
-    judged_journals,
-    judged_plan,
-    judgements_of,
-)
+from medagent import Grader, Item, Plan, ReplyRow, RunSettings, Say, Score, single_turn
+from medagent.judging import Case, JudgedBenchmark, PanelSettings, Prompt, Query, Rubric, Subject, judged_plan
 
 CAPITALS = {"Hungary": "Budapest", "Austria": "Vienna", "Norway": "Oslo"}
 
@@ -33,44 +22,40 @@ class CapitalsRubric(Rubric[Prompt]):
     bundled = Prompt({"user": "Capital of {country}: {gold}. Reply: {reply}. Is the reply right or wrong?"})
 
     def queries(self, subject: Subject, prompt: Prompt, labels: Mapping[str, str]) -> Sequence[Query]:
-        return (Query(prompt.fill(country=subject.item, gold=CAPITALS[subject.item], reply=subject.answer)),)
+        return (Query(prompt.fill(country=subject.item.id, gold=subject.item.target, reply=subject.answer)),)
 
     def cases(self, prompt: Prompt) -> Sequence[Case]:
         return [
             Case(f"{one}-{said}", "all", query, ("right" if said == gold else "wrong",), said)
             for one, gold in CAPITALS.items()
             for said in CAPITALS.values()
-            for query in self.queries(Subject(one, one, said), prompt, {})
+            for query in self.queries(Subject(one, Item(id=one, target=gold), said), prompt, {})
         ]
 
 
-class Capitals(Benchmark, JudgedBenchmark):
+class Capitals(JudgedBenchmark[CapitalsSettings, ReplyRow]):
     """Capitals of countries."""
 
     name = "capitals"
     Settings = CapitalsSettings
-    journals = judged_journals(ReplyRow)
+    row = ReplyRow
     rubric: ClassVar[Rubric[Prompt]] = CapitalsRubric()
 
-    async def plan(self, settings: Any, say: Any) -> Plan:
-        prompts = {country: f"What is the capital of {country}?" for country in CAPITALS}
-        plan = self.single_turn(settings, prompts, DataRef(name="capitals", digest="0"))
-        return judged_plan(plan, self, settings.panel(self.rubric, settings))
+    def items(self, source: Any) -> Sequence[Item]:
+        return [Item(id=one, question=f"What is the capital of {one}?", target=gold) for one, gold in CAPITALS.items()]
 
-    def subjects(self, run: Run) -> Iterator[Subject]:
-        for row in run.rows(ReplyRow):
-            if row.reply is not None:
-                yield Subject(row.unit, row.unit, row.reply)
+    def grader(self, source: Any, rules: str) -> CapitalsGrader:
+        return CapitalsGrader()
 
-    def grade(self, run: Run) -> Findings:
-        judged = judgements_of(run, self)
-        items = [
-            ItemOutcome(item=unit, correct=one.majority == "right" if one.complete else None, reason=one.state)
-            for unit, one in judged.items()
-        ]
-        right = [one.correct for one in items if one.correct is not None]
-        line = TableLine(name="all", n=len(right), value=sum(right) / len(right) if right else None)
-        return Findings(overall=line, items=items, ungraded=len(items) - len(right))
+    async def plan(self, settings: CapitalsSettings, say: Say) -> Plan:
+        return judged_plan(single_turn(self, settings), self, settings.panel(self.rubric, settings))
+
+
+class CapitalsGrader(Grader[ReplyRow]):
+    """Right is what most of the judges say is right."""
+
+    def score(self, item: Item, row: ReplyRow, judged: Any = None) -> Score:
+        return Score(correct=judged.majority == "right")
 
 
 class TwoStepRubric(Rubric[Prompt]):
@@ -83,7 +68,7 @@ class TwoStepRubric(Rubric[Prompt]):
 
     def queries(self, subject: Subject, prompt: Prompt, labels: Mapping[str, str]) -> Sequence[Query]:
         there = Query(prompt.fill("there", reply=subject.answer), name="there")
-        right = Query(prompt.fill("right", reply=subject.answer, country=subject.item), name="right")
+        right = Query(prompt.fill("right", reply=subject.answer, country=subject.item.id), name="right")
         return (there, right) if labels.get("there") == "yes" else (there,)
 
 

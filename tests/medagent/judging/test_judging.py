@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from medagent.engine.journals import Run
+from medagent.engine.scores import Item
+from medagent.judging.benchmark import judgements_of
 from medagent.judging.calls import PanelCalls, Replies, ask
 from medagent.judging.judged import Judged, Verdict
-from medagent.judging.judging import judgements_of
 from medagent.judging.panel import Panel
 from medagent.judging.rubric import Prompt, Subject, only_label
 from medagent.models.settings import ModelSettings
@@ -186,7 +187,7 @@ def test_an_answer_is_judged_without_a_folder() -> None:
     rubric = TwoSteps.rubric
     with ModelServer(reply=lambda body: two_steps(body, asked)) as server:
         panel = Panel([ModelSettings(name="j", base_urls=[server.url])], rubric.prompt("bundled"))
-        judged = asyncio.run(ask(rubric, panel, Subject("Hungary", "Hungary", "Budapest")))
+        judged = asyncio.run(ask(rubric, panel, Subject("Hungary", Item(id="Hungary", target="Budapest"), "Budapest")))
     assert [(one.query, one.label) for one in judged.verdicts["j"]] == [("there", "yes"), ("right", "yes")]
     assert (judged.labels, judged.complete) == ({"j": "yes"}, True)
 

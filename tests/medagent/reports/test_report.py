@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from medagent.reports.page.pack import packed
 from tests.command import medagent
+from tests.journal_lines import checked_line
 from tests.shared_data import DATA, ROOT, SHARED, need, read_xz
 
 ERRING = ROOT / "tests" / "medagent" / "reports" / "erring.py"
@@ -119,7 +119,7 @@ def test_no_key_or_password_is_in_a_report(tmp_path: Path, monkeypatch: pytest.M
     folder = tmp_path / "v2_r1_nop"
     journal = folder / "episodes.jsonl"
     spoken = journal.read_text().replace("FINISH([])", "FINISH([]) sk-verysecret0123456789")
-    journal.write_text(re.sub(r',"row":\d+,"format":3,"crc32":"\w+"', "", spoken))  # as an earlier version wrote it
+    journal.write_text("".join(f"{checked_line(line)}\n" for line in spoken.splitlines()))
     run = json.loads((folder / "run.json").read_text())
     run["settings"]["agent"] = "http://user:hunter2222@host/?api_key=letmein99"
     (folder / "run.json").write_text(json.dumps(run))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import medagent
+from tests.journal_lines import checked_line
 from tests.medagent.reports.browser import Opened, opened, program, serious
 from tests.medagent.reports.erring import INJECTION
 from tests.shared_data import DATA, ROOT
@@ -22,7 +23,7 @@ ERRING = ROOT / "tests" / "medagent" / "reports" / "erring.py"
 
 RUNS = {
     "erring": ["v2_err_ErringAgent"],
-    "medagentbench": ["v2_old_m"],
+    "medagentbench": ["v2_err_reference"],
     "promptcblue": ["promptcblue_old_m"],
     "simpleqa": ["simpleqa-husimpleqa_old_m"],
     "imapscore": ["imapscore_old_m"],
@@ -207,9 +208,8 @@ def test_markup_in_what_a_model_said_is_text_in_every_view(page: Opened, reports
 @pytest.mark.parametrize(
     ("run", "file", "before", "item"),
     [
-        pytest.param("promptcblue_old_m", "episodes.jsonl", '"answer":"', "CMeEE-V2%231", marks=pytest.mark.long),
+        pytest.param("promptcblue_old_m", "episodes.jsonl", '"answer":"', "CMeEE-V2%231"),
         pytest.param("simpleqa-husimpleqa_old_m", "judgements.jsonl", '"reply":"', "H01%2Fhu", marks=pytest.mark.long),
-        ("imapscore_old_m", "imaps.jsonl", "Inform-diagnosis-", "en-1"),
     ],
 )
 def test_markup_in_the_other_benchmarks_texts_is_text(
@@ -218,7 +218,9 @@ def test_markup_in_the_other_benchmarks_texts_is_text(
     folder = shutil.copytree(reports.folder / "results" / run, tmp_path / run)
     text = (folder / file).read_text()
     assert before in text
-    (folder / file).write_text(text.replace(before, before + json.dumps(INJECTION)[1:-1]))
+    text = text.replace(before, before + json.dumps(INJECTION)[1:-1])
+    (folder / file).write_text("".join(f"{checked_line(line)}\n" for line in text.splitlines()))
+    (folder / "scores.jsonl").unlink()
     with contextlib.chdir(reports.folder):  # where the run's own files are named from
         done = medagent("report", folder, "-o", tmp_path / "report.html")
     assert done.code == 0, done.err

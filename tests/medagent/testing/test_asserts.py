@@ -17,8 +17,9 @@ from medagent.testing import assert_grade, assert_no_regression
 def test_a_wrong_episode_says_why(medagent_episode: Callable[..., Any]) -> None:
     episode = medagent_episode("task5_1")
     episode.act("FINISH([])")
-    with pytest.raises(AssertionError, match=r"task5_1: posts: expected 1 accepted") as caught:
+    with pytest.raises(AssertionError, match=r"task5_1: never read the MG") as caught:
         assert_grade(episode)
+    assert "posts: expected 1 accepted" in str(caught.value)
     assert "because: last MG 1.5 mg/dL" in str(caught.value)
     assert "its answer" in str(caught.value)
 

@@ -226,7 +226,7 @@ def test_a_tool_call_in_a_batch_shows_no_key(tmp_path: Path, monkeypatch: pytest
 def test_an_endpoint_without_batches_is_one_line(tmp_path: Path) -> None:
     with BatchServer(lambda body: "") as server:
         elsewhere = [server.url.replace("/v1", "/v2")]
-        with pytest.raises(StopRunError, match="of a batch: it has no batches; leave --batch out"):
+        with pytest.raises(StopRunError, match=r"of a batch: \{\} \(it has no batches; leave --batch out\)"):
             run(server, tmp_path, base_url=elsewhere)
 
 

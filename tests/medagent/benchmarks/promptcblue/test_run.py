@@ -77,6 +77,7 @@ class Run:
             "run.json",
             "report.json",
             "episodes.jsonl",
+            "scores.jsonl",
         }
 
     def predictions(self, name: str = "test_predictions.json") -> Lines:

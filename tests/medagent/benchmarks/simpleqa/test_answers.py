@@ -41,7 +41,7 @@ def test_answers_of_a_file_are_judged_and_their_model_is_not_asked(tmp_path: Pat
         ran = grade(server, tmp_path, "--answers", answers(tmp_path / "theirs.jsonl", wrong=4), "--lang", "hu")
         assert calls_by_model(server) == {"j": 40}
     assert (ran.code, ran.err) == (0, "")
-    assert "theirs on husimpleqa: hu, judged by j" in ran.out
+    assert "husimpleqa: hu, judged by j" in ran.out
     folder = tmp_path / "results" / "simpleqa-husimpleqa_r1_theirs"
     assert results(folder)["sections"][0]["total"]["rows"]["correct"] == 36
     assert "gold" in medagent("show", folder, "H01/hu").out
@@ -168,7 +168,7 @@ def test_a_question_in_two_languages_is_one_cluster(tmp_path: Path) -> None:
 def test_judge_failures_are_named_by_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ModelServer(reply=Oracle()) as server:
         run(server, tmp_path, "j", "mute", lang=("hu",), ids=("H01", "H02"))
-    assert "judge mute gave no label that can be read for H01/hu, H02/hu" in capsys.readouterr().out
+    assert "no label that can be read: H01/hu, H02/hu" in capsys.readouterr().out
 
 
 def test_a_csv_without_its_variant_says_what_is_missing(tmp_path: Path) -> None:

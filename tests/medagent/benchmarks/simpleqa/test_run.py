@@ -274,14 +274,6 @@ def test_more_questions_join_a_run(tmp_path: Path) -> None:
     assert [section.name for section in score(RunFiles(run_folder(tmp_path)).judged_set().rows)] == ["en", "hu", "all"]
 
 
-def test_progress_says_which_share_was_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with ModelServer(reply=Oracle()) as server:
-        run(server, tmp_path, lang=("hu",), quiet=False)
-    asking, judging = capsys.readouterr().err.split("Calling j\n")
-    assert asking.startswith("Calling m\n40 units\n40/40")
-    assert "40/40 · right 50%" in judging
-
-
 def test_a_long_reply_is_judged_and_read(tmp_path: Path) -> None:
     long = "á" * 100_000
 
