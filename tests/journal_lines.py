@@ -8,5 +8,5 @@ import zlib
 
 def checked_line(line: str) -> str:
     """A row with the checksum of what it holds now."""
-    text = re.sub(r',"crc32":"\w+"\}$', "", line)
-    return f'{text},"crc32":"{zlib.crc32(text.encode()):08x}"}}'
+    text, form = re.fullmatch(r'(.*)(,"format":\d+),"crc32":"\w+"\}', line, re.DOTALL).groups()  # type: ignore[union-attr]
+    return f'{text}{form},"crc32":"{zlib.crc32(text.encode()):08x}"}}'

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medagent.agents.calls import Call
-from medagent.benchmarks.base import find
+from medagent.benchmarks.base import find, names
 from medagent.core.errors import UserError
 from medagent.core.scrub import safe_name
 from medagent.engine.benchmark import Benchmark, Say
@@ -74,8 +74,15 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         return {JOURNAL: JournalKind(ExchangeRow, "judge")}
 
     def source(self, run: Run, given: Mapping[str, Any]) -> Check:
-        """See `Benchmark.source`."""
-        benchmark = judged_benchmark(find(str(run.settings["benchmark"])))
+        """See `Benchmark.source`. Raises UserError for a benchmark that is not installed: a folder runs no code."""
+        if self._check is not None:
+            return self._check
+        name = str(run.settings["benchmark"])
+        if name not in names():
+            raise UserError(
+                f"{run.path}: checks judges of {name}, which is not installed; check again to see the figures"
+            )
+        benchmark = judged_benchmark(find(name))
         return Check(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
 
     def items(self, source: Any) -> Sequence[CaseItem]:

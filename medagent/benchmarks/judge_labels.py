@@ -42,13 +42,14 @@ class Place:
         return self.judge or judges[0]
 
 
-def agreement(first: str, second: str, rule: str = "") -> Agreement:
-    """How far two labellings agree. Replies are read by a rule; an empty one stands for the rule of the run.
+def agreement(first: str, second: str, rule: str = "", code: str | None = None) -> Agreement:
+    """How far two labellings agree. Replies are read by a rule; an empty one stands for the rule of the run. `code` is
+    the benchmark of runs whose benchmark is not installed.
 
     Raises UserError, InputError.
     """
     places = [Place.of(text) for text in (first, second)]
-    judged = [_judged(place, rule) for place in places]
+    judged = [_judged(place, rule, code) for place in places]
     known = next((labels for _, labels in filter(None, judged)), ())
     one, other = (
         read_labels(place.path, known) if found is None else found[0]
@@ -57,10 +58,10 @@ def agreement(first: str, second: str, rule: str = "") -> Agreement:
     return compare(one, other)
 
 
-def _judged(place: Place, rule: str) -> tuple[Sequence[Labelled], Sequence[str]] | None:
+def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelled], Sequence[str]] | None:
     """What a judge said, and the labels that there are; None for a file that people labelled."""
     if (place.path / "run.json").is_file():
-        benchmark = judged_benchmark(of_folder(place.path))
+        benchmark = judged_benchmark(of_folder(place.path, code))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
     for found in map(find, names()):
         if isinstance(found, JudgedBenchmark) and (by_judge := found.recorded(place.path, rule)):

@@ -53,6 +53,7 @@ def again_command(
     drop_judging: Annotated[
         str | None, typer.Option(metavar="JUDGE", help="Judge nothing; let this judge decide nothing any more.")
     ] = None,
+    benchmark: options.BenchmarkCode = None,
     quiet: options.Quiet = False,
     json: options.AsJson = False,
 ) -> None:
@@ -70,14 +71,13 @@ def again_command(
     from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
 
-    found = of_folder(run)
-    benchmark = judged_benchmark(found)
+    found = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
-        Judging(run, benchmark.rubric).drop(drop_judging)
+        Judging(run, found.rubric).drop(drop_judging)
         typer.echo(f"{run}: {drop_judging} decides nothing any more. Print the figures: medagent grade {run}")
         return
     panel, settings = _settings(given)
-    carry_out(again_plan(benchmark, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
+    carry_out(again_plan(found, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
 
 
 @app.command("agree")
@@ -87,6 +87,7 @@ def agree_command(
     rules: Annotated[
         str, typer.Option(help="How the judges' replies are read (default: as in the run).", show_default=False)
     ] = "",
+    benchmark: options.BenchmarkCode = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Two judges, or a judge and people: confusion table, agreement, Cohen's kappa, the items where they differ.
@@ -98,7 +99,7 @@ def agree_command(
     from medagent.benchmarks.judge_labels import agreement
     from medagent.reports.agreement import print_agreement
 
-    found = agreement(first, second, rules)
+    found = agreement(first, second, rules, benchmark)
     if json:
         print(dumps(found.as_json(), ensure_ascii=False, indent=2))
     else:

@@ -26,7 +26,7 @@ from medagent.engine.report import DataRef, ItemOutcome, Report
 from medagent.engine.rows import FAILED, Spent
 from medagent.engine.score_book import SCORES, ScoreBook
 from medagent.engine.scores import Figures, Grader, Scored
-from medagent.engine.scoring import Scoring
+from medagent.engine.scoring import NO_VERDICT, Scoring
 from medagent.engine.side_by_side import beside
 from refsol.errors import RefsolError
 
@@ -99,7 +99,7 @@ def compose(
         endings=dict(endings.most_common()),
         failed=tuple(failed),
         owed=tuple(standing.owed),
-        ungraded=sum(one.score is not None and not one.score.graded for one in graded.scores),
+        ungraded=sum(_is_ungraded(one) for one in graded.scores),
         unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
@@ -107,6 +107,11 @@ def compose(
         journals=dict(journals.states()),
         **figures.details,
     )
+
+
+def _is_ungraded(one: Scored) -> bool:
+    """Whether a finished unit has no score: its grader failed, or its judges left no verdict."""
+    return one.status in NO_VERDICT if one.score is None else not one.score.graded
 
 
 def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str]) -> str:

@@ -88,7 +88,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A unit of a run with its score; `score` is None while the unit is owed."""
+    """A unit of a run with its score; `score` is None while the unit is owed, or its judges left no verdict."""
 
     item: Any
     """The `Item`, of the benchmark's own type."""

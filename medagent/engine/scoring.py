@@ -17,6 +17,10 @@ from refsol.errors import RefsolError
 RowT = TypeVar("RowT", bound=Row)
 
 
+NO_VERDICT = ("unreadable", "failed", "not_judged")
+"""How a finished unit without a score stands with its judges."""
+
+
 class Scoring(Generic[RowT]):
     """The scores of one run. `items` are the benchmark's items by id; `judged` has each unit's judgement, and is None
     in a benchmark without judges.

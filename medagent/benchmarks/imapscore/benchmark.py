@@ -116,10 +116,10 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         )
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
-        """Write the recordings of each trial, in the order of the data, unless an item is owed."""
-        if any(one.score is None for one in scores):
-            return []
+        """Write the recordings of each trial, in the order of the data, once every item was tried."""
         rows = {row.unit: row for row in run.rows(ItemRow)}
+        if any(one.unit not in rows for one in scores):
+            return []
         files = []
         for trial in sorted({one.trial for one in scores}):
             name = IMAPS if trial == 1 else f"imaps.{trial}.jsonl"

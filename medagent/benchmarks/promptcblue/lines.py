@@ -72,7 +72,7 @@ class LineFile:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines from the beginning, read in blocks; the file itself has no buffer, which could hold an older content."""
+    """The lines, read in blocks; the file itself has no buffer, which could hold an older content."""
     rest = b""
     while block := file.read(_BLOCK):
         *whole, rest = (rest + block).split(b"\n")

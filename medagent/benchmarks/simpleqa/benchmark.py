@@ -17,7 +17,7 @@ from medagent.agents.choice import AgentChoice
 from medagent.agents.single_turn import Examples, few_shot, who_answers
 from medagent.benchmarks.judge_check import checked_judges
 from medagent.benchmarks.simpleqa.folder import Question, RunFiles, shared_ids
-from medagent.benchmarks.simpleqa.grader import QuestionGrader
+from medagent.benchmarks.simpleqa.grader import QuestionGrader, is_judged
 from medagent.benchmarks.simpleqa.items import QuestionItem, question_items, questions_digest
 from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric, side_of
 from medagent.benchmarks.simpleqa.settings import QuestionSource, SimpleqaSettings
@@ -126,7 +126,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the figures and every judged row, once there is one."""
-        if all(one.score is None for one in scores):
+        if not any(is_judged(one) for one in scores):
             return []
         judged, _ = RunFiles(run.path).judged()
         document = as_json(judged, score(judged.rows), "robust", warnings_of(judged, "robust"))

@@ -50,7 +50,7 @@ class QuestionGrader(Grader[ExchangeRow]):
     def figures(self, scores: Sequence[Scored]) -> Figures:
         """See `Grader.figures`."""
         unusable = count_unusable(((one.unit, one.status) for one in scores), self._source.allowed)
-        if not any(one.score is not None for one in scores):
+        if not any(is_judged(one) for one in scores):
             return Figures(notes=["Nothing is scored before an answer is judged.", *unusable.notes], measure="score")
         sections = sections_of([counted(one) for one in scores])
         votes = _votes(scores)
@@ -77,6 +77,11 @@ class QuestionGrader(Grader[ExchangeRow]):
             "dataset": self._source.variant,
             "sections": section_documents(sections),
         }
+
+
+def is_judged(one: Scored) -> bool:
+    """Whether a judge was asked about a unit, whatever it said."""
+    return one.score is not None or one.status in _STATES
 
 
 def counted(one: Scored) -> Counted:

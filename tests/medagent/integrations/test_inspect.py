@@ -57,7 +57,6 @@ def test_items_and_units_are_those_of_a_run(name: str) -> None:
     first, last = source.items[0], source.items[-1]
     assert len({item.id for item in source.items}) == len(source.items)
     assert first.question
-    assert first.group
     assert source.unit(last.id).key.startswith(last.id)
     third = source.unit(last.id, epoch=3)
     assert third.trial == 3

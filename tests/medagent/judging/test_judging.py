@@ -53,12 +53,22 @@ def run(server: ModelServer, folder: Path, *judges: str) -> Ran:
 
 
 def again(server: ModelServer, folder: Path, *words: object) -> Ran:
-    return medagent("judge", "again", folder / "capitals_r1_m", "--judge-base-url", server.url, "-q", *words)
+    return medagent(
+        "judge",
+        "again",
+        folder / "capitals_r1_m",
+        "--judge-base-url",
+        server.url,
+        "-q",
+        "--benchmark",
+        CAPITALS_PY,
+        *words,
+    )
 
 
 def rate(folder: Path) -> str:
     """The share of right answers of those that are scored, and their number."""
-    report = json.loads(medagent("grade", folder / "capitals_r1_m", "--json").out)
+    report = json.loads(medagent("grade", folder / "capitals_r1_m", "--json", "--benchmark", CAPITALS_PY).out)
     return f"{report['overall']['value']} of {report['overall']['n']}"
 
 
@@ -78,11 +88,14 @@ def test_a_benchmark_of_somebodys_is_judged_checked_and_compared(tmp_path: Path)
         )
         assert (checked.code, "100.0 %" in checked.out) == (2, True), checked.err or "nine cases are too few"
         assert again(server, tmp_path, "--judge", "other").code == 0
-    agreed = medagent("judge", "agree", f"{tmp_path / 'capitals_r1_m'}@good", f"{tmp_path / 'capitals_r1_m'}@other")
+    code = ("--benchmark", CAPITALS_PY)
+    agreed = medagent(
+        "judge", "agree", *code, f"{tmp_path / 'capitals_r1_m'}@good", f"{tmp_path / 'capitals_r1_m'}@other"
+    )
     assert "agreement 1.0000 (3 of the 3 rows that both labelled)" in agreed.out
     labels = tmp_path / "people.csv"
     labels.write_text("id,label\nHungary,right\nNorway,Right\n", "utf-8")
-    people = json.loads(medagent("judge", "agree", f"{tmp_path / 'capitals_r1_m'}@good", labels, "--json").out)
+    people = json.loads(medagent("judge", "agree", *code, f"{tmp_path / 'capitals_r1_m'}@good", labels, "--json").out)
     assert people["differ"] == [{"unit": "Norway", "first": "wrong", "second": "right"}]
 
 
@@ -195,7 +208,7 @@ def test_an_answer_is_judged_without_a_folder() -> None:
 def test_one_message_is_asked_once_and_another_gold_asks_again() -> None:
     rubric = TwoSteps.rubric
     panel = Panel([ModelSettings(name="j")], rubric.prompt("bundled"))
-    same = [Subject("a", None, "x"), Subject("b", None, "x"), Subject("c", None, "y")]
+    same = [Subject(name, Item(id=name), said) for name, said in (("a", "x"), ("b", "x"), ("c", "y"))]
     owed = list(PanelCalls(rubric, panel, Replies()).owed(same))
     assert [call.message for call in owed] == ["Does it name a city? x", "Does it name a city? y"]
     replies = Replies([(owed[0].key, "hm"), (owed[1].key, None)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from base64 import b64decode
 from pathlib import Path
 from typing import Any

@@ -112,7 +112,7 @@ def test_an_episode_that_is_not_finished_is_wrong(server: HttpEpisodes) -> None:
 def test_what_cannot_be_served_is_said(server: HttpEpisodes) -> None:
     with pytest.raises(UserError, match="unknown task id"):
         server.open("task99_1")
-    with pytest.raises(UserError, match="protocol: episodes over HTTP take dataset"):
+    with pytest.raises(UserError, match="protocol: episodes over HTTP take ehr"):
         medagent.serve_episodes(protocol="tools").__enter__()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -132,13 +132,13 @@ def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     path = results_file(tmp_path)
     run = tmp_path / "run.json"
     settings = {"dataset": "synthetic", "tasks-digest": load_dataset("synthetic", "v1").digest}
-    run.write_text(json.dumps({"settings": settings}), encoding="utf-8")
+    run.write_text(json.dumps({"format": 1, "settings": settings}), encoding="utf-8")
     assert medagent("grade", path)[0] == 0
-    run.write_text(json.dumps({"settings": {"tasks-digest": "0" * 64}}), encoding="utf-8")
+    run.write_text(json.dumps({"format": 1, "settings": {"tasks-digest": "0" * 64}}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had another task set" in err
-    run.write_text(json.dumps({"settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
+    run.write_text(json.dumps({"format": 1, "settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had patient data of its own; name it with --ehr" in err
@@ -165,9 +165,9 @@ def test_compare_grades_by_the_base_and_patients_of_the_run(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
         results_file(tmp_path / name, {"task3_1": {"post_history": history, "post_count": len(history) // 2}})
     run = tmp_path / "a" / "run.json"
-    run.write_text(json.dumps({"settings": {"api-base": base}}), encoding="utf-8")
+    run.write_text(json.dumps({"format": 1, "settings": {"api-base": base}}), encoding="utf-8")
     assert json.loads(medagent("compare", tmp_path / "a", tmp_path / "b", "--json")[1])["lost"] == ["task3_1"]
-    run.write_text(json.dumps({"settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
+    run.write_text(json.dumps({"format": 1, "settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
     code, _, err = medagent("compare", tmp_path / "a", tmp_path / "b")
     assert code == 1
     assert "name it with --ehr" in err
@@ -410,7 +410,9 @@ def test_the_base_is_the_runs_or_the_one_that_is_named(tmp_path: Path) -> None:
         return int(json.loads(medagent("grade", path, "--json", *words)[1])["by_type"]["task3"]["right"])
 
     assert (right(), right("--base", "https://ehr.test/r4/")) == (0, 1)
-    (tmp_path / "run.json").write_text(json.dumps({"settings": {"api-base": "https://ehr.test/r4/"}}), encoding="utf-8")
+    (tmp_path / "run.json").write_text(
+        json.dumps({"format": 1, "settings": {"api-base": "https://ehr.test/r4/"}}), encoding="utf-8"
+    )
     assert (right(), right("--base", "http://localhost:8080/fhir/")) == (1, 0)
 
 
