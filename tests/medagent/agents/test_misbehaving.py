@@ -129,7 +129,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
-    assert code == 143
+    assert code in (143, 130)  # the system delivers two that wait in an order of its own
     assert "interrupted twice. Finished rows are kept" in err
 
 

@@ -208,8 +208,8 @@ def test_markup_in_what_a_model_said_is_text_in_every_view(page: Opened, reports
 @pytest.mark.parametrize(
     ("run", "file", "before", "item"),
     [
-        pytest.param("promptcblue_old_m", "episodes.jsonl", '"answer":"', "CMeEE-V2%231"),
-        pytest.param("simpleqa-husimpleqa_old_m", "judgements.jsonl", '"reply":"', "H01%2Fhu", marks=pytest.mark.long),
+        pytest.param("promptcblue_old_m", "episodes.jsonl", '"answer":"', "CMeEE-V2%231", marks=pytest.mark.long),
+        ("simpleqa-husimpleqa_old_m", "judgements.jsonl", '"reply":"', "H01%2Fhu"),
     ],
 )
 def test_markup_in_the_other_benchmarks_texts_is_text(

@@ -34,7 +34,7 @@ from tests.medagent.benchmarks.simpleqa.oracle import (
 
 def test_a_panel_decides_by_majority_and_keeps_each_verdict(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server:
-        assert run(server, tmp_path, "j", "strict-j", "mute", lang=("hu",)) == 0
+        assert run(server, tmp_path, "j", "strict-j", "mute", lang=("hu",)) == 2, "answers without a verdict are left"
         assert calls_by_model(server) == {"m": 40, "j": 40, "strict-j": 40, "mute": 40}
     assert total(tmp_path) == {"correct": RIGHT, "incorrect": WRONG, "unscored": SILENT}
     labels = results(run_folder(tmp_path))["rows"][4]["labels"]
