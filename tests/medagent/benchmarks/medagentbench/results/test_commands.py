@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+from medagent.engine.folder import RunFile
+from medagent.engine.report import DataRef
 from tests.command import medagent
 from tests.refsol.medagentbench.items import BLOOD_PRESSURE, post, put
 from tests.shared_data import DATA, SHARED, need, read_xz
@@ -50,6 +52,20 @@ def results_file(folder: Path, spoil: dict[str, dict[str, Any]] | None = None, *
     path = folder / "results.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
+
+
+def run_file(settings: dict[str, Any]) -> str:
+    """The text of a `run.json` with these settings."""
+    run = RunFile(
+        format=1,
+        command="medagent run",
+        benchmark="medagentbench",
+        data=DataRef(name="synthetic"),
+        settings=settings,
+        places={},
+        versions={},
+    )
+    return run.model_dump_json()
 
 
 def test_the_bundled_set_needs_nothing_beside_the_results(tmp_path: Path) -> None:
@@ -132,13 +148,13 @@ def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     path = results_file(tmp_path)
     run = tmp_path / "run.json"
     settings = {"dataset": "synthetic", "tasks-digest": load_dataset("synthetic", "v1").digest}
-    run.write_text(json.dumps({"format": 1, "settings": settings}), encoding="utf-8")
+    run.write_text(run_file(settings), encoding="utf-8")
     assert medagent("grade", path)[0] == 0
-    run.write_text(json.dumps({"format": 1, "settings": {"tasks-digest": "0" * 64}}), encoding="utf-8")
+    run.write_text(run_file({"tasks-digest": "0" * 64}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had another task set" in err
-    run.write_text(json.dumps({"format": 1, "settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
+    run.write_text(run_file({"ehr-digest": "ehr-0123-0.1.0"}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
     assert "run.json beside it says that the run had patient data of its own; name it with --ehr" in err
@@ -165,9 +181,9 @@ def test_compare_grades_by_the_base_and_patients_of_the_run(tmp_path: Path) -> N
         (tmp_path / name).mkdir()
         results_file(tmp_path / name, {"task3_1": {"post_history": history, "post_count": len(history) // 2}})
     run = tmp_path / "a" / "run.json"
-    run.write_text(json.dumps({"format": 1, "settings": {"api-base": base}}), encoding="utf-8")
+    run.write_text(run_file({"api-base": base}), encoding="utf-8")
     assert json.loads(medagent("compare", tmp_path / "a", tmp_path / "b", "--json")[1])["lost"] == ["task3_1"]
-    run.write_text(json.dumps({"format": 1, "settings": {"ehr-digest": "ehr-0123-0.1.0"}}), encoding="utf-8")
+    run.write_text(run_file({"ehr-digest": "ehr-0123-0.1.0"}), encoding="utf-8")
     code, _, err = medagent("compare", tmp_path / "a", tmp_path / "b")
     assert code == 1
     assert "name it with --ehr" in err
@@ -410,9 +426,7 @@ def test_the_base_is_the_runs_or_the_one_that_is_named(tmp_path: Path) -> None:
         return int(json.loads(medagent("grade", path, "--json", *words)[1])["by_type"]["task3"]["right"])
 
     assert (right(), right("--base", "https://ehr.test/r4/")) == (0, 1)
-    (tmp_path / "run.json").write_text(
-        json.dumps({"format": 1, "settings": {"api-base": "https://ehr.test/r4/"}}), encoding="utf-8"
-    )
+    (tmp_path / "run.json").write_text(run_file({"api-base": "https://ehr.test/r4/"}), encoding="utf-8")
     assert (right(), right("--base", "http://localhost:8080/fhir/")) == (1, 0)
 
 
