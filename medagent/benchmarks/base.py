@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import benchmark_of
+
+if TYPE_CHECKING:
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
 
 GROUP = "medagent.benchmarks"
 UNLISTED = "medagent.unlisted_benchmarks"
@@ -35,6 +38,16 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
         raise UserError(f"{plugin.path}: is not a subclass of medagent.Benchmark")
     if name != benchmark.name:
         benchmark.reference = name
+    return benchmark
+
+
+def find_fhir(reference: str) -> FhirBenchmark[Any]:
+    """The benchmark of a name or an import path, whose items are episodes on a FHIR server. Raises UserError."""
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+
+    benchmark = find(reference)
+    if not isinstance(benchmark, FhirBenchmark):
+        raise UserError(f"{reference}: has no episodes on a FHIR server")
     return benchmark
 
 

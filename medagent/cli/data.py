@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.cli import tasks
+from medagent.cli.benchmarks import per_benchmark
+from medagent.engine.settings import WHICH
 from medagent.terminal.groups import group
 from medagent.terminal.settings import fields_of, with_options
-
-TASK_OPTIONS = ("version", "dataset", "types", "ids", "limit", "per_type")
 
 app = group(
     "Data sets from a seed: a hospital and tasks that nobody has seen; tasks for other tools (export). Without a "
@@ -94,23 +94,39 @@ def _exports() -> None:
     """Tasks in the form of another tool."""
 
 
-@exports.command("harbor")
-@with_options(fields_of(MedAgentBenchSettings, *TASK_OPTIONS))
-def harbor(
-    given: dict[str, Any],
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
-) -> None:
-    """A folder a task that Harbor runs: any agent in a container, the record served over HTTP, a reward of 1.0 or 0.0.
+HARBOR = """A folder a task that Harbor runs: any agent in a container, the record served over HTTP, a reward of 1.0 or
+0.0.
 
-    Example: medagent data export harbor tasks/ --version v2 --per-type 3
+Example: medagent data export harbor tasks/ --version v2 --per-type 3
 
-    Example: medagent data export harbor tasks/ --dataset fresh
-    """
-    from medagent.benchmarks.base import DEFAULT, find
-    from medagent.integrations.harbor.tasks import export_harbor
+Example: medagent data export harbor tasks/ --dataset fresh
+"""
 
-    benchmark: Any = find(DEFAULT)
-    done = export_harbor(benchmark, folder, given)
-    if done.unsolved:
-        print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
-    print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
+
+def harbor_function(benchmark: Any) -> Callable[..., None]:
+    """The function behind `medagent data export harbor NAME`."""
+
+    def harbor(
+        given: dict[str, Any],
+        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    ) -> None:
+        from medagent.integrations.harbor.tasks import export_harbor
+
+        done = export_harbor(benchmark, folder, given)
+        if done.unsolved:
+            print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
+        print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
+
+    which = [field for field in fields_of(benchmark.Settings) if field.option.group == WHICH]
+    fields = [field for field in which if field.name != "trials"]
+    function = with_options(fields)(harbor)
+    function.__doc__ = HARBOR
+    return function
+
+
+exports.add_typer(
+    per_benchmark(
+        "medagent data export harbor", harbor_function, "Tasks as folders that Harbor runs.", fhir=True, argument=True
+    ),
+    name="harbor",
+)

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.cli.benchmarks import own_options, per_benchmark
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
-OPTIONS = ("version", "dataset", "tasks_file", "ehr", "limit", "concurrency", "timeout", "unit_time", "results_dir")
+OPTIONS = ("ehr", "limit", "concurrency", "timeout", "unit_time", "results_dir")
+HELP = """Assess agents that speak A2A, on a benchmark: the green agent of a tournament.
+
+It is asked by a message: the purple agent's address, or {"participants": {"agent": "http://…"}, "config": {"mode":
+"fhir", "limit": 10}}. Mode text (the default) goes turn by turn with the text protocol; mode fhir gives the agent a
+private FHIR base, and what it writes there is graded. Each assessment is a run with a folder of its own.
+
+Example: medagent green --port 9009 --limit 30
+"""
 
 
-@with_options(fields_of(MedAgentBenchSettings, *OPTIONS))
-def command(
-    given: dict[str, Any],
-    port: options.Port = 9009,
-    host: options.Host = "127.0.0.1",
-    url: options.OwnUrl = None,
-    token: options.AskedToken = None,
-) -> None:
-    """Assess agents that speak A2A, on MedAgentBench: the green agent of a tournament.
+def green_function(benchmark: Any) -> Callable[..., None]:
+    """The function behind `medagent green NAME`."""
 
-    It is asked by a message: the purple agent's address, or {"participants": {"agent": "http://…"}, "config": {"mode":
-    "fhir", "limit": 10}}. Mode text (the default) goes turn by turn with the text protocol; mode fhir gives the agent a
-    private FHIR base, and what it writes there is graded. Each assessment is a run with a folder of its own.
+    def green(
+        given: dict[str, Any],
+        port: options.Port = 9009,
+        host: options.Host = "127.0.0.1",
+        url: options.OwnUrl = None,
+        token: options.AskedToken = None,
+    ) -> None:
+        import asyncio
 
-    Example: medagent green --port 9009 --limit 30
-    """
-    import asyncio
+        from medagent.integrations.extras import needs
 
-    from medagent.integrations.extras import needs
+        with needs("a2a"):
+            from medagent.integrations.a2a.run import serve_green
+        asyncio.run(serve_green(benchmark, given, host, port, url, token))
 
-    with needs("a2a"):
-        from medagent.integrations.a2a.run import serve_green
-    from medagent.benchmarks.base import DEFAULT, find
+    function = with_options(fields_of(benchmark.Settings, *own_options(benchmark), *OPTIONS))(green)
+    function.__doc__ = HELP
+    return function
 
-    benchmark: Any = find(DEFAULT)
-    asyncio.run(serve_green(benchmark, given, host, port, url, token))
+
+app = per_benchmark("medagent green", green_function, "Assess agents that speak A2A.", fhir=True)

@@ -8,51 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from medagent.terminal.groups import command
+from medagent.cli.benchmarks import per_benchmark
 from medagent.terminal.settings import fields_of, with_options
 
 OUTPUT = "Output"
 
 
-class Benchmarks(TyperGroup):
-    """One command a benchmark, made when it is asked for; without a name it is the default benchmark's."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default benchmark's name before options."""
-        from medagent.benchmarks.base import DEFAULT
-
-        return super().parse_args(ctx, [DEFAULT, *args] if not args or args[0].startswith("-") else args)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The benchmarks that are installed."""
-        from medagent.benchmarks.base import names
-
-        return names()
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a benchmark. Raises UserError for one that is not there."""
-        from medagent.benchmarks.base import DEFAULT, find, names
-
-        benchmark = find(cmd_name)
-        others = [name for name in names() if name != DEFAULT]
-        epilog = None
-        if cmd_name == DEFAULT:
-            epilog = f"Other benchmarks: {', '.join(f'medagent run {name}' for name in others)} (--help shows each)."
-        return command(cmd_name, run_function(benchmark), epilog)
-
-
 def _output(*flags: str, help: str) -> Any:
     return typer.Option(*flags, help=help, rich_help_panel=OUTPUT, show_default=False)
-
-
-app = typer.Typer(cls=Benchmarks, add_completion=False, rich_markup_mode=None)
-
-
-@app.callback()
-def _group() -> None:
-    """Run a benchmark: MedAgentBench (without a name), or another one by its name."""
 
 
 def run_function(benchmark: Any) -> Callable[..., None]:
@@ -100,3 +64,8 @@ def _help(benchmark: Any) -> str:
         "in this folder, the default."
     )
     return f"{inspect.getdoc(type(benchmark))}\n\n{kept}\n\nExample: {example}"
+
+
+app = per_benchmark(
+    "medagent run", run_function, "Run a benchmark: MedAgentBench (without a name), or another one by its name."
+)

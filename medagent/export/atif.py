@@ -1,6 +1,6 @@
 """Trajectories in the Agent Trajectory Interchange Format, version 1.8 (Harbor's RFC 0001): a JSON file an episode.
 
-An agent's message is a step; GET, POST and FINISH of MedAgentBench are its tool calls, and the reply is the step's
+An agent's message is a step; GET, POST and FINISH of an episode are its tool calls, and the reply is the step's
 observation.
 """
 
@@ -104,7 +104,7 @@ def _steps(record: Record, has_model: bool) -> Iterator[dict[str, Any]]:
 
 
 def _tool_calls(text: str, number: int) -> list[dict[str, Any]]:
-    """The action that a message of MedAgentBench is; none for any other text."""
+    """The action that a message of an episode is; none for any other text."""
     found, finish = _ACTION.match(text.strip()), _FINISH.match(text.strip())
     if found:
         arguments = {"url": found[2]} | ({"body": _parsed(found[3])} if found[3] else {})

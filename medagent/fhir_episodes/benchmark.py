@@ -57,6 +57,8 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     """The options of single episodes: which tasks and patients, and how an episode goes."""
     kept_out: ClassVar[Sequence[str]] = ()
     """Folders of the package that an image for agents must not hold: they have answers."""
+    ehr_file: ClassVar[Path | None] = None
+    """Patients that come with the benchmark, as NDJSON; None: the bundled hospital."""
     agents: ClassVar[Sequence[str]] = ("text",)
     """The names of its own agents; `text` is a model that acts by itself."""
 
@@ -73,8 +75,11 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         return PUBLISHED.now
 
     def patients(self, source: Any, say: Say) -> EhrFile:
-        """The patients for the embedded server: the user's own data, or the bundled hospital. Raises UserError."""
-        return imported_file(source.ehr, say) if source.ehr else bundled_file(say)
+        """The patients for the embedded server: the user's own data, those that come with the benchmark, or the bundled
+        hospital. Raises UserError.
+        """
+        file = source.ehr or self.ehr_file
+        return imported_file(file, say) if file else bundled_file(say)
 
     def protocol(self, source: Any, kind: str) -> Protocol:
         """The words of a protocol: `text`, `tools` or `http`. Raises UserError."""

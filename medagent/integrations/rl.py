@@ -17,9 +17,9 @@ from contextlib import ExitStack
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Literal
 
-from medagent.benchmarks.base import DEFAULT, find
+from medagent.benchmarks.base import DEFAULT, find_fhir
 from medagent.core.errors import MedagentError, UserError
-from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
+from medagent.fhir_episodes.benchmark import Training
 from medagent.fhir_episodes.episodes import EpisodeSource, SyncEpisode, open_episode
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import load_protocol
@@ -56,7 +56,7 @@ class Environment:
         max_rounds: int = MAX_ROUNDS,
     ) -> None:
         self._source = Training(split, str(seed), like)
-        self._benchmark = _fhir(benchmark)
+        self._benchmark = find_fhir(benchmark)
         self._reward = reward
         self._max_rounds = max_rounds
         self._next = 0
@@ -113,13 +113,6 @@ class Environment:
             return _ENDED
         given = {name: value for name, value in arguments.items() if value is not None}
         return self.episode.call(tool, given) or _ENDED
-
-
-def _fhir(name: str) -> FhirBenchmark[Any]:
-    benchmark = find(name)
-    if not isinstance(benchmark, FhirBenchmark):
-        raise UserError(f"{name}: has no episodes on a FHIR server")
-    return benchmark
 
 
 def _method(tool: Tool) -> Callable[..., str]:

@@ -1,4 +1,4 @@
-"""Tasks of MedAgentBench as Harbor runs them: `tasks` writes the folders, the rest runs in their containers.
+"""Tasks as Harbor runs them: `tasks` writes the folders, the rest runs in their containers.
 
 The agent's container holds the package and the patients, and no facts: `server` answers for the record and for the
 answers, as a user of its own, and writes a `log`. Harbor stops that container before it opens the verifier's, where

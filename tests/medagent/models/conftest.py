@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import respx
@@ -11,10 +10,9 @@ KEY = "sk-a-secret-that-must-not-show"
 
 
 @pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A key, no base URL, and no settings of the person who runs the tests."""
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key, and no base URL of the person who runs the tests."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     variables = ("OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "MEDAGENT_PRICES")
     for name in (*variables, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
