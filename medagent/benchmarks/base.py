@@ -41,6 +41,13 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
     return benchmark
 
 
+def fhir_names() -> list[str]:
+    """The names of those whose items are episodes on a FHIR server; all are imported to find out."""
+    from medagent.fhir_episodes.benchmark import FhirBenchmark
+
+    return [name for name in names() if isinstance(find(name), FhirBenchmark)]
+
+
 def find_fhir(reference: str) -> FhirBenchmark[Any]:
     """The benchmark of a name or an import path, whose items are episodes on a FHIR server. Raises UserError."""
     from medagent.fhir_episodes.benchmark import FhirBenchmark

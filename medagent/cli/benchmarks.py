@@ -34,10 +34,10 @@ def per_benchmark(
             return super().parse_args(ctx, args if _names_one(args, argument) else [DEFAULT, *args])
 
         def list_commands(self, ctx: Any) -> list[str]:
-            """The benchmarks that are installed."""
-            from medagent.benchmarks.base import names
+            """The benchmarks that are installed and have such a command."""
+            from medagent.benchmarks.base import fhir_names, names
 
-            return names()
+            return fhir_names() if fhir else names()
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             """The command of a benchmark. Raises UserError for one that is not there, or without a FHIR session."""
