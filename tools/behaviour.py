@@ -74,7 +74,7 @@ class Runs:
         command = ["run", *([benchmark] if benchmark else []), "--round", name, "--results-dir", str(self.results)]
         before = set(self.results.iterdir()) if self.results.exists() else set()
         medagent(*command, "--quiet", *map(str, words), code=code)
-        made = [path for path in set(self.results.iterdir()) - before if path.is_dir()]
+        made = [path for path in set(self.results.iterdir()) - before if f"_{name}_" in path.name]
         assert len(made) == 1, f"{name}: {made}"
         for file in sorted(made[0].iterdir()):
             if file.name not in (".lock", "report.json", "run.json"):

@@ -147,7 +147,7 @@ def test_a_search_parameter_is_brought_into_force_by_the_helper(server: Server) 
 
 def test_a_request_that_takes_too_much_cpu_ends_and_the_next_one_is_answered(server: Server) -> None:
     async def steps(helped: HelpedServer) -> None:
-        entries = [put(f"b{number}", "Patient/p1") for number in range(4000)]
+        entries = [put(f"b{number}", "Patient/p1") for number in range(30_000)]
         with pytest.raises(FhirError) as refused:
             await came(helped.handle(large("transaction", *entries)))
         assert (refused.value.status, refused.value.code) == (400, "too-costly")

@@ -247,10 +247,11 @@ def test_a_key_that_is_refused_in_mid_run_loses_no_paid_call(words: Words, name:
         ran = run(words, name, api, server, "--limit", 8, "--concurrency", 2)
     assert ran.code == 1
     assert "Incorrect API key" in ran.err.splitlines()[-1]
-    assert paid() == fine
+    counted = paid()
+    assert counted in (fine, fine + 1)  # the other call under way is counted if the end of the run cut it off
     with ModelServer(say) as server:
         assert run(words, name, api, server, "--limit", 8).code == 0
-        assert paid() == fine + len(server.calls)
+        assert paid() == counted + len(server.calls)
 
 
 @turn(8)
