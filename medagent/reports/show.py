@@ -95,7 +95,7 @@ def show_run(report: Report) -> None:
             scores.setdefault(item.group, []).append(item.score)
     whole: Counter[str] = sum(groups.values(), Counter())
     if any(item.correct is not None for item in report.items) or not scores:
-        columns = ["group" if report.benchmark != "medagentbench" else "task", "right", "graded", "rate", "not graded"]
+        columns = ["group", "right", "graded", "rate", "not graded"]
         lines = [[name or "(none)", *_figures(tally)] for name, tally in groups.items()]
         last = ["all", *_figures(whole)]
     else:
@@ -120,8 +120,7 @@ def show_run(report: Report) -> None:
         spent = report.spent
         put(f"Spent: {spent.calls:,} calls, {spent.usage.total:,} tokens, {dollars(spent.cost)}")
     example = report.items[0].item if report.items else "ITEM"
-    noun = "episode" if report.benchmark == "medagentbench" else "item"
-    put(f"Slowest {noun}: {duration(report.slowest)}. One {noun}: medagent show {report.folder} {example}")
+    put(f"Slowest item: {duration(report.slowest)}. One item: medagent show {report.folder} {example}")
 
 
 def _kinds(report: Report) -> Iterator[str]:
