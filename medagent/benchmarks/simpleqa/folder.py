@@ -40,6 +40,11 @@ class Question:
     group: str
 
     @property
+    def target(self) -> str:
+        """The right answer, as an item names it."""
+        return self.gold
+
+    @property
     def name(self) -> str:
         """The id, with the line where several questions share it."""
         ending = f"/{self.language}"

@@ -37,7 +37,7 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
     def queries(self, subject: Subject, prompt: JudgePrompt, labels: Mapping[str, str]) -> Sequence[Query]:
         """See `Rubric.queries`."""
         question = subject.item
-        return (Query(prompt.fill(question.question, question.gold, subject.answer), prompt.system),)
+        return (Query(prompt.fill(question.question, question.target, subject.answer), prompt.system),)
 
     def read(self, reply: str, rule: str) -> str | None:
         """See `Rubric.read`."""

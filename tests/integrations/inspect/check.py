@@ -12,6 +12,7 @@ from typing import Any
 from urllib.request import urlopen
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
+sys.path.insert(0, str(Path(__file__).parents[2] / "outsider"))  # somebody else's package, with two benchmarks
 from inspect_ai.analysis import samples_df
 from inspect_ai.log import read_eval_log
 from playwright.sync_api import sync_playwright
@@ -19,6 +20,7 @@ from playwright.sync_api import sync_playwright
 import medagent
 from tests.loopback import ModelServer
 
+SCORER = "medagent_score"
 TOOL_CALLS = [("get_patient", {"identifier": "S6551923"}), ("finish", {"answers": [60]})]
 
 
@@ -26,7 +28,12 @@ def reply(body: dict[str, Any]) -> Any:
     """The same replies for both: a GET or a call first, an answer then; the judge finds every second one right."""
     said = body["messages"]
     if body["model"] == "judge":
-        return "A" if len(said[-1]["content"]) % 2 else "B"
+        labels = ("right", "wrong") if said[-1]["content"].startswith("Capital of") else ("A", "B")
+        return labels[len(said[-1]["content"]) % 2]
+    if "What is the capital of" in said[-1]["content"]:
+        return "It is Oslo."
+    if "In which year was the patient" in said[0]["content"]:
+        return "FINISH([1950])"
     turn = sum(message["role"] == "assistant" for message in said)
     if not body.get("tools"):
         first = "GET http://localhost:8080/fhir/Patient?identifier=S6551923"
@@ -63,43 +70,49 @@ def values_of(log: Path, scorer: str) -> dict[tuple[str, int], float | None]:
     return found
 
 
+def values(report: medagent.Report) -> dict[tuple[str, int], float | None]:
+    """The same of a report."""
+    return {(one.item, one.trial): None if one.value is None else round(one.value, 9) for one in report.items}
+
+
 def ours(folder: Path) -> dict[tuple[str, int], float | None]:
     """The same of a run's report."""
-    items = medagent.load_run(folder).report.items
-    return {(one.item, one.trial): None if one.value is None else round(one.value, 9) for one in items}
+    return values(medagent.load_run(folder).report)
 
 
-def compare(url: str, benchmark: str, words: list[str], parameters: list[str], scorer: str) -> int:
+def compare(url: str, benchmark: str, words: list[str], parameters: list[str]) -> int:
     """Evaluate, run, export and score again: one and the same value for every sample. Returns how many there were."""
     name = f"{benchmark}{len(parameters)}"
     logs, limits = Path("logs", name), ["--limit", "4"]
-    role = ["--model-role", "grader=openai-api/local/judge"] if benchmark == "simpleqa" else []
+    judged = benchmark in ("simpleqa", "capitals")
+    role = ["--model-role", "grader=openai-api/local/judge"] if judged else []
     command(
         *("inspect", "eval", f"medagent/{benchmark}", "--model", "openai-api/local/x", *limits, "--epochs", "2", *role),
         *(part for one in parameters for part in ("-T", one)),
         *("--log-dir", str(logs), "--display", "plain"),
     )
-    judge = ["--judge", "judge", "--judge-base-url", url] if benchmark == "simpleqa" else []
+    judge = ["--judge", "judge", "--judge-base-url", url] if judged else []
     home = Path("runs", name)
     model = ["--model", "x", "--base-url", url, *limits, "--trials", "2", "--round", "r1", "--quiet"]
-    allow = ["--allow-empty", "1"] if benchmark != "medagentbench" else []
+    allow = ["--allow-empty", "1"] if benchmark in ("promptcblue", "simpleqa", "imapscore") else []
     run = ["medagent", "run", benchmark, *model, *words, *judge, *allow, "--results-dir", str(home)]
     if subprocess.run(run, capture_output=True, check=False).returncode not in (0, 2):  # 2: what cannot be graded
         command(*run)
     folder = next(path.parent for path in home.glob("*/run.json"))
     expected = ours(folder)
-    evaluated = values_of(next(logs.glob("*.eval")), scorer)
+    evaluated = values_of(next(logs.glob("*.eval")), SCORER)
     assert evaluated == expected, (benchmark, evaluated, expected)
     exported = Path("exported", f"{name}.eval")
     exported.parent.mkdir(exist_ok=True)
     command("medagent", "export", "inspect", str(folder), str(exported))
     again = Path(f"{name}-again.eval")
     command(
-        *("inspect", "score", str(exported), "--scorer", f"medagent/{scorer}", "--action", "append"),
+        *("inspect", "score", str(exported), "--scorer", f"medagent/{SCORER}", "--action", "append"),
         *("--model", "none/none", "--output-file", str(again), "--display", "plain"),
     )
-    first, second = values_of(again, scorer), values_of(again, f"{scorer}1")
+    first, second = values_of(again, SCORER), values_of(again, f"{SCORER}1")
     assert first == second == expected, (benchmark, first, second, expected)
+    assert values(medagent.grade(folder)) == expected, benchmark
     return len(expected)
 
 
@@ -138,20 +151,26 @@ def look(folder: Path, picture: Path) -> None:
 def main() -> None:
     """All of it, on a model that answers on the loopback interface."""
     with ModelServer(reply=reply) as server:
-        os.environ |= {"LOCAL_BASE_URL": server.url, "LOCAL_API_KEY": "k", "OPENAI_API_KEY": "k", "COLUMNS": "200"}
+        os.environ |= {
+            "LOCAL_BASE_URL": server.url,
+            "LOCAL_API_KEY": "k",
+            "OPENAI_API_KEY": "k",
+            "COLUMNS": "200",
+            "PYTHONPATH": os.pathsep.join(sys.path[:2]),
+        }
         types = "task1,task2,task5,task9"
-        count = compare(server.url, "medagentbench", ["--tasks", types], [f"types={types}"], "refsol")
+        count = compare(server.url, "medagentbench", ["--tasks", types], [f"types={types}"])
         words = ["--tasks", types, "--protocol", "tools"]
-        count += compare(
-            server.url, "medagentbench", words, [f"types={types}", "protocol=tools", "writes=ack"], "refsol"
-        )
-        count += compare(server.url, "promptcblue", [], [], "refsol_points")
-        count += compare(server.url, "simpleqa", ["--lang", "en"], ["lang=en"], "refsol")
-        count += compare(server.url, "imapscore", [], [], "refsol_score")
+        count += compare(server.url, "medagentbench", words, [f"types={types}", "protocol=tools", "writes=ack"])
+        count += compare(server.url, "promptcblue", [], [])
+        count += compare(server.url, "simpleqa", ["--lang", "en"], ["lang=en"])
+        count += compare(server.url, "imapscore", [], [])
+        count += compare(server.url, "capitals", [], [])
+        count += compare(server.url, "births", [], [])
         listed = json.loads(command("inspect", "log", "list", "--log-dir", "exported", "--json"))
-        assert len(listed) == 5, listed
+        assert len(listed) == 7, listed
         frame = samples_df("exported/medagentbench2.eval")
-        right = (frame["score_refsol"] == "C").sum()
+        right = (frame[f"score_{SCORER}"] == "C").sum()
         assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench2").iterdir())).values())
         assert 0 < right < len(frame)
         shown = Path("shown")  # two logs: one alone is opened at once, without the list
@@ -160,7 +179,8 @@ def main() -> None:
             Path("exported", f"{name}.eval").rename(shown / f"{name}.eval")
         look(shown, Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
     print(
-        f"{count} samples of four benchmarks: eval, run, export and score agree; list, data frame and viewer show them"
+        f"{count} samples of four benchmarks and of two of somebody else's: eval, run, export and score agree; list, "
+        "data frame and viewer show them"
     )
 
 

@@ -26,7 +26,8 @@ BASE = "http://localhost:8080/fhir"
 WRITTEN = """
 from medagent import Model, Completion
 class InspectModel(Model):
-    pass
+    async def complete(self, messages, **_):
+        return Completion('{"evaluation": "CORRECT"}')
 """
 
 ENDLESS = """
@@ -61,6 +62,15 @@ def test_items_and_units_are_those_of_a_run(name: str) -> None:
     third = source.unit(last.id, epoch=3)
     assert third.trial == 3
     assert third.key.endswith("#3")
+
+
+def test_a_row_without_judgements_is_judged_by_the_model_that_grades() -> None:
+    source = source_of("simpleqa", {"lang": "en"})
+    item = source.items[0]
+    row = source.benchmark.row(unit=item.id, status="completed", model="m", message="", reply=item.target)
+    score = asyncio.run(source.score(item.id, row))
+    assert score is not None
+    assert score.correct is True
 
 
 @pytest.mark.parametrize(
