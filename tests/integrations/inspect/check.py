@@ -169,13 +169,13 @@ def main() -> None:
         count += compare(server.url, "births", [], [])
         listed = json.loads(command("inspect", "log", "list", "--log-dir", "exported", "--json"))
         assert len(listed) == 7, listed
-        frame = samples_df("exported/medagentbench2.eval")
+        frame = samples_df("exported/medagentbench3.eval")
         right = (frame[f"score_{SCORER}"] == "C").sum()
-        assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench2").iterdir())).values())
+        assert right == sum(value == 1 for value in ours(next(Path("runs/medagentbench3").iterdir())).values())
         assert 0 < right < len(frame)
         shown = Path("shown")  # two logs: one alone is opened at once, without the list
         shown.mkdir()
-        for name in ("medagentbench2", "promptcblue0"):
+        for name in ("medagentbench3", "promptcblue0"):
             Path("exported", f"{name}.eval").rename(shown / f"{name}.eval")
         look(shown, Path(os.environ.get("PICTURES", "."), "inspect-view.png"))
     print(
