@@ -104,6 +104,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         item, _, trial = unit.rpartition("#")
         return (Item(id=item), int(trial)) if item and trial.isdigit() else (Item(id=unit), 1)
 
+    def allow_unread(self, source: Any) -> float:
+        """The share of judged answers that may have no readable label in a complete run."""
+        return 0.0
+
     def judged(self, run: Run) -> Mapping[str, Judgement]:
         """What judges said of each unit of a run; nothing in a benchmark without judges."""
         return {}
