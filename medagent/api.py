@@ -28,7 +28,7 @@ from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.results import graded_report, report_of, scores_of
 from medagent.engine.rows import Row
 from medagent.engine.run import execute
-from medagent.engine.scores import Scored
+from medagent.engine.scores import Paired, Scored
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
@@ -184,7 +184,9 @@ def compare(
     if _are_siblings(first, second):
         return compare_sets(*outcomes)
     _check_same_items(first, second, benchmark)
-    return compare_outcomes(*outcomes)
+    found = compare_outcomes(*outcomes)
+    official = _official(first, second, benchmark) if isinstance(found, ScoreComparison) else None
+    return found if official is None or not isinstance(found, ScoreComparison) else found.by(official)
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Any) -> int:
@@ -261,6 +263,16 @@ def _outcomes(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequen
         raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
     items: Sequence[ItemOutcome] = report.items
     return items
+
+
+def _official(a: Path, b: Path, code: Code | None) -> Paired | None:
+    """The official score of two runs, where it is no mean of items and their data is there."""
+    if not (is_run(a) and is_run(b)):
+        return None
+    try:
+        return of_folder(a, code).paired(Run(a), Run(b))
+    except UserError:  # the data is not there any more
+        return None
 
 
 def _are_siblings(a: Path, b: Path) -> bool:

@@ -24,7 +24,7 @@ from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.rows import Row
-from medagent.engine.scores import Grader, Item, Judgement, Score, Scored
+from medagent.engine.scores import Grader, Item, Judgement, Paired, Score, Scored
 from medagent.engine.settings import RunSettings
 
 SettingsT = TypeVar("SettingsT", bound=RunSettings)
@@ -119,6 +119,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     def notes(self, run: Run) -> Iterable[str]:
         """What a reader of the figures must know of the run's folder."""
         return ()
+
+    def paired(self, first: Run, second: Run) -> Paired | None:
+        """The official score of two runs, if that is no mean of its items; `medagent compare` pairs items otherwise."""
+        return None
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run into a folder in the form of the benchmark's own tools; the default copies what `write` wrote.

@@ -74,6 +74,8 @@ class ItemOutcome:
     item: str
     trial: int = 1
     group: str = ""
+    cluster: str = ""
+    """What it has in common with a few other items, which are no independent ones: the question in other languages."""
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None

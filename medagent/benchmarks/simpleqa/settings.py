@@ -54,7 +54,7 @@ class QuestionSource(AnswerSource, JudgedSource):
         return recipe.languages if recipe and self.prompt is None else list(self.model_prompt().templates)
 
     def model_prompt(self) -> ModelPrompt:
-        """How a question is put: by the user's prompt, the recipe, or the project's own. Raises UserError, InputError."""
+        """How a question is put: by the user's prompt, the recipe or the project. Raises UserError, InputError."""
         recipe = self.published
         return recipe_prompt(recipe) if recipe and self.prompt is None else model_prompt(self.variant, self.prompt)
 
