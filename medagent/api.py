@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,7 +205,9 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code
     names = [page.label for page in pages]
     if len(set(names)) < len(names):
         pages = [replace(page, label=str(run)) for page, run in zip(pages, runs, strict=True)]
-    text = render(pages)
+    pairs = combinations(enumerate(map(Path, runs)), 2)
+    paired = {(i, j): _official(one, other, benchmark) for (i, one), (j, other) in pairs}
+    text = render(pages, {places: found for places, found in paired.items() if found is not None})
     write_whole(Path(out), text)
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -269,8 +272,11 @@ def _official(a: Path, b: Path, code: Code | None) -> Paired | None:
     """The official score of two runs, where it is no mean of items and their data is there."""
     if not (is_run(a) and is_run(b)):
         return None
+    benchmark = of_folder(a, code)
+    if of_folder(b, code).name != benchmark.name:
+        return None
     try:
-        return of_folder(a, code).paired(Run(a), Run(b))
+        return benchmark.paired(Run(a), Run(b))
     except UserError:  # the data is not there any more
         return None
 

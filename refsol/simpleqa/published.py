@@ -24,7 +24,7 @@ JUDGE_PROMPTS: Mapping[str, str] = {
     "published-v1": "a920c9cded29da67f22fa30cf88aae28c550f2b75100d7b112fdeb3e25b62a8c",
     "simple-evals": "30f153b38a49017adbb1da353443a0231b318c5a5a551155819b055db6b88c6f",
     "opencompass-simpleqa": "6571894defb99bbfb2bac93edb5965d2185607a7c23539418d32a30df573c286",
-    "opencompass-chinese-simpleqa": "ebccd08aff9cab1b50c5d37f8d77bd1ed719c42e961ea4bc9cd14ca805a903a1",
+    "opencompass-chinese-simpleqa": "efe4459135b35289ff785f4d8fca64cd904e9d7d5d0a34f6fb6587e8e5273680",
 }
 """Published judge prompts by digest. `published` is HuSimpleQA's (OpenCompass PR 1942), `published-v1` its first draft.
 """
@@ -71,7 +71,7 @@ _JUDGES = {
         {"": "01c93faf846fc916e5b84de66bb6b61a0eb2c40cf0ac832a7916edbfe15392e6"},
         "4607d21e15c12c490ab62519691209f98c3fdd6116e6ef786556116ce3625aa7",
         {"target": "gold", "predicted_answer": "reply"},
-        "replaced",
+        "late",
     ),
 }
 _MODELS = {

@@ -25,7 +25,7 @@ from refsol.simpleqa.replies import strip_reasoning
 
 _FENCE = re.compile(r"^```json\n|\n```$")
 """What OpenCompass takes off a reply before a judge sees it."""
-Insert = Literal["escaped", "formatted", "plain", "replaced"]
+Insert = Literal["escaped", "formatted", "plain", "late", "replaced"]
 _MEANINGS = ("question", "gold", "reply")
 _FOLDER = Path(__file__).parent
 _MODEL_FILES: dict[Variant, str] = {
@@ -89,8 +89,9 @@ class JudgePrompt:
     """How an answer is put to the judge; `labels` is what the judge is asked to write, `system` a message before it.
 
     `insert` says how the values go in. `escaped`: each as the inside of a JSON string, the reply without its reasoning.
-    `plain`: as they are. `formatted`: as they are, the reply without a JSON fence. `replaced`: as they are, one after
-    another (question, gold answer, reply), so that a value may hold the placeholder of a later one.
+    `plain`: as they are. `formatted`: as they are, the reply without a JSON fence. `late`: as they are, the reply last,
+    at each `{prediction}`, also of a value. `replaced`: as they are, one after another (question, gold answer, reply),
+    so that a value may hold the placeholder of a later one.
     """
 
     template: Template
@@ -102,6 +103,9 @@ class JudgePrompt:
         """The message to the judge; non-ASCII text stays as it is."""
         if self.insert == "replaced":
             return self.template.replace({"question": question, "gold": gold, "reply": reply})
+        if self.insert == "late":
+            message = self.template.fill({"question": question, "gold": gold, "reply": "{prediction}"})
+            return message.replace("{prediction}", reply)
         if self.insert in ("plain", "formatted"):
             shown = _FENCE.sub("", reply) if self.insert == "formatted" else reply
             return self.template.fill({"question": question, "gold": gold, "reply": shown})

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.command import Ran, medagent
+from tests.medagent.reports.test_report import unpacked
 from tests.refsol.promptcblue.vectors import jsonl, line
 
 FINDING = "上述对话中临床发现实体以及对应的阴阳性判别标签如下：\n咳嗽：某"
@@ -109,3 +110,13 @@ def test_two_runs_are_compared_by_the_official_score(tmp_path: Path) -> None:
     assert part.code == 0, part.err
     said = medagent("compare", folders[0], tmp_path / "promptcblue_p_gold").out
     assert "Not compared: 2 of 32: " in said
+
+
+def test_the_report_of_two_runs_has_the_difference_of_the_official_score(tmp_path: Path) -> None:
+    for agent in ("majority", "gold"):
+        assert medagent("run", "promptcblue", "--agent", agent, "--results-dir", tmp_path, "-q").code == 0
+    folders = [tmp_path / f"promptcblue_r1_{agent}" for agent in ("majority", "gold")]
+    assert medagent("report", *folders, "-o", tmp_path / "r.html").code == 0
+    (pair,) = unpacked(tmp_path / "r.html")[0]["comparison"]["pairs"]
+    values = [json.loads((one / "report.json").read_text("utf-8"))["overall"]["value"] for one in folders]
+    assert (pair["difference"], pair["groups"]) == (pytest.approx(values[1] - values[0]), [])

@@ -247,6 +247,8 @@ def test_unreadable_replies_up_to_a_share_leave_a_run_complete(
         data = write_items(tmp_path / "q.jsonl", rows)
         ran = run(server, tmp_path, data, "--judge", "j", "--lang", "hu", *words)
         assert len(server.calls) == 20 + 20 + unread, "an unreadable reply is asked for again once"
+        again = ("--judge", "j", "--judge-base-url", server.url, "--allow-unread", "0.2", "-q")
+        assert medagent("judge", "again", tmp_path / "simpleqa-husimpleqa_r1_m", *again).code == 0
     graded = medagent("grade", tmp_path / "simpleqa-husimpleqa_r1_m")
     assert (ran.code, graded.code) == (code, code), ran.err
     assert f"no label that can be read: {'q0/hu' if unread == 1 else 'q0/hu, q1/hu, q2/hu'}" in ran.out
