@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.results import graded_report, report_of, scores_of
 from medagent.engine.rows import Row
 from medagent.engine.run import execute
-from medagent.engine.scores import Scored
+from medagent.engine.scores import Paired, Scored
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
@@ -184,7 +185,9 @@ def compare(
     if _are_siblings(first, second):
         return compare_sets(*outcomes)
     _check_same_items(first, second, benchmark)
-    return compare_outcomes(*outcomes)
+    found = compare_outcomes(*outcomes)
+    official = _official(first, second, benchmark) if isinstance(found, ScoreComparison) else None
+    return found if official is None or not isinstance(found, ScoreComparison) else found.by(official)
 
 
 def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Any) -> int:
@@ -202,7 +205,9 @@ def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code
     names = [page.label for page in pages]
     if len(set(names)) < len(names):
         pages = [replace(page, label=str(run)) for page, run in zip(pages, runs, strict=True)]
-    text = render(pages)
+    pairs = combinations(enumerate(map(Path, runs)), 2)
+    paired = {(i, j): _official(one, other, benchmark) for (i, one), (j, other) in pairs}
+    text = render(pages, {places: found for places, found in paired.items() if found is not None})
     write_whole(Path(out), text)
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -261,6 +266,19 @@ def _outcomes(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequen
         raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
     items: Sequence[ItemOutcome] = report.items
     return items
+
+
+def _official(a: Path, b: Path, code: Code | None) -> Paired | None:
+    """The official score of two runs, where it is no mean of items and their data is there."""
+    if not (is_run(a) and is_run(b)):
+        return None
+    benchmark = of_folder(a, code)
+    if of_folder(b, code).name != benchmark.name:
+        return None
+    try:
+        return benchmark.paired(Run(a), Run(b))
+    except UserError:  # the data is not there any more
+        return None
 
 
 def _are_siblings(a: Path, b: Path) -> bool:

@@ -274,7 +274,8 @@ def _zipped(path: Path) -> tuple[dict[str, Any], list[Any]]:
             return json.loads(archive.read(start)), [json.loads(archive.read(name)) for name in sorted(names)]
     except NotImplementedError:
         raise InputError(
-            f"{path}: is packed by zstandard: `pip install zipfile-zstd`, or `inspect log convert --to json`"
+            f"{path}: is packed by zstandard: `pip install zipfile-zstd` (medagent[inspect] and medagent[imapscore]"
+            " have it), or `inspect log convert --to json`"
         ) from None
     except (OSError, zipfile.BadZipFile, zlib.error, KeyError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: is no log of Inspect: {error}") from None

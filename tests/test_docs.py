@@ -241,3 +241,14 @@ def test_arrows_run_one_way(package: str, foreign: str) -> None:
 @pytest.mark.parametrize("path", ["errors.py", "stats.py", "promptcblue", "simpleqa"])
 def test_parts_of_refsol_need_python_alone(path: str) -> None:
     assert imports(ROOT / "refsol" / path) - sys.stdlib_module_names - {"refsol"} == set()
+
+
+def test_limit_is_explained_alike_everywhere() -> None:
+    words = "At most so many items, spread over the types"
+    for name in ("medagentbench", "promptcblue", "simpleqa", "imapscore"):
+        text = " ".join(medagent_command("run", name, "--help").out.replace("│", " ").split())
+        assert words in text, name
+    pages = {page.name: " ".join(page.read_text(encoding="utf-8").split()) for page in DOCS.glob("*.md")}
+    assert words in pages["running.md"]
+    assert "`--limit 20` sends twenty lines, spread over the tasks" in pages["promptcblue.md"]
+    assert [name for name, text in pages.items() if re.search(r"--limit \d+`?\s+\w+\s+the first", text)] == []

@@ -36,6 +36,7 @@ NAV: dict[str, tuple[str, ...]] = {
         "simpleqa.md",
         "imapscore.md",
         "judging.md",
+        "comparable.md",
         "data.md",
         "data-card.md",
     ),

@@ -55,7 +55,7 @@ REASONS: dict[str, dict[str, str]] = {
     "embed-base-url": {"*": "no entities are linked"},
     "min-votes": {"*": "one reply a question; --trials repeats it"},
     "g-eval": {"simpleqa": "the judges are the metric", "*": NO_JUDGE},
-    "few-shot": {"medagentbench": "an episode is no single question", "imapscore": "--prompt has the examples"},
+    "few-shot": {"medagentbench": "an episode is no single question"},
     "batch": {
         "medagentbench": "an episode is no single question",
         "imapscore": "an item's calls follow from each other",
@@ -66,6 +66,9 @@ REASONS: dict[str, dict[str, str]] = {
     "judge-base-url": {"*": NO_JUDGE},
     "judge-api-key-env": {"*": NO_JUDGE},
     "judge-prompt": {"*": NO_JUDGE},
+    "allow-unread": {"*": NO_JUDGE},
+    "recipe": {"*": "one way to measure"},
+    "edition": {"*": "one edition"},
     "variant": {"*": "one format"},
     "lang": {"*": "one language a prompt"},
 }

@@ -74,8 +74,8 @@ def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelle
 def _of_run(benchmark: JudgedBenchmark[Any, Any], place: Place, rule: str) -> list[Labelled]:
     run = Run(place.path)
     judging = Judging(run.path, benchmark.rubric)
-    judge = place.chosen(judging.judges())
-    return [
-        Labelled(one.subject.unit, one.judged.labels.get(judge), one.subject.ids)
-        for one in judging.decisions(benchmark.subjects(run), judge, rule)
+    judge, labels = place.chosen(judging.judges()), benchmark.rubric.labels
+    decisions = [
+        (one.subject, one.judged.labels.get(judge)) for one in judging.decisions(benchmark.subjects(run), judge, rule)
     ]
+    return [Labelled(subject.unit, label if label in labels else None, subject.ids) for subject, label in decisions]

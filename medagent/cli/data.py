@@ -85,6 +85,39 @@ def verify(
     print(f"{folder}: every byte is what the seed gives")
 
 
+@app.command("where")
+def where(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A data set, such as simpleqa; without one: all.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with whole digests.")] = False,
+) -> None:
+    """Where the data sets of the benchmarks are, and under which licence. Nothing is downloaded.
+
+    Size and SHA-256 are shown where the file itself was at hand.
+
+    Example: medagent data where simpleqa
+    """
+    from json import dumps
+
+    from medagent.benchmarks.data_sources import data_sources
+    from medagent.reports.tables import print_table, put
+
+    found = data_sources(name)
+    if json:
+        print(dumps([one.model_dump() for one in found], indent=1))
+        return
+    columns = ["data set", "file", "licence", "bytes", "SHA-256"]
+    size = [f"{one.bytes:,}" if one.bytes else "–" for one in found]
+    rows = [
+        [one.set, one.file, one.licence, bytes_, one.sha256[:16] or "–"]
+        for one, bytes_ in zip(found, size, strict=True)
+    ]
+    print_table("", columns, rows)
+    for one in found:
+        put(f"{one.file}\n  from: {one.url}\n  use:  {one.use}")
+
+
 exports = group("Tasks in the form of another tool.\n\nExample: medagent data export harbor tasks/ --per-type 3")
 app.add_typer(exports, name="export")
 

@@ -15,11 +15,12 @@ from medagent.terminal.settings import fields_of, with_options
 
 app = group("Judges: check one on known cases, judge a run again, compare what judges and people say.")
 
+_PANEL = ("judge", "judge_base_url", "judge_api_key_env", "judge_prompt")
 _EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost", "max_tokens_total")
 
 
 @app.command("check", cls=GroupedCommand)
-@with_options([*fields_of(PanelSettings), *fields_of(RunSettings, "round", "results_dir", *_EFFORT)])
+@with_options([*fields_of(PanelSettings, *_PANEL), *fields_of(RunSettings, "round", "results_dir", *_EFFORT)])
 def check_command(
     given: dict[str, Any],
     benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark whose answers are judged.")],

@@ -24,7 +24,7 @@ from medagent.engine.journals import JournalKind, Run
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.rows import Row
-from medagent.engine.scores import Grader, Item, Judgement, Score, Scored
+from medagent.engine.scores import Grader, Item, Judgement, Paired, Score, Scored
 from medagent.engine.settings import RunSettings
 
 SettingsT = TypeVar("SettingsT", bound=RunSettings)
@@ -104,6 +104,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         item, _, trial = unit.rpartition("#")
         return (Item(id=item), int(trial)) if item and trial.isdigit() else (Item(id=unit), 1)
 
+    def allow_unread(self, source: Any) -> float:
+        """The share of judged answers that may have no readable label in a complete run."""
+        return 0.0
+
     def judged(self, run: Run) -> Mapping[str, Judgement]:
         """What judges said of each unit of a run; nothing in a benchmark without judges."""
         return {}
@@ -115,6 +119,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     def notes(self, run: Run) -> Iterable[str]:
         """What a reader of the figures must know of the run's folder."""
         return ()
+
+    def paired(self, first: Run, second: Run) -> Paired | None:
+        """The official score of two runs, if that is no mean of its items; `medagent compare` pairs items otherwise."""
+        return None
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run into a folder in the form of the benchmark's own tools; the default copies what `write` wrote.

@@ -20,6 +20,14 @@ def some_are(count: int, total: int, nouns: str) -> str:
     return f"{count} of {counted(total, nouns)} {'is' if total == 1 else 'are'}"
 
 
+_DIGEST = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{56}(?![0-9a-f])")
+
+
+def short_key(unit: str) -> str:
+    """A unit's key for reading: of a SHA-256, by which calls to judges are known, the first 8 digits."""
+    return _DIGEST.sub(r"\1…", unit)
+
+
 def dollars(cost: float | None) -> str:
     """An amount of US dollars; `–` where it is unknown."""
     return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"

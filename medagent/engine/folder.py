@@ -158,10 +158,10 @@ class RunFolder:
 
 
 def command_line(command: str, settings: Mapping[str, Setting]) -> str:
-    """The command that has these settings; facts that are no option (digests, versions) are left out."""
+    """The command that has these settings; facts that are no option (digests, versions, `recipe:rule`) are left out."""
     words = command.split()
     for key, value in settings.items():
-        if value is None or value is False or key.endswith(("digest", "-version")):
+        if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
             continue
         for one in value if isinstance(value, list) else [value]:
             words += [f"--{key}"] if one is True else [f"--{key}", str(one)]

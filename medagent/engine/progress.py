@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from medagent.core.scrub import printable
-from medagent.engine.figures import counted, dollars, duration, natural
+from medagent.engine.figures import counted, dollars, duration, natural, short_key
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Scored
 from medagent.models.limiter import EndpointStats
@@ -73,7 +73,7 @@ class State:
         if retries:
             parts.append(f"{retries} retries, {duration(sum(e.waited_s for e in self.endpoints))} waited")
         if self.slowest[0] >= 1:
-            parts.append(f"slowest {self.slowest[1]} {self.slowest[0]:.1f} s")
+            parts.append(f"slowest {short_key(self.slowest[1])} {self.slowest[0]:.1f} s")
         return [printable(part) for part in parts]
 
     def rates(self) -> list[str]:

@@ -74,6 +74,8 @@ class ItemOutcome:
     item: str
     trial: int = 1
     group: str = ""
+    cluster: str = ""
+    """What it has in common with a few other items, which are no independent ones: the question in other languages."""
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None
@@ -129,7 +131,9 @@ class Report(BaseModel):
     owed: tuple[str, ...] = ()
     """Units of the last command's selection that have no row yet, or failed."""
     ungraded: int = 0
-    """Items of the last command's selection that have an answer but could not be graded."""
+    """Items of the last command's selection that have an answer but could not be graded, without those that
+    --allow-unread allows.
+    """
     unusable: Text = ""
     """Why the answers are no measure: too many of them are empty, cut off or nothing but thinking."""
     stopped: str | None = None

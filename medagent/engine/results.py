@@ -26,7 +26,7 @@ from medagent.engine.report import DataRef, ItemOutcome, Report
 from medagent.engine.rows import FAILED, Spent
 from medagent.engine.score_book import SCORES, ScoreBook
 from medagent.engine.scores import Figures, Grader, Scored
-from medagent.engine.scoring import NO_VERDICT, Scoring
+from medagent.engine.scoring import NO_VERDICT, UNREAD, Scoring
 from medagent.engine.side_by_side import beside
 from refsol.errors import RefsolError
 
@@ -55,6 +55,24 @@ class Graded:
     rules: str = ""
     digests: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[str] = ()
+    allow_unread: float = 0.0
+    """The share of judged answers that may have no readable label."""
+
+    @property
+    def unread(self) -> Sequence[Scored]:
+        """The units whose judges' replies cannot be read."""
+        return [one for one in self.scores if one.score is None and one.status == UNREAD]
+
+    @property
+    def too_many_unread(self) -> str:
+        """Why the units without a readable label leave the run incomplete; empty if they are few."""
+        judged = sum(one.score is not None or one.status in (UNREAD, "failed") for one in self.scores)
+        if len(self.unread) <= self.allow_unread * judged:
+            return ""
+        return (
+            f"{len(self.unread) / judged:.1%} of {judged} judged answers have no label that can be read, more than the "
+            f"{self.allow_unread:.1%} of --allow-unread; the same command asks again about them"
+        )
 
 
 def compose(
@@ -90,7 +108,12 @@ def compose(
         table=tuple(figures.table),
         overall=figures.overall,
         items=tuple(_outcome(one, unusual) for one in graded.scores),
-        notes=(*figures.notes, *benchmark.notes(Run(folder, journals)), *_ungraded_notes(graded.scores)),
+        notes=(
+            *figures.notes,
+            *benchmark.notes(Run(folder, journals)),
+            *_ungraded_notes(graded.scores),
+            *filter(None, [graded.too_many_unread]),
+        ),
         finish_reasons=dict(Counter(chain.from_iterable(unusual.values())).most_common()),
         spent=journals.spent,
         unpriced=sum(journal.unpriced for _, journal in journals.items()),
@@ -99,7 +122,8 @@ def compose(
         endings=dict(endings.most_common()),
         failed=tuple(failed),
         owed=tuple(standing.owed),
-        ungraded=sum(_is_ungraded(one) for one in graded.scores),
+        ungraded=sum(_is_ungraded(one) for one in graded.scores)
+        - (0 if graded.too_many_unread else len(graded.unread)),
         unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
@@ -183,7 +207,8 @@ async def _scored(
         figures = grader.figures(scores)
         if others:
             figures = beside(figures, own, scores, others)
-        return Graded(scores, figures, grader.rules, grader.digests)
+        allowed = benchmark.allow_unread(source)
+        return Graded(scores, figures, grader.rules, grader.digests, allow_unread=allowed)
 
 
 async def _scores(

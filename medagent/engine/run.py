@@ -46,8 +46,7 @@ async def execute(
 
     Raises UserError, StopRunError (the endpoint refused the run) and cancellation; what was finished is on disk.
     """
-    settings = plan.settings
-    source = settings if plan.source is None else plan.source
+    settings, source = plan.settings, _source(plan)
     for stage in plan.stages:  # whatever cannot be opened is found before anything is made
         async with stage.job.open():
             pass
@@ -103,7 +102,8 @@ async def _carried_out(
     if benchmark.judgements:
         scoring.judged_by(benchmark.judged(run))
     scores = in_order(items, await scoring.of_units(_asked(plan, journals)))
-    graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests)
+    allowed = benchmark.allow_unread(_source(plan))
+    graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests, allow_unread=allowed)
     if folder.writable:
         graded = replace(graded, files=benchmark.write(run, scores))
         scoring.write()
@@ -113,6 +113,11 @@ async def _carried_out(
     if idle:
         say(_finished(folder.path, before, folder.digests(_OWN | benchmark.journals.keys())))
     return report
+
+
+def _source(plan: Plan) -> Any:
+    """What names a plan's data for grading."""
+    return plan.settings if plan.source is None else plan.source
 
 
 def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
@@ -169,11 +174,13 @@ async def _stages(
 async def _stage(
     plan: Plan, stage: Stage[Any, Any], journals: Journals, scoring: Scoring[Any], quiet: bool, say: Say
 ) -> Summary:
-    settings = plan.settings
+    settings, units = plan.settings, stage.units()
+    if not units and not stage.title:  # nothing followed from the stages before
+        return Summary(0, 0, [])
     progress = Progress(quiet=quiet)
     summary = await run_units(
         stage.job,
-        stage.units(),
+        units,
         journals[stage.journal],
         executor(settings),
         Watch(progress, scoring.of_row if stage.journal == JOURNAL else None),

@@ -19,7 +19,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from medagent.core.wire import Text
 from medagent.engine.report import ItemOutcome, Measure, TableLine, TableSection
 from medagent.engine.rows import OWED, Row
-from refsol.stats import cluster_bootstrap, wilson
+from refsol.stats import Interval, cluster_bootstrap, wilson
 
 RowT = TypeVar("RowT", bound=Row)
 RowT_contra = TypeVar("RowT_contra", bound=Row, contravariant=True)
@@ -108,19 +108,34 @@ class Scored:
         return self.score.value if self.score else None
 
     @property
+    def cluster(self) -> str:
+        """What its item has in common with a few others, such as the question in several languages; empty for an item
+        by itself, or for a cluster that is a whole group of the table.
+        """
+        cluster: str = self.item.cluster
+        return "" if cluster in (self.item.group, self.item.id) else cluster
+
+    @property
     def outcome(self) -> ItemOutcome:
         """It as an item of a report."""
-        score = self.score
+        score, cluster = self.score, self.cluster
         if score is None:
             kind = OWED_KIND if self.status in OWED else ""
             reason = f"the episode ended as {self.status}: not the agent's doing" if kind else ""
             return ItemOutcome(
-                item=self.item.id, trial=self.trial, group=self.item.group, status=self.status, kind=kind, reason=reason
+                item=self.item.id,
+                trial=self.trial,
+                group=self.item.group,
+                cluster=cluster,
+                status=self.status,
+                kind=kind,
+                reason=reason,
             )
         return ItemOutcome(
             item=self.item.id,
             trial=self.trial,
             group=self.item.group,
+            cluster=cluster,
             status=self.status,
             correct=score.correct,
             score=score.value if score.correct is None else None,
@@ -128,6 +143,19 @@ class Scored:
             kind=score.kind,
             because=score.because,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The official score of two runs over the `items` that both have, and the 95 % interval of the second less the
+    first, from draws of the same items in both.
+    """
+
+    name: str
+    values: tuple[float, float]
+    interval: Interval
+    items: frozenset[str]
+    measure: Measure = "score"
 
 
 @dataclass(frozen=True, slots=True)

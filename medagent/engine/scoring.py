@@ -17,7 +17,9 @@ from refsol.errors import RefsolError
 RowT = TypeVar("RowT", bound=Row)
 
 
-NO_VERDICT = ("unreadable", "failed", "not_judged")
+UNREAD = "unreadable"
+"""How a unit stands whose judges replied, and not all of them with a label that can be read."""
+NO_VERDICT = (UNREAD, "failed", "not_judged")
 """How a finished unit without a score stands with its judges."""
 
 

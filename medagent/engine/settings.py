@@ -94,7 +94,7 @@ class RunSettings(BaseModel):
     ids: Annotated[Names, Option(WHICH, "place", metavar="ID,ID", kind="value")] = ()
     """Only these items, by their ids."""
     limit: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
-    """Only so many: the first of an order that mixes the types, always the same."""
+    """At most so many items, spread over the types; which ones is always the same."""
     per_type: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
     """Only so many of each type, the first of that order."""
     trials: Annotated[int, Option(WHICH, "place", kind="value"), Field(ge=1)] = 1

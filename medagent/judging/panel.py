@@ -15,6 +15,8 @@ from medagent.judging.rubric import BUNDLED, P, Rubric
 from medagent.models.settings import ModelSettings, key_table
 
 JUDGES = "The judges"
+MOST_UNREAD = 0.05
+"""The share of answers without a readable label up to which a run counts as complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,19 @@ class Panel(Generic[P]):
         )
 
 
-class PanelSettings(BaseModel):
-    """The options of commands in which answers are judged."""
+class JudgedSource(BaseModel):
+    """What of a judged run's settings decides whether it is complete."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    allow_unread: Annotated[float, Option(JUDGES, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = (
+        MOST_UNREAD
+    )
+    """The share of judged answers that may have no readable label; above it the exit code is 2."""
+
+
+class PanelSettings(JudgedSource):
+    """The options of commands in which answers are judged."""
 
     judge: Annotated[list[str], Option(JUDGES, "place", kind="code"), Field(min_length=1)]
     """A model that judges; repeated: a panel, by majority."""

@@ -131,6 +131,12 @@ class Rubric(ABC, Generic[P]):
         """The label in a judge's reply, None if it cannot be read. By default `only_label`."""
         return only_label(reply, self.labels)
 
+    def verdict(self, reply: str, rule: str) -> str | None:
+        """What a judge's reply counts as, None if it must be asked for again. By default the label that `read` gives;
+        a rule that decides about every reply may give another word.
+        """
+        return self.read(reply, rule)
+
     def known_rule(self, name: str) -> str:
         """The rule of this name; an empty one stands for the default. Raises UserError if there is none."""
         if name and name not in self.rules:

@@ -14,7 +14,7 @@ from medagent.engine.report import Report
 from medagent.reports.compare import Comparison, ScoreComparison
 from medagent.reports.markdown import cell, table
 from medagent.reports.siblings import SetComparison
-from medagent.reports.tables import percent
+from medagent.reports.tables import named, percent
 from refsol.stats import Interval, holm
 
 Found = Comparison | ScoreComparison | SetComparison
@@ -82,6 +82,8 @@ def _section(one: Compared, runs: int) -> Iterator[str]:
         counts = [len(found.lower), len(found.higher), found.items]
         columns = ["lower", "higher", "compared"]
     yield from ("", *table(columns, [list(map(str, counts))]))
+    if found.uncompared:
+        yield from ("", f"Not compared: {len(found.uncompared)}: {cell(named(found.uncompared, NAMED))}")
     if one.lost:
         reasons = _reasons(one.report)
         yield from ("", *table(["lost", "why"], [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]))

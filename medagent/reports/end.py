@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from medagent.engine.figures import dollars, duration
+from medagent.engine.figures import dollars, duration, short_key
 from medagent.engine.report import Report
 from medagent.engine.rows import FAILED, OWED, Spent
 from medagent.models.endings import CUT
@@ -53,7 +53,7 @@ def _closing(report: Report) -> Iterator[str]:
     if failures:
         yield f"Failed, owed and not graded: {failures.total()}"
         for (status, error), count in failures.most_common(_NAMED):
-            yield f"  {count} × {status}: {error} (first: {first[status, error]})"
+            yield f"  {count} × {status}: {error} (first: {short_key(first[status, error])})"
         if len(failures) > _NAMED:
             yield f"  and {len(failures) - _NAMED} more kinds, see {report.folder}/report.json"
     if report.owed and not report.stopped:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from medagent.engine.journals import merged
 from medagent.engine.report import DataRef, Report
+from medagent.engine.rows import Spent
 from medagent.sandbox.base import Limits
 
 _SHOWN = 12
@@ -61,15 +63,18 @@ def _model(report: Report) -> str:
     settings = report.settings
     if not settings.get("model"):
         return _line("Agent", [str(settings.get("agent") or "")])
-    parts = [
-        who(report),
-        f"served as {', '.join(report.spent.served)}" if report.spent.served else "",
-        *_sampling(report),
-    ]
-    return _line("Model", parts)
+    spent = _of_models(report)
+    served = f"served as {', '.join(spent.served)}" if spent.served else ""
+    return _line("Model", [who(report), served, *_sampling(report, spent)])
 
 
-def _sampling(report: Report) -> Iterator[str]:
+def _of_models(report: Report) -> Spent:
+    """What the models spent that answered, without judges."""
+    of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
+    return merged(of_models) if report.spending else report.spent
+
+
+def _sampling(report: Report, spent: Spent) -> Iterator[str]:
     settings = report.settings
     temperature, limit = settings.get("temperature"), settings.get("max-tokens")
     set_ = isinstance(temperature, int | float) and temperature >= 0
@@ -81,8 +86,8 @@ def _sampling(report: Report) -> Iterator[str]:
             yield name
         elif value:
             yield f"{name} {' '.join(value) if isinstance(value, list) else value}"
-    if report.spent.reused:
-        yield f"{report.spent.reused} of {report.spent.calls} replies from the cache"
+    if spent.reused:
+        yield f"{spent.reused} of {spent.calls} replies from the cache"
 
 
 def _ran(report: Report) -> str:
@@ -90,14 +95,10 @@ def _ran(report: Report) -> str:
 
 
 def _versions(report: Report) -> str:
-    versions = dict(report.versions)
-    commit = versions.pop("commit", "")
-    medagent = versions.pop("medagent", "")
-    parts = [
-        f"medagent {medagent}" + (f" (commit {commit})" if commit else "") if medagent else "",
-        *(f"{name} {version}" for name, version in versions.items()),
-    ]
-    return _line("Versions", parts)
+    """medagent and Python; the packages are in `run.json`."""
+    medagent, commit, python = (report.versions.get(name, "") for name in ("medagent", "commit", "python"))
+    own = f"medagent {medagent}" + (f" (commit {commit})" if commit else "") if medagent else ""
+    return _line("Versions", [own, f"python {python}" if python else ""])
 
 
 def _line(name: str, parts: list[str]) -> str:

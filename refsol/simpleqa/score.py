@@ -69,7 +69,7 @@ class JudgedSet:
     """One data set answered by a model and judged: what a score is computed from.
 
     `json_labels` says that the judges were asked for JSON labels, not letters; `warnings` holds what a reader of the
-    figures must know.
+    figures must know; `rule` is the one that the judgements were made for.
     """
 
     model: str
@@ -77,6 +77,7 @@ class JudgedSet:
     rows: tuple[JudgedAnswer, ...]
     json_labels: bool
     warnings: tuple[str, ...] = ()
+    rule: Rule = "robust"
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -105,6 +106,14 @@ def label_of(reply: str, rule: Rule) -> Label | None:
     return _MEANINGS.get(read_verdict(reply, rule) or "")
 
 
+def verdict_of(reply: str, rule: Rule) -> Label | Literal["left_out", "unscored"] | None:
+    """What one judge's reply counts as. Published rules decide about every reply; None under `robust` alone."""
+    label = label_of(reply, rule)
+    if label is not None or rule == "robust":
+        return label
+    return "left_out" if rule == "husimpleqa" and read_verdict(reply, rule) is None else "unscored"
+
+
 def outcome_of(row: JudgedAnswer, rule: Rule) -> Outcome:
     """What the row counts as. A panel's label needs more than half of all its judges, failed calls included."""
     if row.prediction is None:
@@ -114,7 +123,7 @@ def outcome_of(row: JudgedAnswer, rule: Rule) -> Outcome:
     replies = [reply for reply in row.judged.values() if reply is not None]
     if not replies:
         return "judge_errors"
-    if rule == "husimpleqa" and len(row.judged) == 1 and read_verdict(replies[0], rule) is None:
+    if len(row.judged) == 1 and verdict_of(replies[0], rule) == "left_out":
         return "left_out"
     votes = [label_of(reply, rule) for reply in replies]
     for label in LABELS:

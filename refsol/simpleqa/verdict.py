@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 from refsol.simpleqa.replies import json_stretches, strip_reasoning
 
-Rule = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict"]
+Rule = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict", "autorater"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 Label = Literal["correct", "incorrect", "not_attempted"]
@@ -65,7 +65,7 @@ def read_verdict(reply: str, rule: Rule = "robust") -> str | None:
     """The label that `rule` reads in a judge's reply, or None where it reads nothing.
 
     `robust` gives one of `LABELS`. `husimpleqa` and `husimpleqa-v1` give the value lower-cased, whatever it says.
-    `letter` and `strict` give A, B or C, also for an empty reply. Raises KeyError for a rule that is not in `RULES`.
+    The other three give A, B or C, also for an empty reply. Raises KeyError for a rule that is not in `RULES`.
     """
     return _READERS[rule](reply)
 
@@ -179,10 +179,17 @@ def _strict(reply: str) -> str:
     return match[0] if match else "C"
 
 
+def _autorater(reply: str) -> str:
+    """As SimpleQA Verified's notebook: without a capital letter, `correct` in any spelling is A."""
+    match = re.search("[ABC]", reply)
+    return match[0] if match else "A" if "CORRECT" in reply.upper() else "C"
+
+
 _READERS: dict[Rule, Callable[[str], str | None]] = {
     "robust": _robust,
     "husimpleqa": _husimpleqa,
     "husimpleqa-v1": _husimpleqa_v1,
     "letter": _letter,
     "strict": _strict,
+    "autorater": _autorater,
 }

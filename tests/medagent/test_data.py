@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
+from medagent.benchmarks.data_sources import data_sources
+from medagent.benchmarks.medagentbench.tasks.dataset import OFFICIAL_DIGESTS
+from medagent.cli.app import spelled
 from medagent.fhir_data.embedded import bundled_file
 from tests.command import medagent
 from tests.medagent.fhir_data.live import LiveServer
 from tests.medagent.fhir_data.people import ward
+from tests.shared_data import ROOT
+from tests.test_doc_commands import parsed
 
 
 def test_the_list_names_data_sets_and_says_whether_the_hospital_is_built(
@@ -81,3 +88,29 @@ def test_a_small_file_is_pushed_and_run_over(tmp_path: Path) -> None:
         checked = medagent("doctor", "--fhir", server.url)
     assert f"ok   FHIR server {server.url}: " in checked.out
     assert "1 Patient, 2 Observation, searches are answered" in checked.out
+
+
+def test_where_names_address_and_licence_and_a_digest_only_where_the_file_was_at_hand() -> None:
+    everything = json.loads(medagent("data", "where", "--json").out)
+    assert {one["set"] for one in everything} >= {"medagentbench", "promptcblue", "simpleqa", "husimpleqa", "imapscore"}
+    assert all(one["url"].startswith("https://") and one["licence"] for one in everything)
+    assert {one["sha256"] for one in everything if one["set"] == "medagentbench"} == {*OFFICIAL_DIGESTS.values(), ""}
+    assert all((one["bytes"] is None) == (one["sha256"] == "") for one in everything)
+    ran = medagent("data", "where", "simpleqa")
+    assert ran.code == 0
+    assert "from: https://openaipublic.blob.core.windows.net/simple-evals/simple_qa_test_set.csv" in ran.out
+    assert next(line for line in ran.out.splitlines() if "MIT" in line).split()[-2:] == ["–", "–"]
+    refused = medagent("data", "where", "simple")
+    assert (refused.code, refused.err.startswith("medagent: simple: no such data set; known are medagentbench")) == (
+        1,
+        True,
+    )
+
+
+def test_the_commands_of_where_are_ones_that_there_are() -> None:
+    for one in data_sources():
+        words = shlex.split(one.use)
+        if words[0] == "medagent":
+            parsed(spelled(words[1:]))
+        else:
+            assert (ROOT / words[1]).is_file()

@@ -13,6 +13,7 @@ from typing import ClassVar
 from medagent.agents.choice import AgentChoice, keyed
 from medagent.agents.single_turn import BASELINES
 from medagent.benchmarks.imapscore.encoder import EncoderChoice
+from medagent.benchmarks.imapscore.examples import NO_EXAMPLES, read_examples
 from medagent.benchmarks.imapscore.grader import ImapGrader
 from medagent.benchmarks.imapscore.items import ImapItem, imap_items
 from medagent.benchmarks.imapscore.job import ExtractionJob, ItemRow, ItemUnit
@@ -73,7 +74,8 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         graph = None if settings.graph is None else load_graph(settings.graph)
         if settings.agent in BASELINES:
             raise UserError(
-                f"--agent {settings.agent}: every run prints the ceiling and the floor; see docs/imapscore.md"
+                f"--agent {settings.agent}: every run prints the ceiling, the majority and the floor; see"
+                " docs/imapscore.md"
             )
         models = keyed([*([settings.chat] if settings.chat else []), *([settings.encoder] if settings.encoder else [])])
         encoder = EncoderChoice.of(models[-1]) if settings.encoder else None
@@ -81,8 +83,8 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
         identity = settings.chat.model_dump(include=_IDENTITY) if settings.chat else {}
         if who.agent is not None:
             identity |= {"agent": who.agent.path, "digest": who.agent.digest}
-            if settings.system is not None:
-                raise UserError("--system is for models; an agent of one's own says itself what it sends")
+            if settings.system is not None or settings.few_shot is not None:
+                raise UserError("--system and --few-shot are for models; an agent of your own builds its own messages")
         if settings.system is not None:
             identity["system"] = settings.system_text
         job = ExtractionJob(
@@ -95,6 +97,7 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
             settings.g_eval,
             settings.concurrency,
             encoder,
+            NO_EXAMPLES if settings.few_shot is None else read_examples(settings.few_shot, prompts),
         )
         units = [ItemUnit(items[id_].rated, trial) for trial in range(1, settings.trials + 1) for id_ in chosen]
         return Plan(
@@ -109,6 +112,7 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
                 **who.digests(),
                 "graph-digest": file_digest(settings.graph) if settings.graph else None,
                 "prompts-digest": prompts.digest,
+                "few-shot-digest": file_digest(settings.few_shot) if settings.few_shot else None,
                 "embed-digest": encoder.plugin.digest if encoder and encoder.plugin else None,
             },
             command=self.command,
@@ -136,9 +140,9 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
 
     def panels(self, report: Report, scores: Sequence[Scored]) -> Sequence[Block]:
         """See `Benchmark.panels`."""
-        from medagent.benchmarks.imapscore.details import scatters
+        from medagent.benchmarks.imapscore.details import scatters, score_charts
 
-        return list(scatters(scores))
+        return [*score_charts(report, scores), *scatters(scores)]
 
 
 def _line(item: ImapItem, row: ItemRow | None) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
+from medagent.benchmarks.imapscore.grader import CEILING, MAJORITY, WITHOUT_PENALTY, unpenalised
 from medagent.benchmarks.imapscore.items import ImapItem, linker_of
 from medagent.benchmarks.imapscore.job import ItemRow
-from medagent.engine.blocks import Block, FactsBlock, PairBlock, ScatterBlock, SetRow, SetsBlock, TextBlock
-from medagent.engine.scores import Scored
+from medagent.engine.blocks import Block, DotsBlock, FactsBlock, PairBlock, ScatterBlock, SetRow, SetsBlock, TextBlock
+from medagent.engine.report import Report
+from medagent.engine.scores import Score, Scored, mean_line
 from refsol.errors import InputError
 from refsol.imapscore.correlate import MIN_ITEMS, Table, coefficients, correlate
 from refsol.imapscore.imap import normal
@@ -71,6 +74,34 @@ def _term(term: TermScore) -> SetsBlock:
 
 def _number(value: Fraction) -> str:
     return str(value) if value.denominator == 1 else f"{value} ({float(value):.4f})"
+
+
+def score_charts(report: Report, scores: Sequence[Scored]) -> Iterator[Block]:
+    """The mean score between floor and ceiling with what λ takes off, and each item's score against its ceiling."""
+    lines = {line.name: line for section in report.table for line in section.lines}
+    gross = {one.unit: one.value for one in unpenalised(scores) if one.value is not None}
+    if report.overall is None or not gross or CEILING not in lines:
+        return
+    penalty = [
+        replace(one, score=Score(value=gross[one.unit] - (one.value or 0.0))) for one in scores if one.unit in gross
+    ]
+    shown = [
+        ("imapScore", report.overall),
+        (WITHOUT_PENALTY, lines[WITHOUT_PENALTY]),
+        ("λ, taken off", mean_line("λ", penalty)),
+        ("majority", lines[MAJORITY]),
+    ]
+    yield DotsBlock(
+        "Mean scores",
+        [(name, line.n, line.value, *(line.interval or (None, None))) for name, line in shown],
+        marks=[("ceiling", lines[CEILING].value or 0.0), ("floor", 0.0)],
+        figure="mean score of an item",
+    )
+    valued = [(one, one.value) for one in scores if one.trial == 1 and one.unit in gross and one.value is not None]
+    points = [(one.item.id, float(one.score.part["most"]), value) for one, value in valued if one.score]
+    taken = sum(gross[one.unit] > value for one, value in valued)
+    note = f"No item can be above the diagonal, its ceiling; λ lowers {taken} of {len(valued)} items."
+    yield ScatterBlock("Scores against their ceilings", "ceiling of the item", "imapScore", points, note)
 
 
 def scatters(scores: Sequence[Scored]) -> Iterator[Block]:

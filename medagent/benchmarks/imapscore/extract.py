@@ -13,9 +13,10 @@ from statistics import fmean
 from typing import Literal
 
 from medagent.benchmarks.imapscore.encoder import Encoder
+from medagent.benchmarks.imapscore.examples import NO_EXAMPLES, Examples
 from medagent.benchmarks.imapscore.model_relations import ModelRelations
 from medagent.benchmarks.imapscore.prompts import Prompts
-from medagent.benchmarks.imapscore.samples import Sampler, together
+from medagent.benchmarks.imapscore.samples import Asked, Sampler, together
 from medagent.benchmarks.imapscore.voting import ParsedReply, SampleVotes, UnusableError
 from medagent.engine.rows import Spent
 from medagent.models.wording import fill
@@ -42,6 +43,7 @@ class Extractor:
     linker: Linker | None = None
     g_eval: bool = False
     encoder: Encoder | None = None
+    examples: Examples = NO_EXAMPLES
 
     async def record(self, item: RatedAnswer, spent: Spent, trial: int = 1) -> Recording:
         """The recording of `item`; `spent` counts the calls. Raises what `Policy.next` raises."""
@@ -62,13 +64,13 @@ class Extractor:
         return replace(recording, warnings=ballot.warnings)
 
     async def _question(self, ballot: SampleVotes, item: RatedAnswer) -> Imap:
-        prompt = fill(self.prompts.question, question=item.question)
-        return await _imap(ballot, "question", prompt, (), "query")
+        asked = Asked(self.prompts.of_question(item.question), self.examples.questions)
+        return await _imap(ballot, "question", asked, (), "query")
 
     async def _answer(self, ballot: SampleVotes, question: Imap, item: RatedAnswer, side: str, answer: str) -> Imap:
         terms = question.query_terms
-        prompt = fill(self.prompts.answer, question=item.question, terms="\n".join(terms), answer=answer)
-        return await _imap(ballot, side, prompt, terms, "inform")
+        asked = Asked(self.prompts.of_answer(item.question, terms, answer), self.examples.answers)
+        return await _imap(ballot, side, asked, terms, "inform")
 
     async def _relations(self, ballot: SampleVotes, item: RatedAnswer, label: Imap, response: Imap) -> Relations:
         """By the graph, with the encoder where there is one, and by the model what the graph leaves open."""
@@ -90,16 +92,16 @@ class Extractor:
         for name, (label, response) in {G_EVAL: (item.label, item.response), G_EVAL + ON_IMAPS: imaps}.items():
             prompt = fill(self.prompts.g_eval, question=item.question, label=label, response=response)
             try:
-                votes: list[float] = await ballot.votes(name, prompt, _rating)
+                votes: list[float] = await ballot.votes(name, Asked(prompt), _rating)
                 ratings[name] = fmean(votes)
             except UnusableError as error:
                 ballot.warn(str(error))
         return ratings
 
 
-async def _imap(ballot: SampleVotes, stage: str, prompt: str, terms: Sequence[str], component: Component) -> Imap:
+async def _imap(ballot: SampleVotes, stage: str, asked: Asked, terms: Sequence[str], component: Component) -> Imap:
     """The imap that the samples agree on. Raises UnusableError where they agree on nothing."""
-    samples = await ballot.votes(stage, prompt, lambda reply: _read_imap(reply, terms, component))
+    samples = await ballot.votes(stage, asked, lambda reply: _read_imap(reply, terms, component))
     imap = agreed_imap(samples, ballot.min_votes, component)
     if imap is None:
         raise UnusableError("no_agreement", f"{stage}: no pair in {ballot.min_votes} of {len(samples)} samples")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from statistics import fmean
 from typing import Any
 
@@ -15,8 +17,14 @@ from medagent.core.errors import UserError
 from medagent.engine.files import file_digest
 from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Figures, Grader, Score, Scored, mean_line
+from refsol.imapscore.imap import Imap, Pair
+from refsol.imapscore.majority import AskedLabel, majority_scores
 from refsol.imapscore.records import recording_of
 from refsol.imapscore.score import score_recordings
+
+CEILING, FLOOR = "ceiling: the label itself", "floor: nothing said"
+WITHOUT_PENALTY = "without λ"
+MAJORITY = "majority: the most frequent value of each term"
 
 
 class ImapGrader(Grader[ItemRow]):
@@ -47,6 +55,9 @@ class ImapGrader(Grader[ItemRow]):
                 "status": result.status,
                 "failure": recording.failure,
                 "most": 2 * len({pair.term for pair in recording.label.inform}),
+                "penalty": float(sum((term.penalty for term in result.terms), Fraction(0)) / result.divisor),
+                "asked": list(recording.question.query_terms),
+                "label": [[pair.term, pair.value] for pair in recording.label.inform],
                 **({"unrated": rating[0]} if rating else {}),
             },
         )
@@ -57,9 +68,12 @@ class ImapGrader(Grader[ItemRow]):
         statuses = Counter(part["status"].replace("_", " ") for part in parts)
         line = mean_line("all", scores).model_copy(update={"more": dict(statuses)})
         most = [float(one.score.part["most"]) for one in scores if one.score is not None and one.value is not None]
+        common = majority(scores)
         bounds = (
-            TableLine(name="ceiling: the label itself", n=len(most), value=fmean(most) if most else None),
-            TableLine(name="floor: nothing said", n=len(most), value=0.0 if most else None),
+            TableLine(name=CEILING, n=len(most), value=fmean(most) if most else None),
+            mean_line(WITHOUT_PENALTY, unpenalised(scores)),
+            TableLine(name=MAJORITY, n=len(common), value=fmean(common) if common else None),
+            TableLine(name=FLOOR, n=len(most), value=0.0 if most else None),
         )
         return Figures(
             table=[TableSection(lines=(line,), title="imapScore"), TableSection(lines=bounds)],
@@ -78,6 +92,29 @@ class ImapGrader(Grader[ItemRow]):
         share = failed / len(parts)
         allowed = self._source.allowed
         return f"{share:.1%} of the items have no extraction, more than the {allowed:.1%} of --allow-empty"
+
+
+def unpenalised(scores: Sequence[Scored]) -> list[Scored]:
+    """The scored items with what they would have without λ."""
+    return [
+        replace(one, score=replace(one.score, value=one.value + one.score.part["penalty"]))
+        for one in scores
+        if one.score is not None and one.value is not None and "penalty" in one.score.part
+    ]
+
+
+def majority(scores: Sequence[Scored]) -> list[float]:
+    """The score of the majority's response to each scored item."""
+    parts = [
+        (one.item.id, one.score.part)
+        for one in scores
+        if one.score is not None and one.value is not None and "label" in one.score.part
+    ]
+    labels = [
+        AskedLabel(id_, tuple(part["asked"]), Imap(inform=tuple(Pair(*pair) for pair in part["label"])))
+        for id_, part in parts
+    ]
+    return [float(value) for value in majority_scores(labels)]
 
 
 def _notes(scores: Sequence[Scored]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pydantic import model_validator
 from medagent.agents.choice import AgentChoice
 from medagent.agents.reply_cache import ReplyStore
 from medagent.benchmarks.imapscore.encoder import EncoderChoice
+from medagent.benchmarks.imapscore.examples import NO_EXAMPLES, Examples
 from medagent.benchmarks.imapscore.extract import Extractor
 from medagent.benchmarks.imapscore.prompts import Prompts
 from medagent.benchmarks.imapscore.samples import Sampler
@@ -62,6 +63,7 @@ class ExtractionJob:
     g_eval: bool
     concurrency: int
     encoder: EncoderChoice | None = None
+    examples: Examples = NO_EXAMPLES
     row: type[ItemRow] = ItemRow
 
     @asynccontextmanager
@@ -76,7 +78,7 @@ class ExtractionJob:
             if self.encoder is not None:
                 encoder = await stack.enter_async_context(self.encoder.open(self.concurrency))
             sampler = Sampler(agent, self.identity, store, self.concurrency)
-            extractor = Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval, encoder)
+            extractor = Extractor(sampler, self.prompts, self.min_votes, linker, self.g_eval, encoder, self.examples)
             yield ExtractionWorker(extractor, stats)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from medagent.benchmarks.imapscore.prompts import Prompts
+from medagent.benchmarks.imapscore.samples import Asked
 from medagent.benchmarks.imapscore.voting import ParsedReply, SampleVotes
 from medagent.models.wording import fill
 from refsol.imapscore.relations import Relation, Relations, ValuePair
@@ -35,7 +36,7 @@ class ModelRelations:
         """The relations that at least the ballot's votes agree on."""
         numbered = _number(pairs, self.prompts.values)
         prompt = fill(self.prompts.relations, question=self.question, values=numbered.text)
-        samples = await self.ballot.votes("relations", prompt, lambda reply: _read(reply, numbered))
+        samples = await self.ballot.votes("relations", Asked(prompt), lambda reply: _read(reply, numbered))
         return agreed_relations(samples, self.ballot.min_votes)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from medagent.core.errors import UserError
+from medagent.models.wording import fill
 
 _FIELDS = re.compile(r"\{(question|answer|terms|values|term|label|response)\}")
 
@@ -29,6 +31,14 @@ class Prompts(BaseModel):
     """One term of {values}: {term}, {label} and {response} (numbered, a line each)."""
     g_eval: str
     """A rating from 1 to 5: {question}, {label}, {response}."""
+
+    def of_question(self, question: str) -> str:
+        """What is asked for a question's imap."""
+        return fill(self.question, question=question)
+
+    def of_answer(self, question: str, terms: Sequence[str], answer: str) -> str:
+        """What is asked for the imap of an answer to a question with these terms."""
+        return fill(self.answer, question=question, terms="\n".join(terms), answer=answer)
 
     @property
     def digest(self) -> str:

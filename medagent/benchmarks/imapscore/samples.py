@@ -11,20 +11,36 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from medagent.agents.base import Agent, next_move
+from medagent.agents.base import Agent, Policy, next_move
+from medagent.agents.chat import ChatAgent
 from medagent.agents.reply_cache import ReplyStore
 from medagent.core.errors import EpisodeError, MedagentError, StopRunError
 from medagent.engine.boundary import blame
 from medagent.engine.rows import Spent
+from medagent.models.base import Message
 from medagent.models.wording import strip_thinking
 
 SAMPLES = 3
 ATTEMPTS = 3
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt, and the solved examples before it, as turns of the conversation."""
+
+    prompt: str
+    before: tuple[Message, ...] = ()
+
+    @property
+    def turns(self) -> list[list[tuple[str, str]]]:
+        """The examples as a part of what replies are known by; nothing without examples."""
+        return [[(turn.role, turn.content) for turn in self.before]] if self.before else []
 
 
 class Sampler:
@@ -41,30 +57,30 @@ class Sampler:
         self._places = asyncio.Semaphore(concurrency)
         """So many replies may be on their way or not kept yet: what is lost when the process dies."""
 
-    async def samples(self, prompt: str, read: Callable[[str], T | None], spent: Spent, trial: int = 1) -> list[T]:
-        """What `read` makes of SAMPLES replies to `prompt`; one that it cannot read is asked again, then left out.
-        Each trial has samples of its own.
+    async def samples(self, asked: Asked, read: Callable[[str], T | None], spent: Spent, trial: int = 1) -> list[T]:
+        """What `read` makes of SAMPLES replies; one that it cannot read is asked again, then left out. Each trial has
+        samples of its own.
 
         `spent` counts the calls made here. Raises what `Policy.next` raises.
         """
-        request = json.dumps([self._identity, prompt], sort_keys=True)
+        request = json.dumps([self._identity, asked.prompt, *asked.turns], sort_keys=True)
         first = (trial - 1) * SAMPLES * ATTEMPTS + 1  # no two calls for one prompt have the same seed
         numbers = range(first, first + SAMPLES)
-        read_samples = await together(*(self._sample(request, number, prompt, read, spent) for number in numbers))
+        read_samples = await together(*(self._sample(request, number, asked, read, spent) for number in numbers))
         return [sample for sample in read_samples if sample is not None]
 
     async def _sample(
-        self, request: str, number: int, prompt: str, read: Callable[[str], T | None], spent: Spent
+        self, request: str, number: int, asked: Asked, read: Callable[[str], T | None], spent: Spent
     ) -> T | None:
         for attempt in range(ATTEMPTS):
             seed = number + attempt * SAMPLES
             key = hashlib.sha256(f"{request}:{seed}".encode()).hexdigest()
-            sample = read(await self._reply(key, seed, prompt, spent))
+            sample = read(await self._reply(key, seed, asked, spent))
             if sample is not None:
                 return sample
         return None
 
-    async def _reply(self, key: str, seed: int, prompt: str, spent: Spent) -> str:
+    async def _reply(self, key: str, seed: int, asked: Asked, spent: Spent) -> str:
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
@@ -72,15 +88,19 @@ class Sampler:
             kept = self._store.get(key)
             if kept is None:
                 async with self._places:
-                    return await self._asked(key, seed, prompt, spent)
+                    return await self._asked(key, seed, asked, spent)
             text = kept.get("text")
             return text if isinstance(text, str) else self._store.damaged(key)
 
-    async def _asked(self, key: str, seed: int, prompt: str, spent: Spent) -> str:
+    async def _asked(self, key: str, seed: int, asked: Asked, spent: Spent) -> str:
         with blame("agent"):
-            policy = self._agent.start(prompt, key=key, seed=seed)
+            agent = self._agent
+            if isinstance(agent, ChatAgent):
+                policy: Policy = agent.start(asked.prompt, key=key, seed=seed, before=asked.before)
+            else:
+                policy = agent.start(asked.prompt, key=key, seed=seed)
             try:
-                move = await next_move(policy, prompt)
+                move = await next_move(policy, asked.prompt)
             except EpisodeError as failure:  # of several that fail together one is raised, and all are paid
                 policy.spent.add_failure(failure)
                 failure.paid, failure.retries, failure.waited = None, 0, 0.0

@@ -44,6 +44,8 @@ class ImapscoreSettings(ImapSource, AnswerSettings):
     """The endpoint of --embed-model (default: --base-url)."""
     prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own wordings (TOML), in place of those of the same name."""
+    few_shot: Annotated[Path | None, Option(WHO, "place", metavar="FILE", kind="path")] = None
+    """Solved examples before every extraction: JSON lines (question, question_imap, answer, answer_imap)."""
     min_votes: Annotated[int, Option(DATA, kind="value"), Field(ge=2, le=3)] = 2
     """How many of the three samples must agree."""
     g_eval: Annotated[bool, Option(DATA, kind="value")] = False

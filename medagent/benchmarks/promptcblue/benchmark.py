@@ -16,6 +16,7 @@ from medagent.benchmarks.promptcblue.data import DataFile, check_gold
 from medagent.benchmarks.promptcblue.grader import LineGrader, answer_text, official_scores
 from medagent.benchmarks.promptcblue.items import LineItem, data_of, line_items
 from medagent.benchmarks.promptcblue.lines import DataLine
+from medagent.benchmarks.promptcblue.paired import paired_score
 from medagent.benchmarks.promptcblue.rows import LineRow
 from medagent.benchmarks.promptcblue.settings import LineSource, PromptcblueSettings
 from medagent.core.lazy import LazySequence
@@ -27,12 +28,14 @@ from medagent.engine.job import LazyUnits
 from medagent.engine.journals import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef, Report, ShownMessage
-from medagent.engine.scores import Grader, Score, Scored
+from medagent.engine.results import scores_of
+from medagent.engine.scores import Grader, Paired, Score, Scored
 from medagent.engine.selection import selected
 from medagent.models.base import Message
 from medagent.models.wording import fill
 from refsol.answers import AskedItem
 from refsol.promptcblue import parse_file
+from refsol.promptcblue.public import EDITIONS
 
 PREDICTIONS, PARTIAL = "test_predictions", "test_predictions.partial"
 RESULTS, SCORES = "results", "scores"
@@ -55,7 +58,9 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
 
     def data(self, source: LineSource) -> DataRef:
         """See `Benchmark.data`."""
-        return DataRef(name="PromptCBLUE", version=source.data.name, digest=data_of(source).digest)
+        whole = data_of(part(LineSource, source))
+        note = f"edition: {whole.edition.name}"
+        return DataRef(name="PromptCBLUE", version=source.data.name, digest=whole.digest, note=note)
 
     def grader(self, source: LineSource, rules: str) -> Grader[LineRow]:
         """See `Benchmark.grader`."""
@@ -84,6 +89,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
             decides={
                 "data-digest": whole.digest,
                 **settings.decides(),
+                "edition": next(name for name, edition in EDITIONS.items() if edition is whole.edition),
                 **who.digests(),
                 **(read_card(settings.card).settings() if settings.card else {}),
             },
@@ -111,6 +117,12 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
             if source.right_answers is not None and (run.path / files[-1]).stat().st_size:
                 files += _write_scores(run, source, some, trial)
         return files
+
+    def paired(self, first: Run, second: Run) -> Paired | None:
+        """See `Benchmark.paired`: the official score, resampled."""
+        data = data_of(self.source(first, {}))
+        before, after = (scores_of(self, run.path, {}) for run in (first, second))
+        return paired_score(before, after, data.tasks, data.edition)
 
     def blocks(self, item: LineItem, row: LineRow, score: Score | None) -> Sequence[Block]:
         """See `Benchmark.blocks`."""
@@ -182,8 +194,9 @@ def _write_scores(run: Run, source: LineSource, scores: Sequence[Scored], trial:
     """The structured answers and, over all tasks, the official scores. Raises ProblemsError."""
     names = [f"{_trial_name(name, trial)}.json" for name in (PREDICTIONS, RESULTS, SCORES)]
     predictions, results, official = (run.path / name for name in names)
-    parse_file(predictions, results)
-    whole = official_scores(scores, data_of(source).tasks)[0]
+    data = data_of(source)
+    parse_file(predictions, results, data.edition)
+    whole = official_scores(scores, data.tasks, data.edition)[0]
     if not whole.official:
         return names[1:2]
     write_changed(official, json.dumps(whole.to_json(), ensure_ascii=False, indent=2) + "\n")

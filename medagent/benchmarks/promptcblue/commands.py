@@ -19,15 +19,35 @@ app = group("PromptCBLUE (Chinese medical tasks): parse, score, package.")
 _Predictions = Annotated[Path, typer.Argument(help="JSON lines with the model's text in `target`.")]
 
 
+_Edition = Annotated[
+    Literal["ccks", "public"] | None,
+    typer.Option(
+        "--edition",
+        help="The rules: of 16 tasks (ccks) or 18 (public); default: of the file's tasks.",
+        show_default=False,
+    ),
+]
+_Encoding = Annotated[Literal["utf-8", "gbk", "gb18030"], typer.Option("--encoding", help="How the files are encoded.")]
+
+
 @app.command("parse")
 def parse_command(
     predictions: _Predictions,
     results: Annotated[Path, typer.Argument(help="Where the structured answers go.")],
+    edition: _Edition = None,
+    encoding: _Encoding = "utf-8",
 ) -> None:
-    """Turn model texts into structured answers by task, as the official parser does."""
-    from refsol.promptcblue import parse_file
+    """Turn model texts into structured answers by task, as the official parser does.
 
-    _warn(parse_file(predictions, results))
+    Example: medagent promptcblue parse test_predictions.json results.json
+    """
+    from refsol.promptcblue import parse_file
+    from refsol.promptcblue.files import edition_of_file
+    from refsol.promptcblue.public import EDITIONS
+
+    rules = EDITIONS[edition] if edition else edition_of_file(predictions, encoding)
+    _warn(parse_file(predictions, results, rules, encoding))
+    typer.echo(f"edition: {rules.name}")
 
 
 @app.command("score")
@@ -45,6 +65,8 @@ def score_command(
         Literal["official", "plain"],
         typer.Option(help="plain: true micro-F1 for STS, IR, QQR and QTR; CDEE lists as sets."),
     ] = "official",
+    edition: _Edition = None,
+    encoding: _Encoding = "utf-8",
 ) -> None:
     """Score structured answers by task and overall; `*` marks the main figure of a task.
 
@@ -53,14 +75,16 @@ def score_command(
     from json import dumps
 
     from refsol.promptcblue import score_files
+    from refsol.promptcblue.public import EDITIONS
 
-    file, right = _of_run(results, gold)
-    scores = score_files(file, right, tasks, plain=metrics == "plain")
+    file, right, of_run = _of_run(results, gold)
+    rules = EDITIONS.get(edition or of_run or "")
+    scores = score_files(file, right, tasks, plain=metrics == "plain", edition=rules, encoding=encoding)
     _warn(scores.warnings)
     if json or details:
         typer.echo(dumps(scores.to_json(details=details), ensure_ascii=False, indent=2))
     else:
-        typer.echo(scores.table())
+        typer.echo(f"edition: {scores.edition.name}\n{scores.table()}")
 
 
 @app.command("package")
@@ -75,8 +99,8 @@ def package_command(
     typer.echo(f"wrote {out}")
 
 
-def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path]:
-    """The results file and the gold of a path that may be a run's folder. Raises UserError."""
+def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path, str | None]:
+    """The results file and the gold of a path that may be a run's folder, and the run's edition. Raises UserError."""
     from medagent.benchmarks.promptcblue.benchmark import RESULTS, Promptcblue
     from medagent.core.errors import UserError
     from medagent.engine.journals import Run
@@ -84,13 +108,14 @@ def _of_run(results: Path, gold: Path | None) -> tuple[Path, Path]:
     if not results.is_dir():
         if gold is None:
             raise UserError(f"{results}: needs the right answers: --gold FILE")
-        return results, gold
-    gold = gold or Promptcblue().source(Run(results), {}).right_answers
+        return results, gold, None
+    source = Promptcblue().source(Run(results), {})
+    gold = gold or source.right_answers
     if gold is None:
         raise UserError(f"{results}: its run names no right answers: --gold FILE")
     if not (results / f"{RESULTS}.json").is_file():
         raise UserError(f"{results}: has no {RESULTS}.json yet: medagent grade {results} makes it, with a gold")
-    return results / f"{RESULTS}.json", gold
+    return results / f"{RESULTS}.json", gold, source.edition
 
 
 def _warn(problems: Iterable[Problem]) -> None:

@@ -29,10 +29,13 @@ class DataFile:
     edition: Edition
 
 
-def read_data(path: Path, encoding: Encoding = "utf-8") -> DataFile:
-    """Read a test file; its targets are not looked at. Raises UserError or ProblemsError (all that is wrong)."""
+def read_data(path: Path, encoding: Encoding = "utf-8", edition: Edition | None = None) -> DataFile:
+    """Read a test file; its targets are not looked at. Without an edition, it is that of the file's tasks.
+
+    Raises UserError or ProblemsError (all that is wrong).
+    """
     file = LineFile(path, encoding)
-    edition = edition_of_lines(file.file)
+    edition = edition or edition_of_lines(file.file)
     problems: list[Problem] = []
     no_texts: list[Problem] = []
     places: list[tuple[int, str]] = []

@@ -14,7 +14,7 @@ from medagent.engine.files import file_digest
 from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.models.wording import strip_thinking
 from refsol.errors import InputError
-from refsol.promptcblue.parse import LineError, parse_answer
+from refsol.promptcblue.parse import Edition, LineError, parse_answer
 from refsol.promptcblue.parts import sample_part, sample_score, task_score
 from refsol.promptcblue.score import Scores
 from refsol.promptcblue.tasks import TaskSpec
@@ -60,7 +60,7 @@ class LineGrader(Grader[LineRow]):
             return Figures(notes=notes, unusable=fault)
         if self._gold is None:
             return Figures(notes=["Not scored: pass --gold FILE for that.", *notes], unusable=fault)
-        trials = official_scores(scores, self._data.tasks)
+        trials = official_scores(scores, self._data.tasks, self._data.edition)
         table = trial_table(trials)
         return Figures(
             table=table,
@@ -92,7 +92,7 @@ def answer_text(row: LineRow, source: LineSource) -> str:
     return strip_thinking(answer) if source.strip_thinking else answer
 
 
-def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec]) -> list[Scores]:
+def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec], edition: Edition) -> list[Scores]:
     """The official scores of each trial, from the parts of its lines. Raises InputError if no line has a part."""
     found = []
     for trial in sorted({one.trial for one in scores}):
@@ -100,7 +100,8 @@ def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec]) -> list
         for one in scores:
             if one.trial == trial and one.score is not None and "sample" in one.score.part:
                 parts[one.item.group].append(one.score.part["sample"])
-        found.append(Scores(tuple(task_score(task, parts[task.name]) for task in tasks if parts[task.name]), False))
+        scored = tuple(task_score(task, parts[task.name]) for task in tasks if parts[task.name])
+        found.append(Scores(scored, False, edition=edition))
     return found
 
 

@@ -15,6 +15,7 @@ from medagent.core.lazy import LazySequence
 from medagent.engine.files import file_digest
 from medagent.engine.scores import Item
 from refsol.promptcblue.files import read_structured
+from refsol.promptcblue.public import EDITIONS
 
 
 class LineItem(Item):
@@ -53,12 +54,13 @@ def line_items(whole: DataFile, source: LineSource) -> Sequence[LineItem]:
 
 def data_of(source: LineSource) -> DataFile:
     """The test file, read once as long as it does not change. Raises UserError or ProblemsError."""
-    return _read(source.data, source.encoding, file_digest(source.data) if source.data.is_file() else "")
+    digest = file_digest(source.data) if source.data.is_file() else ""
+    return _read(source.data, source.encoding, source.edition, digest)
 
 
 @lru_cache(maxsize=2)
-def _read(path: Path, encoding: Any, digest: str) -> DataFile:
-    return read_data(path, encoding)
+def _read(path: Path, encoding: Any, edition: str | None, digest: str) -> DataFile:
+    return read_data(path, encoding, EDITIONS[edition] if edition else None)
 
 
 class GoldAnswers(Mapping[str, Any]):

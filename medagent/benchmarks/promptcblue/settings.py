@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,8 @@ from medagent.engine.settings import Encoding
 
 DATA = "The data"
 MINI = Path(__file__).parent / "mini"
+EditionName = Literal["ccks", "public"]
+"""The names in `refsol.promptcblue.public.EDITIONS`."""
 
 
 class LineSource(AnswerSource):
@@ -23,6 +25,10 @@ class LineSource(AnswerSource):
     """The test file: JSON lines with the prompts in `input`; by default two lines a task that come along."""
     gold: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Structured right answers: parse and score at the end."""
+    edition: Annotated[EditionName | None, Option(DATA, kind="value")] = None
+    """The rules: those of the 16 tasks of the shared task (ccks), or of the 18 (public). By default those of the tasks
+    in --data, whichever lines are selected.
+    """
     encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
 

@@ -5,7 +5,7 @@ Intervals are bootstraps over samples. A sample is drawn with all its trials, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from medagent.engine.report import TableLine, TableSection
 from refsol.promptcblue.score import Scores, TaskScore
@@ -15,7 +15,7 @@ from refsol.stats import percentile
 
 def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
     """The tasks, and in a section of its own the overall figure."""
-    draws = _mean_draws(trials)
+    draws = mean_draws(trials)
     lines = []
     for number, first in enumerate(trials[0].tasks):
         mains = [scores.tasks[number].main for scores in trials]
@@ -29,9 +29,11 @@ def trial_table(trials: Sequence[Scores]) -> list[TableSection]:
         name=whole.overall_name,
         n=sum(one.samples for one in whole.tasks),
         value=sum(scores.overall for scores in trials) / len(trials),
-        interval=_ends([sum(values) / len(values) for values in zip(*draws.values(), strict=True)]),
+        interval=_ends(overall_draws(draws)),
     )
-    title = "PromptCBLUE" if len(trials) == 1 else f"PromptCBLUE, mean of {len(trials)} trials"
+    title = f"PromptCBLUE ({whole.edition.name})"
+    if len(trials) > 1:
+        title += f", mean of {len(trials)} trials"
     return [TableSection(lines=tuple(lines), title=title, name="task"), TableSection(lines=(overall,))]
 
 
@@ -43,7 +45,7 @@ def _more(first: TaskScore, trials: Sequence[Scores]) -> dict[str, int | float |
     return {"P or R-1": figures[0], "R or R-2": figures[1]}
 
 
-def _mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
+def mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
     """The drawn main figures of each task, from a seed of its own. Every trial has as many samples, so that the seed
     draws the same ones of each.
     """
@@ -54,6 +56,11 @@ def _mean_draws(trials: Sequence[Scores]) -> dict[str, list[float]]:
         if drawn:
             found[first.task.name] = [sum(values) / len(values) for values in zip(*drawn, strict=True)]
     return found
+
+
+def overall_draws(draws: Mapping[str, Sequence[float]]) -> list[float]:
+    """The overall figure of each draw: the mean of the tasks."""
+    return [sum(values) / len(values) for values in zip(*draws.values(), strict=True)]
 
 
 def _ends(draws: list[float] | None) -> tuple[float, float] | None:

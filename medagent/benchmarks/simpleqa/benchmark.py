@@ -6,7 +6,6 @@ settings of a run: they may change, and only what they change is judged again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from medagent.benchmarks.judge_check import checked_judges
 from medagent.benchmarks.simpleqa.folder import Question, RunFiles, shared_ids
 from medagent.benchmarks.simpleqa.grader import QuestionGrader, is_judged
 from medagent.benchmarks.simpleqa.items import QuestionItem, question_items, questions_digest
+from medagent.benchmarks.simpleqa.recipes import score_line
 from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric, side_of
 from medagent.benchmarks.simpleqa.settings import QuestionSource, SimpleqaSettings
 from medagent.core.options import Setting
@@ -39,7 +39,7 @@ from refsol.agreement import Labelled
 from refsol.answers import AskedItem
 from refsol.simpleqa.export import as_json, rows_as_json
 from refsol.simpleqa.opencompass import is_opencompass, read_opencompass
-from refsol.simpleqa.prompts import ModelPrompt, model_prompt
+from refsol.simpleqa.prompts import ModelPrompt
 from refsol.simpleqa.score import score, warnings_of
 
 
@@ -72,11 +72,11 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
 
     async def plan(self, settings: SimpleqaSettings, say: Say) -> Plan:
         """See `Benchmark.plan`. Raises InputError for bad data or prompts."""
-        prompt = model_prompt(settings.variant, settings.prompt)
+        prompt = settings.model_prompt()
         panel = settings.panel(self.rubric, settings)
         items = self.items(settings)
         by_id = {item.id: item for item in items}
-        languages = settings.languages_of(prompt)
+        languages = settings.asked_languages()
         asked = [_asked_item(item) for language in languages for item in items if item.language == language]
         examples = few_shot(settings, asked)
         groups = {item.name: item.group for item in items}
@@ -129,14 +129,21 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         if not any(is_judged(one) for one in scores):
             return []
         judged, _ = RunFiles(run.path).judged()
-        document = as_json(judged, score(judged.rows), "robust", warnings_of(judged, "robust"))
-        text = json.dumps({**document, "rows": rows_as_json(judged, "robust")}, ensure_ascii=False, indent=2)
+        rule = judged.rule
+        document = as_json(judged, score(judged.rows, rule), rule, warnings_of(judged, rule))
+        text = json.dumps({**document, "rows": rows_as_json(judged, rule)}, ensure_ascii=False, indent=2)
         write_changed(run.path / "results.json", text + "\n")
         return ["results.json"]
 
     def notes(self, run: Run) -> Iterator[str]:
-        """See `Benchmark.notes`: the digests of the prompts that decide, and what checks of their judges say."""
-        for panel in RunFiles(run.path).judged()[1]:
+        """See `Benchmark.notes`: what the score is comparable with, the digests of the prompts that decide, and what
+        checks of their judges say.
+        """
+        files = RunFiles(run.path)
+        panels = files.judged()[1]
+        if panels:
+            yield score_line(run.settings, len({question.name for question in files.questions()}), panels)
+        for panel in panels:
             yield f"judge prompt: {side_of(panel.prompt)}, sha256 {panel.prompt.digest}"
             yield from checked_judges(run.path.parent, self.name, panel)
 
@@ -175,12 +182,11 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
 def _decided(settings: SimpleqaSettings, prompt: ModelPrompt, data: DataRef) -> dict[str, Setting]:
     """What decides the answers; the judges are no part of it."""
     first: dict[str, Setting] = {"variant": settings.variant, "round": settings.round}
-    templates = {name: template.text for name, template in prompt.templates.items()}
     return {
         **first,
         **{name: value for name, value in settings.decides().items() if name not in first},
         "questions-digest": data.digest,
-        "model-prompt-digest": hashlib.sha256(json.dumps(templates).encode()).hexdigest(),
+        "model-prompt-digest": prompt.digest,
     }
 
 

@@ -9,11 +9,19 @@ import typer
 
 from medagent.terminal.groups import group
 
-app = group("Short factual questions: score, export, take over the published judge prompt.")
+app = group("Short factual questions: score, export, copy published prompts.")
 
 VariantName = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
-_RuleName = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict"]
-_Rules = Annotated[_RuleName, typer.Option("--rules", help="How the judge's replies are read.")]
+EncodingName = Literal["utf-8", "gbk", "gb18030"]
+_RuleName = Literal["robust", "husimpleqa", "husimpleqa-v1", "letter", "strict", "autorater"]
+_Rules = Annotated[
+    _RuleName | None,
+    typer.Option(
+        "--rules",
+        help="How the judge's replies are read (default: as in the run, else robust).",
+        show_default=False,
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -23,15 +31,19 @@ def score_command(
         list[str],
         typer.Argument(metavar="RUN|FILES", help="Runs, or folders or files of OpenCompass; RUN@JUDGE: one judge."),
     ],
-    rules: _Rules = "robust",
+    rules: _Rules = None,
     data: Annotated[
         Path | None, typer.Option(help="The questions: with them, OpenCompass output is proved complete and grouped.")
     ] = None,
     variant: Annotated[VariantName, typer.Option(help="The format of --data.")] = "husimpleqa",
+    encoding: Annotated[EncodingName, typer.Option(help="How --data is encoded.")] = "utf-8",
     json: _Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a line for each model and language.")] = False,
 ) -> None:
-    """Figures of judged answers, every verdict accounted for."""
+    """Figures of judged answers, every verdict accounted for.
+
+    Example: medagent simpleqa score results/simpleqa-husimpleqa_r1_gpt-4o-mini
+    """
     from medagent.benchmarks.simpleqa import report
     from medagent.benchmarks.simpleqa.load import judged_sets
     from medagent.core.errors import UserError
@@ -42,42 +54,51 @@ def score_command(
 
     if json and csv:
         raise UserError("--json and --csv: choose one")
-    items = read_items(data, variant) if data else None
-    sets = [judged for place in places for judged in judged_sets(place, items)]
-    scored = [(judged, score(judged.rows, rules), warnings_of(judged, rules)) for judged in sets]
-    for _, _, warnings in scored:
-        for warning in warnings:
-            say(f"warning: {warning}")
+    items = read_items(data, variant, encoding=encoding) if data else None
+    sets = [(judged, rules or judged.rule) for place in places for judged in judged_sets(place, items)]
+    scored = [(judged, score(judged.rows, rule), rule) for judged, rule in sets]
+    warned = [warnings_of(judged, rule) for judged, rule in sets]
+    for warning in (one for warnings in warned for one in warnings):
+        say(f"warning: {warning}")
     if json:
-        report.print_json([export.as_json(judged, sections, rules, warned) for judged, sections, warned in scored])
+        documents = zip(scored, warned, strict=True)
+        report.print_json([export.as_json(*one, warnings) for one, warnings in documents])
     elif csv:
         typer.echo(export.as_csv((judged, sections) for judged, sections, _ in scored), nl=False)
     else:
-        for judged, sections, _ in scored:
-            report.print_scores(judged, sections, rules)
+        for one in scored:
+            report.print_scores(*one)
 
 
 @app.command("prompt")
 def prompt_command(
     checkout: Annotated[
-        Path, typer.Argument(metavar="CHECKOUT", help="A checkout of OpenCompass, or one of its files.")
+        Path, typer.Argument(metavar="CHECKOUT", help="A checkout of OpenCompass or simple-evals, or one of its files.")
     ],
 ) -> None:
-    """Copy HuSimpleQA's judge prompts from OpenCompass, for `--judge-prompt published` and `published-v1`.
+    """Copy published prompts from a checkout of OpenCompass or simple-evals, for `--recipe` and `--judge-prompt`.
 
     They are read out of the source files, which are not run, and known by their digests.
 
     Example: medagent simpleqa prompt ~/src/opencompass
     """
-    from medagent.benchmarks.simpleqa.rubric import published_place
+    from medagent.benchmarks.simpleqa.recipes import published_place
     from medagent.engine.files import write_whole
-    from refsol.simpleqa.prompts import PUBLISHED, published_judge_prompts
+    from refsol.simpleqa.published import judge_toml, model_toml, published_prompts
 
-    for name, text in published_judge_prompts(checkout).items():
-        place = published_place(name)
+    judges, models = published_prompts(checkout)
+    copied = [
+        (published_place(name), judge_toml(prompt), f"judge prompt {name}", prompt.digest)
+        for name, prompt in judges.items()
+    ]
+    copied += [
+        (published_place(name, "model"), model_toml(prompt), f"model prompt {name}", prompt.digest)
+        for name, prompt in models.items()
+    ]
+    for place, text, name, digest in copied:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_whole(place, text)
-        typer.echo(f"{name}: {place}, sha256 {PUBLISHED[name]}")
+        typer.echo(f"{name}: {place}, sha256 {digest}")
 
 
 @app.command("export")

@@ -25,6 +25,7 @@ from medagent.judging.rubric import Subject
 from refsol.simpleqa.data import GoldQuestion
 from refsol.simpleqa.prompts import JudgePrompt
 from refsol.simpleqa.score import JudgedAnswer, JudgedSet
+from refsol.simpleqa.verdict import RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ class RunFiles:
             ),
             json_labels=any(panel.prompt.labels == "json" for panel in panels.values()),
             warnings=tuple(shared_ids(questions)),
+            rule=next((one for panel in panels.values() for one in RULES if one == panel.rule), RULES[0]),
         )
         return rows, panels.values()
 

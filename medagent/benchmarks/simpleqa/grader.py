@@ -25,10 +25,10 @@ _STATES: Mapping[str, Outcome] = {"unreadable": "unscored", "failed": "judge_err
 class QuestionGrader(Grader[ExchangeRow]):
     """Scores by the majority of the panel's labels."""
 
-    rules = "robust"
-
     def __init__(self, source: QuestionSource) -> None:
         self._source = source
+        self._recipe = source.published
+        self.rules = self._recipe.rule if self._recipe else "robust"
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ class QuestionGrader(Grader[ExchangeRow]):
         outcome = judged.majority or "unscored"
         part = {"labels": judged.labels, "confidence": confidence_of(row.reply or ""), "outcome": outcome}
         details = {"replies": judged.replies}
-        if outcome == "unscored":  # judges that differ
+        if outcome in ("unscored", "left_out"):  # judges that differ, or what the rule makes of a reply without a label
             return Score(reason=outcome, part=part, details=details)
         words = outcome.replace("_", " ")
         kind = "" if outcome == "correct" else words
@@ -55,17 +55,18 @@ class QuestionGrader(Grader[ExchangeRow]):
         sections = sections_of([counted(one) for one in scores])
         votes = _votes(scores)
         title = f"{self._source.variant}"
+        headline = self._recipe.headline if self._recipe else "correct"
         return Figures(
             table=[
-                *(section_table(section, title, list(votes)) for section in sections),
+                *(section_table(section, title, list(votes), headline) for section in sections),
                 *votes_table(votes),
                 *denominators(sections[-1].total),
             ],
-            overall=total_line("all", sections[-1]),
+            overall=total_line("all", sections[-1], headline),
             notes=[*unusable.notes, *_unread(scores), *map(calibration_note, sections)],
             unusable=unusable.fault,
             measure="score",
-            figure="correct",
+            figure=headline,
             count="N",
             details=self._details(sections, votes),
         )

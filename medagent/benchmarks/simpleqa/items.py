@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from medagent.benchmarks.simpleqa.settings import QuestionSource
 from medagent.engine.scores import Item
 from refsol.simpleqa.data import GoldQuestion, duplicate_ids, read_items
-from refsol.simpleqa.prompts import model_prompt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +25,7 @@ def question_items(source: QuestionSource) -> Sequence[QuestionItem]:
     """The items of the source's data, question by question. Raises InputError."""
     questions = read_items(source.data, source.variant, encoding=source.encoding)
     shared = duplicate_ids(questions)
-    languages = list(model_prompt(source.variant, source.prompt).templates)
+    languages = source.languages
     named = [(f"{one.id}#{one.line}" if one.id in shared else one.id, one) for one in questions]
     return [
         QuestionItem(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from medagent.benchmarks.simpleqa.recipes import published_place
 from medagent.core.errors import UserError
-from medagent.core.paths import data_dir
 from medagent.judging.rubric import BUNDLED, Case, Query, Rubric, Subject
 from refsol.simpleqa.cases import Side, judge_cases
-from refsol.simpleqa.prompts import PUBLISHED, JudgePrompt, judge_prompt
-from refsol.simpleqa.score import label_of
-from refsol.simpleqa.verdict import LABELS, RULES
+from refsol.simpleqa.prompts import JudgePrompt, judge_prompt
+from refsol.simpleqa.published import JUDGE_PROMPTS
+from refsol.simpleqa.score import label_of, verdict_of
+from refsol.simpleqa.verdict import LABELS, RULES, Rule
 
 
 class SimpleqaRubric(Rubric[JudgePrompt]):
@@ -19,17 +20,19 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
 
     labels = LABELS
     rules = RULES
+    retries = 1
     prompt_type = JudgePrompt
 
     def prompt(self, name: str) -> JudgePrompt:
         """See `Rubric.prompt`. Raises UserError, InputError."""
         if name == BUNDLED:
             return judge_prompt()
-        if name not in PUBLISHED:
+        if name not in JUDGE_PROMPTS:
             return judge_prompt(Path(name))
         if not published_place(name).is_file():
+            owner = "simple-evals" if name == "simple-evals" else "OpenCompass"
             raise UserError(
-                f"--judge-prompt {name}: is not packed with medagent; copy it from a checkout of OpenCompass:"
+                f"--judge-prompt {name}: is not packed with medagent; copy it from a checkout of {owner}:"
                 " medagent simpleqa prompt CHECKOUT"
             )
         return judge_prompt(published_place(name))
@@ -41,7 +44,11 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
 
     def read(self, reply: str, rule: str) -> str | None:
         """See `Rubric.read`."""
-        return label_of(reply, next(one for one in RULES if one == rule))
+        return label_of(reply, _rule(rule))
+
+    def verdict(self, reply: str, rule: str) -> str | None:
+        """See `Rubric.verdict`: published rules decide about every reply."""
+        return verdict_of(reply, _rule(rule))
 
     def cases(self, prompt: JudgePrompt) -> Sequence[Case]:
         """See `Rubric.cases`. The label of a part of an answer is that of the prompt's side."""
@@ -58,13 +65,12 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
         ]
 
 
-def published_place(name: str) -> Path:
-    """Where a prompt of `PUBLISHED` is kept once it was copied from a checkout."""
-    return data_dir() / "simpleqa" / f"{name}-judge.toml"
+def _rule(name: str) -> Rule:
+    return next(one for one in RULES if one == name)
 
 
 def side_of(prompt: JudgePrompt) -> Side:
     """Whose criteria a prompt states."""
     if prompt.digest == judge_prompt().digest:
         return "bundled"
-    return "published" if prompt.digest in PUBLISHED.values() else "other"
+    return "published" if prompt.digest in JUDGE_PROMPTS.values() else "other"

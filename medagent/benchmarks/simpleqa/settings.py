@@ -3,34 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import model_validator
 
 from medagent.agents.single_turn import AnswerSource, SingleTurnSettings
+from medagent.benchmarks.simpleqa.recipes import recipe_digests, recipe_prompt
 from medagent.core.errors import UserError
-from medagent.core.options import Names, Option
-from medagent.engine.settings import Encoding
-from medagent.judging.panel import PanelSettings
+from medagent.core.options import Names, Option, Setting
+from medagent.engine.settings import Encoding, RunSettings
+from medagent.judging.panel import JudgedSource, Panel, PanelSettings
+from medagent.judging.rubric import BUNDLED as OWN_PROMPT
+from medagent.judging.rubric import P, Rubric
+from medagent.models.settings import ModelSettings
 from refsol.simpleqa.data import Variant
-from refsol.simpleqa.prompts import ModelPrompt
+from refsol.simpleqa.prompts import ModelPrompt, model_prompt
+from refsol.simpleqa.recipes import OWN, Recipe, RecipeName, recipe_of
 
 DATA = "The data"
 BUNDLED = Path(__file__).parent / "data" / "hungarian.jsonl"
 
 
-class QuestionSource(AnswerSource):
+class QuestionSource(AnswerSource, JudgedSource):
     """Which questions are meant."""
 
     data: Annotated[Path, Option(DATA, "place", kind="path")] = BUNDLED
     """The questions; by default the forty Hungarian ones that come along."""
     variant: Annotated[Variant, Option(DATA, kind="value")] = "husimpleqa"
     """The format of --data."""
+    recipe: Annotated[RecipeName, Option(DATA, kind="value")] = "own"
+    """Whose prompts, verdict rule and judge: this project's (own), or published ones, for figures that are comparable.
+    Each is for some of --variant; `medagent simpleqa prompt` copies the prompts.
+    """
     encoding: Annotated[Encoding, Option(DATA, "place", kind="value")] = "utf-8"
     """How --data is encoded."""
     prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own prompt (TOML)."""
+
+    @property
+    def published(self) -> Recipe | None:
+        """The recipe, if it is not the project's own. Raises InputError for one that is not for the variant."""
+        return recipe_of(self.recipe, self.variant)
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages of the model prompt. Raises InputError."""
+        recipe = self.published
+        return recipe.languages if recipe and self.prompt is None else list(self.model_prompt().templates)
+
+    def model_prompt(self) -> ModelPrompt:
+        """How a question is put: by the user's prompt, the recipe or the project. Raises UserError, InputError."""
+        recipe = self.published
+        return recipe_prompt(recipe) if recipe and self.prompt is None else model_prompt(self.variant, self.prompt)
 
 
 class SimpleqaSettings(QuestionSource, PanelSettings, SingleTurnSettings):
@@ -39,14 +65,54 @@ class SimpleqaSettings(QuestionSource, PanelSettings, SingleTurnSettings):
     lang: Annotated[Names, Option(DATA, "place", metavar="LANG,LANG", kind="value")] = ()
     """Languages of the instruction, e.g. en,hu (default: all of the prompt)."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_recipe(cls, given: Any) -> Any:
+        """A recipe sets the judge, the judge prompt and the sampling, as far as they are not given."""
+        if not isinstance(given, dict):
+            return given
+        recipe = recipe_of(given.get("recipe", OWN), given.get("variant", "husimpleqa"))
+        if recipe is None:
+            return given
+        return {"judge": [recipe.judge], "judge_prompt": recipe.judge_prompt or OWN_PROMPT, **recipe.sampling, **given}
+
     @model_validator(mode="after")
     def _fits(self) -> SimpleqaSettings:
         if self.data == BUNDLED and self.variant != "husimpleqa":
             raise UserError(f"--variant {self.variant}: needs the questions: --data FILE")
+        recipe = self.published
+        if recipe and not recipe.judge_prompt and self.judge_prompt == OWN_PROMPT:
+            raise UserError(
+                f"--recipe {recipe.name}: name the file that holds its judge prompt: --judge-prompt FILE.txt, the text"
+                f" of {recipe.source}"
+            )
         return self
 
-    def languages_of(self, prompt: ModelPrompt) -> Sequence[str]:
+    @property
+    def system_text(self) -> str:
+        """See `AnswerSettings.system_text`; without one, that of the model prompt."""
+        return super().system_text if self.system is not None else self.model_prompt().system
+
+    def judges(self, run: RunSettings) -> list[ModelSettings]:
+        """See `PanelSettings.judges`; sampled as the recipe states."""
+        judges, recipe = super().judges(run), self.published
+        sampling = dict(recipe.judge_sampling) if recipe else {}
+        if sampling.get("temperature", 0) < 0:
+            sampling["temperature"] = None
+        return [judge.model_copy(update=sampling) for judge in judges]
+
+    def panel(self, rubric: Rubric[P], run: RunSettings) -> Panel[P]:
+        """See `PanelSettings.panel`; replies are read by the recipe's rule."""
+        panel, recipe = super().panel(rubric, run), self.published
+        return replace(panel, rule=recipe.rule) if recipe else panel
+
+    def decides(self) -> dict[str, Setting]:
+        """See `RunSettings.decides`."""
+        recipe = self.published
+        return {**super().decides(), **({"recipe": None} if recipe is None else recipe_digests(recipe))}
+
+    def asked_languages(self) -> Sequence[str]:
         """The languages to ask in. Raises UserError for one that the prompt does not have."""
-        if unknown := [language for language in self.lang if language not in prompt.templates]:
-            raise UserError(f"--lang {unknown[0]}: the prompt has {', '.join(prompt.templates)}")
-        return self.lang or list(prompt.templates)
+        if unknown := [language for language in self.lang if language not in self.languages]:
+            raise UserError(f"--lang {unknown[0]}: the prompt has {', '.join(self.languages)}")
+        return self.lang or self.languages

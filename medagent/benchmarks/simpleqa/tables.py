@@ -8,22 +8,23 @@ from collections.abc import Mapping, Sequence
 from medagent.engine.report import TableLine, TableSection
 from refsol.simpleqa.export import NAMELESS, TREATMENTS
 from refsol.simpleqa.metrics import Bounds, Calibration, Tally, share
+from refsol.simpleqa.recipes import Headline
 from refsol.simpleqa.score import VOTES, Section, Vote
 
 ASIDE = ("unscored", "left_out", "judge_errors", "unanswered", "not_judged")
 
 
-def total_line(name: str, section: Section) -> TableLine:
-    """The figures of a section in one line."""
-    return _line(name, section.total, section.bounds, ())
+def total_line(name: str, section: Section, headline: Headline) -> TableLine:
+    """The figures of a section in one line, whose value is the headline."""
+    return _line(name, section.total, section.bounds, (), headline)
 
 
-def section_table(section: Section, dataset: str, judges: Sequence[str]) -> TableSection:
+def section_table(section: Section, dataset: str, judges: Sequence[str], headline: Headline) -> TableSection:
     """The figures of a language, in all and by group."""
     outside = tuple(name for name in ASIDE if getattr(section.total, name))
-    lines = [_line("total", section.total, section.bounds, outside)]
+    lines = [_line("total", section.total, section.bounds, outside, headline)]
     lines += [
-        _line(name or NAMELESS, tally, section.group_bounds[name], outside)
+        _line(name or NAMELESS, tally, section.group_bounds[name], outside, headline)
         for name, tally in section.groups.items()
         if tally != Tally()
     ]
@@ -33,21 +34,22 @@ def section_table(section: Section, dataset: str, judges: Sequence[str]) -> Tabl
     )
 
 
-def _line(name: str, tally: Tally, bounds: Bounds, outside: tuple[str, ...]) -> TableLine:
+def _line(name: str, tally: Tally, bounds: Bounds, outside: tuple[str, ...], headline: Headline) -> TableLine:
+    """A tally as a line. The interval is that of the share of correct answers; F has none."""
+    correct = share(tally.correct, tally.count)
     more: dict[str, int | float | None] = {
+        "correct": correct,
         "incorrect": share(tally.incorrect, tally.count),
         "not attempted": share(tally.not_attempted, tally.count),
         "correct given attempted": share(tally.correct, tally.attempted),
         "F": tally.f_score,
     }
     more |= {one.replace("_", " "): int(getattr(tally, one)) for one in outside}
-    return TableLine(
-        name=name,
-        n=tally.count,
-        value=share(tally.correct, tally.count),
-        interval=(bounds.correct.low, bounds.correct.high),
-        more=more,
-    )
+    del more[headline]
+    if headline == "F":
+        return TableLine(name=name, n=tally.count, value=tally.f_score, more=more)
+    interval = (bounds.correct.low, bounds.correct.high)
+    return TableLine(name=name, n=tally.count, value=correct, interval=interval, more=more)
 
 
 def votes_table(votes: Mapping[str, Counter[Vote]]) -> list[TableSection]:

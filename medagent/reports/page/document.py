@@ -16,7 +16,7 @@ from medagent.engine.report import ItemOutcome, Report
 from medagent.engine.rows import OWED, Spent
 from medagent.reports.measured import measured_on
 from medagent.reports.page.pack import Parts
-from medagent.reports.page.paired import comparison
+from medagent.reports.page.paired import Official, comparison
 from medagent.reports.tables import figure
 
 _SHORTEST_PREAMBLE = 400
@@ -48,7 +48,7 @@ class Document:
     parts: Parts = field(default_factory=Parts)
 
 
-def document(pages: Sequence[RunPage], made: str) -> Document:
+def document(pages: Sequence[RunPage], made: str, official: Official) -> Document:
     """Put runs of one benchmark together; several are compared with the first. `made` says when."""
     kinds = {kind: words for page in pages for kind, words in page.details.kinds.items()}
     preambles = [_preamble(page.details) for page in pages]
@@ -65,7 +65,8 @@ def document(pages: Sequence[RunPage], made: str) -> Document:
             line[3] = line[3] or question
             line[4][number] = outcome
     found.items = list(index.values())
-    found.head["comparison"] = comparison([(page.label, page.report) for page in pages]) if len(pages) > 1 else None
+    runs = [(page.label, page.report) for page in pages]
+    found.head["comparison"] = comparison(runs, official) if len(pages) > 1 else None
     return found
 
 

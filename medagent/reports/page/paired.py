@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from medagent.core.errors import UserError
 from medagent.engine.figures import natural
 from medagent.engine.report import ItemOutcome, Report
-from medagent.reports.compare import Comparison, compare_outcomes
+from medagent.engine.scores import Paired
+from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
 from refsol.stats import holm
 
+Official = Mapping[tuple[int, int], Paired]
+"""The official scores of pairs of runs, by their places, where these are no means of items."""
 
-def comparison(runs: Sequence[tuple[str, Report]]) -> dict[str, Any]:
+
+def comparison(runs: Sequence[tuple[str, Report]], official: Official) -> dict[str, Any]:
     """Every pair of runs overall, and each run against the first by group, as data for the page.
 
-    p values of several pairs are adjusted by Holm's method. Raises UserError where two runs share no graded item.
+    Where there is an official score that is no mean of items, the difference is its, and there are no groups. p values
+    of several pairs are adjusted by Holm's method. Raises UserError where two runs share no graded item.
     """
     pairs = []
     for (first, one), (second, other) in combinations(enumerate(report for _, report in runs), 2):
-        found = compare_outcomes(one.items, other.items)
-        pairs.append({"first": first, "second": second, **_figures(found), "groups": _groups(one.items, other.items)})
+        found, scores = compare_outcomes(one.items, other.items), official.get((first, second))
+        if scores is not None and isinstance(found, ScoreComparison):
+            found, groups = found.by(scores), []
+        else:
+            groups = _groups(one.items, other.items)
+        pairs.append({"first": first, "second": second, **_figures(found), "groups": groups})
     adjusted = holm([pair["p"] for pair in pairs if pair["p"] is not None])
     for pair, p in zip([pair for pair in pairs if pair["p"] is not None], adjusted, strict=True):
         pair["holm"] = p if len(adjusted) > 1 else None

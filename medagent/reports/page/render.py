@@ -11,19 +11,20 @@ from medagent.core.clock import wall_clock
 from medagent.core.errors import UserError
 from medagent.reports.page.document import RunPage, document
 from medagent.reports.page.pack import packed
+from medagent.reports.page.paired import Official
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("inflate", "dom", "fhir", "charts", "chart", "blocks", "conversation", "run", "compare", "list", "app")
 
 
-def render(pages: Sequence[RunPage]) -> str:
+def render(pages: Sequence[RunPage], official: Official) -> str:
     """The page of one run, or of several of one benchmark beside each other. Raises UserError."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     benchmarks = {page.report.benchmark for page in pages}
     if len(benchmarks) > 1:
         raise UserError(f"runs of different benchmarks cannot share a report: {', '.join(sorted(benchmarks))}")
-    found = document(pages, wall_clock())
+    found = document(pages, wall_clock(), official)
     script = '"use strict";\n' + "".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

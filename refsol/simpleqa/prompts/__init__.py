@@ -7,11 +7,9 @@ hold a placeholder that would be filled in turn.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import re
-import string
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ from refsol.simpleqa.replies import strip_reasoning
 
 _FENCE = re.compile(r"^```json\n|\n```$")
 """What OpenCompass takes off a reply before a judge sees it."""
-Insert = Literal["escaped", "formatted", "replaced"]
+Insert = Literal["escaped", "formatted", "plain", "late", "replaced"]
 _MEANINGS = ("question", "gold", "reply")
 _FOLDER = Path(__file__).parent
 _MODEL_FILES: dict[Variant, str] = {
@@ -70,13 +68,20 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class ModelPrompt:
-    """How a question is put, by language."""
+    """How a question is put, by language; `system` is a message before it."""
 
     templates: Mapping[str, Template]
+    system: str = ""
 
     def fill(self, language: str, question: str) -> str:
         """The message to the model. Raises KeyError for a language that the prompt does not have."""
         return self.templates[language].fill({"question": question})
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the texts by language, and of the system message under an empty name."""
+        texts = {name: template.text for name, template in self.templates.items()}
+        return hashlib.sha256(json.dumps({**({"": self.system} if self.system else {}), **texts}).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,9 @@ class JudgePrompt:
     """How an answer is put to the judge; `labels` is what the judge is asked to write, `system` a message before it.
 
     `insert` says how the values go in. `escaped`: each as the inside of a JSON string, the reply without its reasoning.
-    `formatted`: as they are, the reply without a JSON fence. `replaced`: as they are, one after another (question, gold
-    answer, reply), so that a value may hold the placeholder of a later one.
+    `plain`: as they are. `formatted`: as they are, the reply without a JSON fence. `late`: as they are, the reply last,
+    at each `{prediction}`, also of a value. `replaced`: as they are, one after another (question, gold answer, reply),
+    so that a value may hold the placeholder of a later one.
     """
 
     template: Template
@@ -97,16 +103,20 @@ class JudgePrompt:
         """The message to the judge; non-ASCII text stays as it is."""
         if self.insert == "replaced":
             return self.template.replace({"question": question, "gold": gold, "reply": reply})
-        if self.insert == "formatted":
-            return self.template.fill({"question": question, "gold": gold, "reply": _FENCE.sub("", reply)})
+        if self.insert == "late":
+            message = self.template.fill({"question": question, "gold": gold, "reply": "{prediction}"})
+            return message.replace("{prediction}", reply)
+        if self.insert in ("plain", "formatted"):
+            shown = _FENCE.sub("", reply) if self.insert == "formatted" else reply
+            return self.template.fill({"question": question, "gold": gold, "reply": shown})
         values = {"question": _escaped(question), "gold": _escaped(gold), "reply": _escaped(strip_reasoning(reply))}
         return self.template.fill(values)
 
     @property
     def digest(self) -> str:
         """SHA-256 of the texts as they are sent, before the values are put in."""
-        how: dict[Insert, bool | str] = {"escaped": True, "formatted": False, "replaced": "replaced"}
-        texts = json.dumps([self.system, self.template.text, how[self.insert]], ensure_ascii=False)
+        how: dict[Insert, bool | str] = {"escaped": True, "formatted": False}
+        texts = json.dumps([self.system, self.template.text, how.get(self.insert, self.insert)], ensure_ascii=False)
         return hashlib.sha256(texts.encode()).hexdigest()
 
 
@@ -114,18 +124,29 @@ def model_prompt(variant: Variant, path: Path | None = None) -> ModelPrompt:
     """The project's prompt for a variant, or that of a user's file. Raises InputError where the file is not one."""
     source = path or _FOLDER / _MODEL_FILES[variant]
     table = _load(source)
-    texts = table.get("user")
-    if not isinstance(texts, dict) or not texts or not all(isinstance(text, str) for text in texts.values()):
-        raise InputError(f"{source}: needs a table [user] with a text for each language")
+    texts, system = table.get("user"), table.get("system", "")
+    if (
+        not isinstance(system, str)
+        or not isinstance(texts, dict)
+        or not texts
+        or not all(isinstance(text, str) for text in texts.values())
+    ):
+        raise InputError(f"{source}: needs a table [user] with a text for each language; `system` is a text")
     templates = {language: Template(text, _aliases(table, source)) for language, text in texts.items()}
     for language, template in templates.items():
         _check(template, {"question"}, f"{source}: user.{language}")
-    return ModelPrompt(templates)
+    return ModelPrompt(templates, system)
 
 
 def judge_prompt(path: Path | None = None) -> JudgePrompt:
-    """The project's judge prompt, or that of a user's file. Raises InputError where the file is not one."""
+    """The project's judge prompt, or that of a user's file: TOML, or a text (`.txt`) with SimpleQA's placeholders
+    {question}, {target} and {predicted_answer} that asks for letters. Raises InputError where the file is not one.
+    """
     source = path or _FOLDER / "judge.toml"
+    if source.suffix == ".txt":
+        template = Template(read_text(source).strip(), {"target": "gold", "predicted_answer": "reply"})
+        _check(template, {"question", "gold", "reply"}, f"{source}")
+        return JudgePrompt(template, "letters", insert="plain")
     table = _load(source)
     text, labels = table.get("user"), table.get("labels")
     system, insert = table.get("system", ""), table.get("insert", "escaped")
@@ -138,73 +159,6 @@ def judge_prompt(path: Path | None = None) -> JudgePrompt:
     template = Template(text, _aliases(table, source))
     _check(template, {"question", "gold", "reply"}, f"{source}: user")
     return JudgePrompt(template, labels, system, insert)
-
-
-PUBLISHED: Mapping[str, str] = {
-    "published": "2e99333231873b54e6c6c6008c0bdbee410a05023cf40ae8cb6498c8d3bfaeb0",
-    "published-v1": "a920c9cded29da67f22fa30cf88aae28c550f2b75100d7b112fdeb3e25b62a8c",
-}
-"""HuSimpleQA's judge prompts in OpenCompass, by digest: the published one (PR 1942), and its first draft."""
-_PUBLISHED_FILES = (
-    "opencompass/datasets/OpenHuEval/HuSimpleQA.py",
-    "opencompass/configs/datasets/OpenHuEval/HuSimpleQA/HuSimpleQA_setting.py",
-)
-
-
-def published_judge_prompts(place: Path) -> dict[str, str]:
-    """HuSimpleQA's judge prompts in a checkout of OpenCompass, or in one of its files: a TOML text for `judge_prompt`
-    by the name in `PUBLISHED`. The files are read, not run.
-
-    Raises InputError if there is none, or if a prompt's digest is not one of those.
-    """
-    texts: dict[str, str] = {}
-    for path in [place / name for name in _PUBLISHED_FILES] if place.is_dir() else [place]:
-        if not path.is_file() and place.is_dir():
-            continue
-        prompt = _published_prompt(path)
-        name = next((name for name, digest in PUBLISHED.items() if digest == prompt.digest), None)
-        if name is None:
-            known = ", ".join(f"{name} {digest[:8]}" for name, digest in PUBLISHED.items())
-            raise InputError(f"{path}: has another JUDGE_PROMPT (sha256 {prompt.digest[:8]}; known: {known})")
-        lines = {
-            "labels": prompt.labels,
-            "insert": prompt.insert,
-            "system": prompt.system,
-            "user": prompt.template.text,
-        }
-        body = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in lines.items())
-        aliases = "".join(f'{key} = "{meaning}"\n' for key, meaning in prompt.template.aliases.items())
-        texts[name] = f"{body}\n[aliases]\n{aliases}"
-    if not texts:
-        raise InputError(f"{place}: has no {' and no '.join(_PUBLISHED_FILES)}")
-    return texts
-
-
-def _published_prompt(path: Path) -> JudgePrompt:
-    """The JUDGE_PROMPT of a file. The published one is one message, whose values replace placeholders; its first draft
-    is two messages, the second one a format string.
-    """
-    try:
-        module = ast.parse(read_text(path))
-    except (SyntaxError, ValueError) as error:
-        raise InputError(f"{path}: is no Python file: {error}") from None
-    values = [
-        node.value
-        for node in module.body
-        if isinstance(node, ast.Assign) and [getattr(one, "id", "") for one in node.targets] == ["JUDGE_PROMPT"]
-    ]
-    try:
-        found = ast.literal_eval(values[-1])
-        system, user = found["system_prompt"], found["user_prompt"]
-        if "{prediction}" in user:
-            return JudgePrompt(
-                Template(system + user, {"answer": "gold", "prediction": "reply"}), "json", "", "replaced"
-            )
-        pieces = [(text, name) for text, name, _, _ in string.Formatter().parse(user)]
-    except (IndexError, KeyError, TypeError, ValueError):
-        raise InputError(f"{path}: has no JUDGE_PROMPT with system_prompt and user_prompt") from None
-    text = "".join(part + (f"{{{name}}}" if name else "") for part, name in pieces)
-    return JudgePrompt(Template(text, {"answer": "gold", "pred_answer": "reply"}), "json", system, "formatted")
 
 
 def _load(path: Path) -> dict[str, Any]:

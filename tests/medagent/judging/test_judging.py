@@ -122,7 +122,7 @@ def test_a_judge_without_a_verdict_changes_no_figure_and_can_be_dropped(tmp_path
         assert rate(tmp_path) == "1.0 of 2", "an unreadable reply replaces the label of its unit"
         dropped = again(server, tmp_path, "--drop-judging", "mute")
         assert (dropped.code, rate(tmp_path)) == (0, f"{2 / 3} of 3")
-        assert "every panel has good" in again(server, tmp_path, "--drop-judging", "godo").err or True
+        assert again(server, tmp_path, "--drop-judging", "godo").code == 0
         refused = again(server, tmp_path, "--drop-judging", "nobody")
         assert (refused.code, "has no judge nobody; it has good" in refused.err) == (1, True)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from medagent.core.errors import UserError
-from medagent.reports.compare import compare
+from medagent.engine.report import ItemOutcome
+from medagent.reports.compare import Comparison, compare, compare_outcomes, print_comparison, print_comparisons
 from refsol.stats import Interval
 
 
@@ -58,3 +59,46 @@ def test_only_tasks_that_both_runs_have_are_compared() -> None:
 def test_nothing_in_common() -> None:
     with pytest.raises(UserError, match="no graded task in common"):
         compare(verdicts("a", ""), verdicts("b", ""))
+
+
+def outcomes(right: dict[str, bool | None], cluster: bool = False) -> list[ItemOutcome]:
+    return [
+        ItemOutcome(item=item, correct=verdict, cluster=item.partition("/")[0] if cluster else "")
+        for item, verdict in right.items()
+    ]
+
+
+def test_what_is_not_compared_is_counted_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    first = {f"q{n}": True if n < 49 else None for n in range(80)}
+    found = compare_outcomes(outcomes(first), outcomes(dict.fromkeys(first, False)))
+    assert isinstance(found, Comparison)
+    assert (found.tasks, found.uncompared) == (49, tuple(f"q{n}" for n in range(49, 80)))
+    print_comparison("a", "b", found)
+    named = ", ".join(f"q{n}" for n in range(49, 69))
+    assert f"Not compared: 31 of 80: {named} and 11 more\n" in capsys.readouterr().out
+    print_comparisons("a", ["b"], [found])
+    assert "not compared" in capsys.readouterr().out
+
+
+def test_the_languages_of_a_question_are_one_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five questions gain in both languages, one loses in one and one turns both ways: 5 against 1, not 11 to 2."""
+    before = {f"{name}/{language}": False for name in "abcde" for language in ("en", "hu")}
+    after = dict.fromkeys(before, True)
+    before |= {"f/en": True, "f/hu": True, "g/en": True, "g/hu": False}
+    after |= {"f/en": False, "f/hu": True, "g/en": False, "g/hu": True}
+    alone = compare_outcomes(outcomes(dict(before)), outcomes(dict(after)))
+    found = compare_outcomes(outcomes(dict(before), cluster=True), outcomes(dict(after), cluster=True))
+    assert isinstance(alone, Comparison)
+    assert isinstance(found, Comparison)
+    assert (alone.clusters, found.clusters) == (None, 7)
+    assert found.difference == alone.difference
+    assert alone.p == pytest.approx(2 * (1 + 13 + 78) / 2**13)
+    assert found.p == pytest.approx(2 * (1 + 6) / 2**6)
+    half = {f"q{n}/{language}": n % 2 == 0 for n in range(60) for language in ("en", "hu")}
+    wide, narrow = (
+        compare_outcomes(outcomes(dict.fromkeys(half, False), cluster), outcomes(dict(half), cluster)).interval
+        for cluster in (True, False)
+    )
+    assert wide.high - wide.low > 1.2 * (narrow.high - narrow.low), "as many values as questions, not twice as many"
+    print_comparison("a", "b", found)
+    assert "over 7 questions" in capsys.readouterr().out

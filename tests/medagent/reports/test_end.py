@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from medagent.engine.progress import State
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import Spent
-from medagent.reports.end import print_end
+from medagent.reports.end import print_end, print_findings
 from medagent.reports.show import show_item, show_run
 from medagent.reports.tables import figure
 
@@ -84,3 +85,26 @@ def test_the_files_of_many_trials_are_counted(capsys: pytest.CaptureFixture[str]
     print_end(report().model_copy(update={"files": files}))
     out = said(capsys)
     assert out.endswith("(results.1.json, results.2.json, 65 more, episodes.jsonl, run.json, report.json)")
+
+
+def test_the_models_of_the_judges_are_not_those_that_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    spending = {"model m": Spent(calls=2, served=["m-2024"]), "judge j": Spent(calls=2, served=["j-2025"])}
+    whole = Spent(calls=4, served=["j-2025", "m-2024"])
+    print_findings(report(settings={"model": "m", "temperature": 0.0}, spent=whole, spending=spending))
+    assert "Model: m, served as m-2024, temperature 0, max tokens of the endpoint" in said(capsys).splitlines()
+
+
+def test_the_versions_are_those_of_medagent_and_python(capsys: pytest.CaptureFixture[str]) -> None:
+    packages = {f"package{n}": "1.2.3" for n in range(20)}
+    print_findings(report(versions={"medagent": "0.1.0", "commit": "abc", "python": "3.11.7", **packages}))
+    assert "Versions: medagent 0.1.0 (commit abc), python 3.11.7" in said(capsys).splitlines()
+
+
+def test_a_call_that_is_known_by_a_digest_is_shown_by_its_first_digits(capsys: pytest.CaptureFixture[str]) -> None:
+    digest = "0123456789abcdef" * 4
+    print_end(report(failed=[f"{digest}: model_error: 500: down"], owed=[digest]))
+    out = said(capsys)
+    assert "1 × model_error: 500: down (first: 01234567…)" in out
+    assert digest not in out
+    state = State(total=1, done=1, slowest=(2.5, f"{digest}#2"))
+    assert "slowest 01234567…#2 2.5 s" in state.figures()

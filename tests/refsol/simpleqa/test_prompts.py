@@ -108,3 +108,19 @@ def test_bad_judge_prompts_are_refused(tmp_path: Path, text: str, message: str) 
     with pytest.raises(InputError) as raised:
         judge_prompt(_file(tmp_path, text))
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("insert", "filled"),
+    [
+        ("plain", "Q {gold} {prediction} G {reply} R {question}"),
+        ("late", "Q {gold} {question} G {reply} R {question}"),
+        ("replaced", "Q {question} {prediction} G {question} R {question}"),
+    ],
+)
+def test_how_values_go_in_that_hold_placeholders(tmp_path: Path, insert: str, filled: str) -> None:
+    text = f'labels = "letters"\ninsert = "{insert}"\nuser = "Q {{question}} G {{gold}} R {{reply}}"\n'
+    prompt = judge_prompt(_file(tmp_path, text))
+    assert prompt.fill("{gold} {prediction}", "{reply}", "{question}") == filled
+    others = {judge_prompt(_file(tmp_path, text.replace(insert, other))).digest for other in ("escaped", "formatted")}
+    assert prompt.digest not in others

@@ -86,7 +86,10 @@ def test_an_empty_reply_is_read_by_the_letter_rules_only() -> None:
         "husimpleqa-v1": None,
         "letter": "C",
         "strict": "C",
+        "autorater": "C",
     }
+    said = ("correct", "I say B", "incorrect", "no idea")
+    assert [read_verdict(reply, "autorater") for reply in said] == ["A", "B", "A", "C"], "as the notebook reads them"
 
 
 @given(st.text(alphabet=" {}[]\",:'\\ABCnotcre<think>/evaluation_\n") | st.text(), st.sampled_from(RULES))

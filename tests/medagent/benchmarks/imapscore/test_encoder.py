@@ -14,7 +14,7 @@ import pytest
 
 from medagent.agents.reply_cache import ReplyStore
 from medagent.benchmarks.imapscore.encoder import EncoderChoice
-from medagent.benchmarks.imapscore.samples import Sampler
+from medagent.benchmarks.imapscore.samples import Asked, Sampler
 from medagent.core.errors import ModelError
 from medagent.engine.rows import Spent
 from medagent.models.settings import ModelSettings
@@ -105,7 +105,7 @@ def test_no_lock_of_a_reply_stays(tmp_path: Path) -> None:
 
     async def work() -> int:
         sampler = Sampler(Agent(), {}, ReplyStore(tmp_path / "replies"), 4)
-        assert await sampler.samples("q", lambda reply: reply, Spent()) == ["yes"] * 3
+        assert await sampler.samples(Asked("q"), lambda reply: reply, Spent()) == ["yes"] * 3
         gc.collect()
         return len(sampler._locks)
 

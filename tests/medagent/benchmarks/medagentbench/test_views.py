@@ -66,9 +66,9 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
     assert "Flip between the trials of A: task1_1, task1_2, task1_3, task1_4" in compared.out
     assert "B right more often: task1_1, " in compared.out
     several = medagent("compare", other, folder, folder / "results.2.json")
-    assert [line.split()[1:4] for line in several.out.splitlines() if line.startswith(f"  {folder}")] == [
-        ["4", "4", "0"],
-        ["4", "4", "0"],
+    assert [line.split()[1:5] for line in several.out.splitlines() if line.startswith(f"  {folder}")] == [
+        ["4", "0", "4", "0"],
+        ["4", "0", "4", "0"],
     ]
     assert len(json.loads(medagent("compare", other, folder, other, "--json").out)) == 2
     assert medagent("compare", other).err == "medagent: compare takes two runs or more\n"
@@ -105,7 +105,7 @@ def test_what_a_score_was_measured_on_stands_under_the_table(tmp_path: Path) -> 
         assert ", loop published, rules official" in out
         assert "scripted:s.json, temperature 0.5, max tokens 99" in out.replace(f"{tmp_path}/", "")
         assert re.search(r"Ran: \d{4}-\d\d-\d\dT\S+ to \d{4}", out)
-        assert re.search(r"Versions: medagent \S+ .*python 3\.\d+.*, httpx \d.*, pydantic \d", out)
+        assert re.search(r"Versions: medagent \S+ .*python 3\.\d+[.\d]*\n", out)
     assert "Published figures" not in ran.out
     grade = json.loads((folder / "grade.json").read_text())
     assert grade["data"]["name"] == "MedAgentBench-Synthetic"

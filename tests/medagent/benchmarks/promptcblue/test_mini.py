@@ -117,4 +117,4 @@ def test_trials_are_one_mean_and_no_more_samples(tmp_path: Path, capsys: pytest.
     run(tmp_path, agent="majority", limit=4, trials=3, round="three")
     one, three = report(tmp_path / "promptcblue_r1_majority"), report(tmp_path / "promptcblue_three_majority")
     assert one["overall"]["interval"] == pytest.approx(three["overall"]["interval"])
-    assert "PromptCBLUE, mean of 3 trials" in capsys.readouterr().out
+    assert "PromptCBLUE (16 tasks, CCKS 2023), mean of 3 trials" in capsys.readouterr().out

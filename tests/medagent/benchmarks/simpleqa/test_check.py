@@ -11,7 +11,8 @@ import pytest
 
 from medagent.core.errors import UserError
 from refsol.simpleqa.cases import PARTIAL, judge_cases
-from refsol.simpleqa.prompts import PUBLISHED, judge_prompt
+from refsol.simpleqa.prompts import judge_prompt
+from refsol.simpleqa.published import JUDGE_PROMPTS
 from refsol.simpleqa.score import label_of
 from tests.command import Ran, medagent
 from tests.loopback import ModelServer
@@ -84,7 +85,7 @@ def published(question: str, gold: str, prediction: str) -> str:
 
 def test_the_published_prompt_is_sent_byte_for_byte(tmp_path: Path) -> None:
     ran = medagent("simpleqa", "prompt", need(REFERENCE))
-    assert (ran.code, PUBLISHED["published"] in ran.out) == (0, True), ran.err
+    assert (ran.code, JUDGE_PROMPTS["published"] in ran.out) == (0, True), ran.err
     questions = ['Ki az "{answer}" a {prediction} előtt?', "Mi {gold} és {{question}}?"]
     data = write_items(
         tmp_path / "data.jsonl",
@@ -99,7 +100,7 @@ def test_the_published_prompt_is_sent_byte_for_byte(tmp_path: Path) -> None:
     assert [[message["role"] for message in one] for one in sent] == [["user"], ["user"]]
     assert {one[0]["content"] for one in sent} == expected
     report = json.loads((tmp_path / "simpleqa-check_r1_j" / "report.json").read_text("utf-8"))
-    assert report["settings"]["judge-prompt-digest"] == PUBLISHED["published"]
+    assert report["settings"]["judge-prompt-digest"] == JUDGE_PROMPTS["published"]
 
 
 def test_a_prompt_that_was_not_copied_is_refused(tmp_path: Path) -> None:

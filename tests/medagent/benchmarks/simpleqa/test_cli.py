@@ -6,12 +6,14 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.command import medagent
 from tests.loopback import ModelServer
 from tests.medagent.benchmarks.simpleqa.oracle import (
+    ITEMS,
     RIGHT,
     SILENT,
     WRONG,
@@ -154,3 +156,22 @@ def test_a_run_that_cannot_start_says_why(
     assert code == 1
     assert message in err
     assert not (tmp_path / "results").exists()
+
+
+def test_compare_names_what_it_leaves_out_and_takes_a_question_in_two_languages_as_one(tmp_path: Path) -> None:
+    """Of 40 questions in two languages the second judge reads half: what it does not read is not compared."""
+
+    class Half(Oracle):
+        def __call__(self, body: dict[str, Any]) -> str:
+            number = next((n for n, item in enumerate(ITEMS) if item.question in body["messages"][-1]["content"]), 0)
+            return "Hm." if body["model"] == "half" and number % 2 else super().__call__(body)
+
+    with ModelServer(reply=Half()) as server:
+        words = ("--model", "m", "--base-url", server.url, "--results-dir", tmp_path, "-q")
+        assert medagent("run", "simpleqa", *words, "--judge", "j").code == 0
+        assert medagent("run", "simpleqa", *words, "--judge", "half", "--round", "r2").code == 2
+    ran = medagent("compare", run_folder(tmp_path), run_folder(tmp_path, "r2"))
+    assert ran.code == 0, ran.err
+    assert "Not compared: 40 of 80: H02/en, H02/hu, H04/en, " in ran.out
+    assert ran.out.rstrip().endswith(" and 20 more")
+    assert "McNemar exact p = 1 over 20 questions; the items of one flip together" in ran.out

@@ -35,7 +35,7 @@ from tests.medagent.benchmarks.simpleqa.oracle import (
 def test_a_panel_decides_by_majority_and_keeps_each_verdict(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle()) as server:
         assert run(server, tmp_path, "j", "strict-j", "mute", lang=("hu",)) == 2, "answers without a verdict are left"
-        assert calls_by_model(server) == {"m": 40, "j": 40, "strict-j": 40, "mute": 40}
+        assert calls_by_model(server) == {"m": 40, "j": 40, "strict-j": 40, "mute": 80}, "unreadable: asked once more"
     assert total(tmp_path) == {"correct": RIGHT, "incorrect": WRONG, "unscored": SILENT}
     labels = results(run_folder(tmp_path))["rows"][4]["labels"]
     assert labels == {"j": "not_attempted", "strict-j": "incorrect", "mute": None}
@@ -82,11 +82,11 @@ def test_unreadable_replies_are_judged_again_by_themselves(tmp_path: Path) -> No
         run(server, tmp_path, "mute", lang=("hu",), ids=("H01", "H02", "H03"))
         assert total(tmp_path) == {"unscored": 3}
         judge(server, tmp_path, "mute", only=("unreadable",))
-        assert calls_by_model(server)["mute"] == 6
+        assert calls_by_model(server)["mute"] == 12
         judge(server, tmp_path, "j", only=("H02",))
         assert total(tmp_path) == {"correct": 1, "unscored": 2}
         judge(server, tmp_path, "j", only=("unreadable",))
-        assert calls_by_model(server) == {"m": 3, "mute": 6, "j": 3}
+        assert calls_by_model(server) == {"m": 3, "mute": 12, "j": 3}
         judge(server, tmp_path, "j", only=("H01", "H02"))
         assert calls_by_model(server)["j"] == 3, "a verdict that is kept was paid for again"
         assert total(tmp_path) == {"correct": 2, "incorrect": 1}
@@ -95,13 +95,13 @@ def test_unreadable_replies_are_judged_again_by_themselves(tmp_path: Path) -> No
 
 
 def test_judging_the_unreadable_goes_on_where_it_failed(tmp_path: Path) -> None:
-    with ModelServer(reply=Oracle(), faults=lambda call: status(500) if len(server.calls) == 8 else None) as server:
+    with ModelServer(reply=Oracle(), faults=lambda call: status(500) if len(server.calls) == 11 else None) as server:
         run(server, tmp_path, "mute", lang=("hu",), ids=("H01", "H02", "H03"))
         assert judge(server, tmp_path, "j", only=("unreadable",)) == 2
         assert total(tmp_path)["unscored"] == 1, "a call that failed replaced a reply"
         assert judge(server, tmp_path, "j", only=("unreadable",)) == 0
         assert judge(server, tmp_path, "j", only=("unreadable",)) == 0
-        assert calls_by_model(server) == {"m": 3, "mute": 3, "j": 4}
+        assert calls_by_model(server) == {"m": 3, "mute": 6, "j": 4}
     assert total(tmp_path) == {"correct": 2, "incorrect": 1}
 
 

@@ -1,0 +1,42 @@
+"""Where the benchmarks' data sets are, under which licence: facts from `data_sources.toml`. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from medagent.core.errors import UserError
+
+
+class DataSource(BaseModel):
+    """A file, or files under one address. `bytes` and `sha256` are known only where the file itself was at hand."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    set: str
+    file: str
+    url: str
+    licence: str
+    use: str
+    """A command that takes the file."""
+    bytes: int | None = None
+    sha256: str = ""
+
+
+@cache
+def _all() -> tuple[DataSource, ...]:
+    text = Path(__file__).with_name("data_sources.toml").read_text(encoding="utf-8")
+    return tuple(DataSource.model_validate(one) for one in tomllib.loads(text)["file"])
+
+
+def data_sources(name: str | None = None) -> Sequence[DataSource]:
+    """The files of a data set, or of all. Raises UserError for a name that is not known."""
+    found = [one for one in _all() if name in (None, one.set)]
+    if not found:
+        known = ", ".join(dict.fromkeys(one.set for one in _all()))
+        raise UserError(f"{name}: no such data set; known are {known}")
+    return found

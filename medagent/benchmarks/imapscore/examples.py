@@ -1,0 +1,63 @@
+"""Solved examples before imapScore's prompts (`--few-shot FILE`): imaps of questions and of answers that you wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.imapscore.prompts import Prompts
+from medagent.core.errors import UserError
+from medagent.models.base import Message
+from refsol.files import InputFile, json_object
+from refsol.imapscore.imap import Imap, parse, serialise
+
+FORM = '{"question": "…", "question_imap": "Query-…-?", "answer": "…", "answer_imap": "Inform-…-…"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Turns of a conversation: before prompts for a question's imap, and before those for an answer's."""
+
+    questions: tuple[Message, ...] = ()
+    answers: tuple[Message, ...] = ()
+
+
+NO_EXAMPLES = Examples()
+
+
+def read_examples(path: Path, prompts: Prompts) -> Examples:
+    """The examples of JSON lines, each put as the prompts put an item. Raises UserError, InputError."""
+    questions: list[Message] = []
+    answers: list[Message] = []
+    with InputFile(path, expected=f"each line must be an example: {FORM}") as file:
+        for line, row in file.json_lines(json_object):
+            question = _imap(row, "question_imap", ())
+            answer = None if question is None else _imap(row, "answer_imap", question.query_terms)
+            if question is None or not question.query or not _is_text(row, "question"):
+                file.fault("has no question with a question_imap that holds a Query", line=line)
+                continue
+            questions += _turns(prompts.of_question(row["question"]), serialise(question))
+            if answer is None and "answer" not in row and "answer_imap" not in row:
+                continue
+            if answer is None or not (answer.inform or answer.explicit_none) or not _is_text(row, "answer"):
+                file.fault("has no answer with an answer_imap that informs of something, or Inform-None", line=line)
+                continue
+            terms = question.query_terms
+            answers += _turns(prompts.of_answer(row["question"], terms, row["answer"]), serialise(answer, terms))
+    if not questions:
+        raise UserError(f"{path}: holds no example")
+    return Examples(tuple(questions), tuple(answers))
+
+
+def _imap(row: Mapping[str, Any], name: str, terms: tuple[str, ...]) -> Imap | None:
+    return parse(row[name], terms).imap if _is_text(row, name) else None
+
+
+def _is_text(row: Mapping[str, Any], name: str) -> bool:
+    return isinstance(row.get(name), str) and bool(row[name].strip())
+
+
+def _turns(prompt: str, reply: str) -> tuple[Message, Message]:
+    return Message("user", prompt), Message("assistant", reply)
