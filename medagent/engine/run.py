@@ -122,7 +122,9 @@ def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
 
 
 def _stopped(standing: Standing, noun: str) -> str:
-    """What ended the run early, and the command that continues it."""
+    """What ended the run early, and the command that continues it if there is anything left to do."""
+    if not standing.owed:
+        return f"{standing.stopped}."
     limit = re.match("(--[a-z-]+) .*(is reached|cannot be kept)", standing.stopped or "")
     how, command = "Continue", standing.command
     if limit and limit[2] == "is reached":
