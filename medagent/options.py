@@ -47,6 +47,7 @@ class RunOptions(TypedDict, total=False):
     unit_cost: float | None
     retry: Sequence[str]
     cluster: str | None
+    wait_for_workers: str | None
     workers: int | None
     results_dir: str | Path
     overwrite: bool
