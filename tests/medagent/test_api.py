@@ -189,6 +189,15 @@ def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
         medagent.load_run(tmp_path)
 
 
+def test_a_stored_report_of_an_earlier_state_is_not_believed(tmp_path: Path) -> None:
+    folder = tmp_path / "v2_r1_nop"
+    medagent.run_sync(agent="nop", ids=("task3_1",), results_dir=tmp_path)
+    earlier = (folder / "report.json").read_bytes()
+    medagent.run_sync(agent="nop", ids=("task3_1", "task3_2"), results_dir=tmp_path)
+    (folder / "report.json").write_bytes(earlier)
+    assert [item.item for item in medagent.load_run(folder).report.items] == ["task3_1", "task3_2"]
+
+
 def test_an_episode_in_one_call() -> None:
     async def play() -> None:
         async with medagent.episode("task2_1") as e:
