@@ -351,7 +351,7 @@ def test_a_gold_that_does_not_fit_is_refused_before_the_first_call(tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("text", "code", "words"),
-    [("TOKEN=abc", 1, "gold.json: line 1: not JSON"), ("{}", 0, "Not scored: --gold has no answer to these lines.")],
+    [("TOKEN=abc", 1, "gold.json: not JSON"), ("{}", 0, "Not scored: --gold has no answer to these lines.")],
 )
 def test_a_gold_that_was_changed_after_the_run_is_one_line(tmp_path: Path, text: str, code: int, words: str) -> None:
     own = tmp_path / "gold.json"
