@@ -27,11 +27,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.plan import make_plan
-
 from benchmarks.engine_peers import PEERS
 from benchmarks.process import medagent
 from benchmarks.table import machine, row
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.engine.journal import Journal
 from medagent.engine.local import LocalExecutor
@@ -80,7 +79,7 @@ def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
     """Run so many episodes of the 300 tasks and send the figures."""
     import_module("medagent.models.endpoint")  # half a second, which is not the engine's
     settings = MedAgentBenchSettings(model="m", base_url=[url], trials=-(-episodes // 300), concurrency=concurrency)
-    stage = asyncio.run(make_plan(settings, print)).stages[0]
+    stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
     units = stage.units()[:episodes]
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "episodes.jsonl", EpisodeRow)
@@ -108,7 +107,8 @@ def measured(url: str, episodes: int, concurrency: int) -> Figures:
 
 def run_peer(pipe: Connection, url: str, name: str) -> None:
     """Run the 300 tasks by another engine and send the CPU milliseconds an episode."""
-    stage = asyncio.run(make_plan(MedAgentBenchSettings(model="m", base_url=[url], concurrency=64), print)).stages[0]
+    settings = MedAgentBenchSettings(model="m", base_url=[url], concurrency=64)
+    stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
     units = stage.units()
     import_module(name.partition(" ")[0])  # seconds, which are not the engine's
     start = time.process_time()
@@ -137,7 +137,7 @@ def ideal(calls: list[int], concurrency: int) -> float:
 def drive(pipe: Connection, workers: int | None, count: int) -> None:
     """Run so many trials of the 300 tasks by the reference agent and send this process's CPU seconds."""
     settings = MedAgentBenchSettings(agent="reference", trials=count, concurrency=64, workers=workers)
-    stage = asyncio.run(make_plan(settings, print)).stages[0]
+    stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
     units = stage.units()
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "episodes.jsonl", EpisodeRow)

@@ -22,9 +22,11 @@ from typing import Any
 import medagent
 from medagent.benchmarks.base import of_folder
 from medagent.engine.blocks import ConversationBlock, Details, ItemDetail, Message
-from medagent.engine.run import Run, report_of
+from medagent.engine.journals import Run
+from medagent.engine.results import report_of, scores_of
 from medagent.reports.page.document import RunPage
 from medagent.reports.page.render import render
+from medagent.reports.page.run_page import RowsByUnit, details_of
 
 CHARACTERS = 20_000
 WORDS = ("potassium", "magnesium", "glucose", "patient", "order", "reading", "morning", "dose", "route", "clinic")
@@ -34,9 +36,10 @@ def main() -> None:
     sizes = [int(word) for word in sys.argv[1:]] or [300, 3000]
     with tempfile.TemporaryDirectory() as folder:
         report = medagent.run_sync("medagentbench", agent="reference", results_dir=Path(folder))
-        found = of_folder(Path(report.folder))
-        page = RunPage("reference", report_of(found, Path(report.folder)), Details())
-        details = found.details(Run(Path(report.folder)), page.report)
+        place = Path(report.folder)
+        found = of_folder(place)
+        page = RunPage("reference", report_of(found, place), Details())
+        details = details_of(found, page.report, scores_of(found, place, {}), RowsByUnit(found, Run(place)), {})
         items = list(details.items())
         for episodes in sizes:
             started = time.process_time()

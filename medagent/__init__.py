@@ -13,8 +13,6 @@ from medagent.core.version import __version__ as __version__
 TYPE_CHECKING = False
 """As that of `typing`, which takes ten milliseconds to import."""
 if TYPE_CHECKING:
-    from typing import Any
-
     from medagent.agents.base import Agent, AgentContext, Move, Policy
     from medagent.agents.calls import Call, CallJob, CallRow, ReplyRow, single_turn
     from medagent.agents.choice import AgentChoice, ModelChoice
@@ -48,6 +46,8 @@ if TYPE_CHECKING:
     from medagent.fhir_episodes.task import FhirItem, FhirTask
     from medagent.models.base import ChatModel, Completion, Message, Model, Tool, ToolCall, Usage
     from medagent.models.settings import ModelSettings
+    from medagent.reports.compare import Comparison, ScoreComparison
+    from medagent.reports.siblings import SetComparison
 
 
 _HOMES = {
@@ -166,6 +166,11 @@ _HOMES = {
         "Usage",
     ),
     "medagent.models.settings": ("ModelSettings",),
+    "medagent.reports.compare": (
+        "Comparison",
+        "ScoreComparison",
+    ),
+    "medagent.reports.siblings": ("SetComparison",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -179,6 +184,7 @@ __all__ = [
     "CallRow",
     "ChatModel",
     "Check",
+    "Comparison",
     "Completion",
     "DataRef",
     "Dataset",
@@ -219,9 +225,11 @@ __all__ = [
     "RunSettings",
     "Say",
     "Score",
+    "ScoreComparison",
     "Scored",
     "Session",
     "SessionEndedError",
+    "SetComparison",
     "ShownMessage",
     "Spent",
     "Stage",
@@ -249,13 +257,14 @@ __all__ = [
     "tasks",
 ]
 
+if not TYPE_CHECKING:  # a checker would take every misspelt name for Any
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'medagent' has no attribute {name!r}")
-    value = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'medagent' has no attribute {name!r}")
+        value = getattr(import_module(_MODULE_OF[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -2,19 +2,21 @@
 
     report = await medagent.run("medagentbench", agent=MyAgent, limit=10)
     report = medagent.run_sync("medagentbench", model="gpt-4o-mini")
+    report = medagent.run_sync(MyBenchmark, MySettings(model="gpt-4o-mini"))
 
 Options are the fields of the benchmark's settings, as on the command line (`max_tokens=…`); configuration files are
-not read.
+not read. Type checkers know those of the bundled benchmarks (`medagent.options`). Other benchmarks take a settings
+object.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from medagent.benchmarks.base import DEFAULT, find, of_folder
 from medagent.core import plugins
@@ -30,6 +32,7 @@ from medagent.engine.results import graded_report, report_of, scores_of
 from medagent.engine.rows import Row
 from medagent.engine.run import execute
 from medagent.engine.scores import Paired, Scored
+from medagent.engine.settings import RunSettings
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
@@ -40,17 +43,53 @@ from medagent.reports.siblings import SetComparison, compare_sets
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from medagent.benchmarks.medagentbench.tasks.dataset import Task
+    from medagent.fhir_episodes.settings import EpisodeSettings
+    from medagent.options import (
+        GradeOptions,
+        HttpEpisodeOptions,
+        ImapscoreOptions,
+        MedAgentBenchEpisodeOptions,
+        MedAgentBenchOptions,
+        PromptcblueOptions,
+        SimpleqaOptions,
+    )
     from medagent.reports.page.document import RunPage
 
+S = TypeVar("S", bound=RunSettings)
 Code = str | type[Benchmark[Any, Any]]
 """The code of a benchmark: an import path, or a class."""
 
 
-async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
+@overload
+async def run(
+    benchmark: Literal["medagentbench"] = "medagentbench",
+    *,
+    verbose: bool = False,
+    **options: Unpack[MedAgentBenchOptions],
+) -> Report: ...
+@overload
+async def run(
+    benchmark: Literal["promptcblue"], *, verbose: bool = False, **options: Unpack[PromptcblueOptions]
+) -> Report: ...
+@overload
+async def run(
+    benchmark: Literal["simpleqa"], *, verbose: bool = False, **options: Unpack[SimpleqaOptions]
+) -> Report: ...
+@overload
+async def run(
+    benchmark: Literal["imapscore"], *, verbose: bool = False, **options: Unpack[ImapscoreOptions]
+) -> Report: ...
+@overload
+async def run(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool = False) -> Report: ...
+async def run(
+    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool = False, **options: Any
+) -> Report:
     """Run a benchmark and return what came of it; the same call again continues.
 
-    `benchmark` is a name, an import path or a class; `agent` and `model` may be classes as well. With `verbose`,
-    progress and notes go to standard error. Raises UserError, StopRunError.
+    `benchmark` is a name, an import path or a class; `agent` and `model` may be classes as well. What decides the run
+    is stated by options, or by `settings`. With `verbose`, progress and notes go to standard error. Raises UserError,
+    StopRunError.
     """
     from medagent.reports.tables import say
 
@@ -58,40 +97,77 @@ async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: 
     for name in ("agent", "model"):
         if isinstance(options.get(name), type):
             options[name] = plugins.given(options[name])
-    settings = checked(found.Settings, options)
+    chosen = _stated(found.Settings, settings, options)
     tell = say if verbose else _silent
-    plan = await found.plan(settings, tell)
+    plan = await found.plan(chosen, tell)
     return await execute(plan, found, quiet=not verbose, say=tell)
 
 
-def run_sync(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
+@overload
+def run_sync(
+    benchmark: Literal["medagentbench"] = "medagentbench",
+    *,
+    verbose: bool = False,
+    **options: Unpack[MedAgentBenchOptions],
+) -> Report: ...
+@overload
+def run_sync(
+    benchmark: Literal["promptcblue"], *, verbose: bool = False, **options: Unpack[PromptcblueOptions]
+) -> Report: ...
+@overload
+def run_sync(
+    benchmark: Literal["simpleqa"], *, verbose: bool = False, **options: Unpack[SimpleqaOptions]
+) -> Report: ...
+@overload
+def run_sync(
+    benchmark: Literal["imapscore"], *, verbose: bool = False, **options: Unpack[ImapscoreOptions]
+) -> Report: ...
+@overload
+def run_sync(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool = False) -> Report: ...
+def run_sync(
+    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool = False, **options: Any
+) -> Report:
     """`run` for programs without an event loop; inside a running one (a notebook's) it runs in a thread of its own."""
-    return blocking(run(benchmark, verbose=verbose, **options))
+    work: Coroutine[Any, Any, Report] = run(benchmark, settings, verbose=verbose, **options)
+    return blocking(work)
 
 
+@overload
 def episode(
-    task: Any, *, key: str | None = None, benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, **options: Any
+    task: Task | str, *, key: str | None = None, **options: Unpack[MedAgentBenchEpisodeOptions]
+) -> EpisodeContext: ...
+@overload
+def episode(
+    task: Any, *, key: str | None = None, benchmark: Code, settings: EpisodeSettings | None = None
+) -> EpisodeContext: ...
+def episode(
+    task: Any,
+    *,
+    key: str | None = None,
+    benchmark: Code = DEFAULT,
+    settings: EpisodeSettings | None = None,
+    **options: Any,
 ) -> EpisodeContext:
     """An episode of a task (or of its id), to be entered by `async with` or `with`.
 
-    Options say which tasks and patients, and how the episode goes (`dataset`, `ehr`, `protocol`, `writes`,
-    `max_rounds` …), as in `medagent run`; `key` seeds the ids that the server makes up. Raises UserError for an unknown
-    task or data that cannot be used.
+    Options, or `settings`, say which tasks and patients, and how the episode goes (`dataset`, `ehr`, `protocol`,
+    `writes`, `max_rounds` …), as in `medagent run`; `key` seeds the ids that the server makes up. Raises UserError for
+    an unknown task or data that cannot be used.
     """
-    return open_episode(EpisodeSource.of(_fhir(benchmark), options), task, key)
+    return open_episode(_source(benchmark, settings, options), task, key)
 
 
-def tasks(*, benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, **options: Any) -> Sequence[Any]:
+@overload
+def tasks(**options: Unpack[MedAgentBenchEpisodeOptions]) -> Sequence[Task]: ...
+@overload
+def tasks(*, benchmark: Code, settings: EpisodeSettings | None = None) -> Sequence[Any]: ...
+def tasks(*, benchmark: Code = DEFAULT, settings: EpisodeSettings | None = None, **options: Any) -> Sequence[Any]:
     """The tasks of a data set; options as `episode` has them. Raises UserError."""
-    return [item.record for item in EpisodeSource.of(_fhir(benchmark), options).items.values()]
+    return [item.record for item in _source(benchmark, settings, options).items.values()]
 
 
 def serve_episodes(
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    benchmark: str | type[Benchmark[Any, Any]] = DEFAULT,
-    **options: Any,
+    *, host: str = "127.0.0.1", port: int = 0, benchmark: Code = DEFAULT, **options: Unpack[HttpEpisodeOptions]
 ) -> AbstractContextManager[HttpEpisodes]:
     """Answer for episodes on a port (0: a free one), in a thread, while the block runs.
 
@@ -100,7 +176,7 @@ def serve_episodes(
     return serve_on(_fhir(benchmark), host, port, options)
 
 
-def grade(path: str | Path, *, benchmark: Code | None = None, **given: Any) -> Report:
+def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]) -> Report:
     """Grade a run's folder again, or a results file of MedAgentBench; `given` are options of `medagent grade`.
 
     `benchmark` is the code of a run whose benchmark is not installed. Nothing is written. Raises UserError, InputError.
@@ -168,7 +244,7 @@ def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
 
 
 def compare(
-    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **given: Any
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]
 ) -> Comparison | ScoreComparison | SetComparison:
     """Two runs, or results files of MedAgentBench, paired by item; by group if they are over different sets of which
     one was made from a seed.
@@ -190,7 +266,9 @@ def compare(
     return found if official is None or not isinstance(found, ScoreComparison) else found.by(official)
 
 
-def write_report(runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Any) -> int:
+def write_report(
+    runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]
+) -> int:
     """Write the HTML report of runs, or results files of MedAgentBench, and give its size in bytes.
 
     `given` are options of `medagent grade` that say where data is, `benchmark` the code of runs whose benchmark is not
@@ -232,6 +310,23 @@ def _page(path: Path, code: Code | None, given: dict[str, Any]) -> RunPage:
 def is_run(path: Path) -> bool:
     """Whether a path is a run's folder."""
     return (path / "run.json").is_file()
+
+
+def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:
+    """The settings of a call. Raises UserError for options that cannot be used, and for settings of another type."""
+    if settings is None:
+        return checked(model, options)
+    if options:
+        raise UserError(f"{min(options)}: is stated beside a settings object; put it into {type(settings).__name__}")
+    if not isinstance(settings, model):
+        raise UserError(f"settings: expected {model.__name__}, not {type(settings).__name__}")
+    return settings
+
+
+def _source(benchmark: Code, settings: EpisodeSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
+    """Where the episodes of a call come from. Raises UserError."""
+    found = _fhir(benchmark)
+    return EpisodeSource.of(found, options) if settings is None else EpisodeSource.by(found, settings)
 
 
 def _fhir(benchmark: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:

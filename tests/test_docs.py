@@ -16,6 +16,7 @@ import pytest
 import typer.main
 
 import medagent
+import medagent.blocks
 import medagent.judging
 import medagent.rl
 import medagent.testing
@@ -37,7 +38,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 PROGRAM_PAGES = ("agents.md", "benchmarks.md", "judging.md", "models.md")
 LONGEST = {
     "agents.md-1": 30,
-    "agents.md-2": 15,
+    "agents.md-2": 16,
     "agents.md-3": 30,
     "agents.md-4": 20,
     "benchmarks.md-1": 60,
@@ -50,6 +51,7 @@ PUBLIC = {
     "medagent": medagent.__all__,
     "medagent.judging": medagent.judging.__all__,
     "medagent.integrations.inspect.tools": ("fhir_tools", "finish"),  # needs the extra inspect
+    "medagent.blocks": medagent.blocks.__all__,
     "medagent.rl": medagent.rl.__all__,
     "medagent.testing": medagent.testing.__all__,
 }

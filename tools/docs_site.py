@@ -44,7 +44,7 @@ NAV: dict[str, tuple[str, ...]] = {
     "FHIR": ("fhir-server.md", "fhir-developers.md", "testing.md", "ci.md"),
     "Your own": ("agents.md", "benchmarks.md", "architecture.md"),
 }
-PUBLIC = ("medagent", "medagent.testing", "fhir_server", "refsol.medagentbench")
+PUBLIC = ("medagent", "medagent.blocks", "medagent.testing", "fhir_server", "refsol.medagentbench")
 """Packages whose `__all__` is the public surface."""
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 

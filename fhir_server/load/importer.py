@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from collections import defaultdict, deque
@@ -233,5 +234,6 @@ def _write(store: BaseStore, chunk: Chunk) -> None:
 if __name__ == "__main__":
     from fhir_server.load import importer as module
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group; the parent ends this one
     # Classes are pickled by the name of their module, which is not __main__.
     module.work(sys.stdin.buffer, sys.stdout.buffer)

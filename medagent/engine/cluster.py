@@ -22,6 +22,7 @@ from medagent.core.plugins import module_digest
 from medagent.core.scrub import error_text, remember
 from medagent.core.wire import split_credentials, without_password
 from medagent.engine.boundary import Performed
+from medagent.engine.cluster_demand import Demand, WorkerWait
 from medagent.engine.cluster_worker import GivenFile, Opening, installed_here, pack
 from medagent.engine.crew import Crew
 from medagent.engine.files import file_digest
@@ -52,11 +53,17 @@ and what Dask logs of a connection that closes at the end is no news to anybody.
 class ClusterExecutor:
     """Runs on the scheduler at `address`, or on a local cluster of `workers` processes where that is None.
 
-    Each worker may have its share of `concurrency` at the model's endpoint; each unit is held to `limits`.
+    Each worker may have its share of `concurrency` at the model's endpoint; each unit is held to `limits`. `wait` says
+    which workers of a scheduler the run waits for.
     """
 
     def __init__(
-        self, address: str | None, workers: int | None, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED
+        self,
+        address: str | None,
+        workers: int | None,
+        concurrency: int,
+        limits: UnitLimits = UNIT_UNLIMITED,
+        wait: WorkerWait | None = None,
     ) -> None:
         self._address = address
         if address and (credentials := split_credentials(address)[1]):
@@ -64,6 +71,7 @@ class ClusterExecutor:
         self._workers = workers or 2
         self._concurrency = concurrency
         self._limits = limits
+        self._wait = wait
 
     async def run(
         self,
@@ -75,9 +83,9 @@ class ClusterExecutor:
         """See `Executor.run`. Raises UserError where the cluster cannot be reached, has no worker that can do the work,
         or the extra is not installed.
         """
-        async with self._client() as (client, replace):
-            opening = self._opening(job, await self._present(client))
-            crew = Crew(client, opening, job.row, replace, progress)
+        async with self._client() as (client, replace), self._workers_of(client, progress) as count:
+            opening = self._opening(job, count)
+            crew = Crew(client, opening, job.row, replace, progress, self._wait if self._address else None)
 
             async def carry_out(unit: U) -> Performed[R]:
                 carried = await crew.carry_out(unit)
@@ -109,15 +117,29 @@ class ClusterExecutor:
         packed = pack(replace(cast(Any, job), concurrency=share))
         return Opening(uuid4().hex, installed_here(), packed, given, self._limits, _modules(job))
 
-    async def _present(self, client: Any) -> int:
-        """How many workers there are. Raises UserError where there is none."""
+    @asynccontextmanager
+    async def _workers_of(self, client: Any, progress: Progress) -> AsyncIterator[int]:
+        """How many workers there are; until the block ends, those that are missing are asked for. Raises UserError if
+        there is none.
+        """
+        if self._address and self._wait is not None:
+            demand = Demand(client, self._wait)
+            demand.begin()
+            try:
+                yield await demand.arrived(self._shown, progress)
+            finally:
+                await demand.end()
+            return
         with suppress(TimeoutError):
             await client.wait_for_workers(1, timeout=WORKERS_WITHIN_S)
         count = len(await client.nthreads())
         if not count:
             start = self._shown.removeprefix("--cluster ")
-            raise UserError(f"{self._shown}: the scheduler has no workers; start some: dask worker {start}")
-        return count
+            raise UserError(
+                f"{self._shown}: the scheduler has no workers; start some: dask worker {start}; or wait for those that "
+                "are starting: --wait-for-workers 1"
+            )
+        yield count
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[tuple[Any, Callable[[str], None]]]:

@@ -188,7 +188,10 @@ class _Home:
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
         while not self._over:  # an agent can stop the loop
-            self._loop.run_forever()
+            try:
+                self._loop.run_forever()
+            except OSError:  # an agent closed the loop's files, and with them this process's connections
+                os._exit(1)
 
     async def _exchange(self, units: Sequence[Any]) -> Exchange:
         for unit in units:

@@ -17,6 +17,7 @@ from medagent.core.clock import wall_clock
 from medagent.core.errors import ExecutorLostError, MedagentError, UserError
 from medagent.core.version import __version__
 from medagent.engine.boundary import PluginError, fail
+from medagent.engine.cluster_demand import WorkerWait
 from medagent.engine.cluster_worker import (
     CLOSED_WITHIN_S,
     POLL_S,
@@ -54,6 +55,10 @@ class _LostError(MedagentError):
     """The worker that had a unit is lost; the text says how."""
 
 
+class _LeftError(MedagentError):
+    """The worker that had a unit left, as its cluster asked it to: no unit is to blame."""
+
+
 class _Worker:
     def __init__(self, address: str) -> None:
         self.address = address
@@ -71,28 +76,35 @@ class _Worker:
         if future is not None and not future.done():
             future.set_result(carried)
 
-    def lose(self, how: str) -> None:
+    def lose(self, error: MedagentError) -> None:
         self.usable = False
         for future in self.units.values():
             if not future.done():
-                future.set_exception(_LostError(how))
+                future.set_exception(error)
         self.units.clear()
         self.outbox.clear()
 
 
 class Crew:
-    """The workers that `client` knows. `replace` makes a new process of a worker's, where that can be done; `over` is
-    done if the run cannot go on, with the reason.
+    """The workers that `client` knows. `replace` makes a new process of a worker's, where that can be done; `wait` says
+    which workers of somebody else's cluster are waited for; `over` is done if the run cannot go on, with the reason.
     """
 
     def __init__(
-        self, client: Any, opening: Opening, row: type[Row], replace: Callable[[str], None], progress: Progress
+        self,
+        client: Any,
+        opening: Opening,
+        row: type[Row],
+        replace: Callable[[str], None],
+        progress: Progress,
+        wait: WorkerWait | None = None,
     ) -> None:
         self._client = client
         self._opening = opening
         self._row = row
         self._replace = replace
         self._progress = progress
+        self._patience_s = max(NONE_LEFT_S, wait.seconds if wait else 0.0)
         self._workers: dict[str, _Worker] = {}
         self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._changed = asyncio.Event()
@@ -108,8 +120,9 @@ class Crew:
 
     async def carry_out(self, unit: Unit) -> Carried:
         """What some worker made of a unit."""
-        how = ""
-        for alone in (False, True):
+        lost = ""
+        while True:
+            alone = bool(lost)
             worker = await self._pick(alone)
             if worker is None:
                 return Carried(unit.key)
@@ -119,14 +132,18 @@ class Crew:
             self._flush_soon(worker)
             try:
                 return await future
+            except _LeftError:
+                pass
             except _LostError as error:
-                how = str(error)
+                lost = str(error)
+                if alone:
+                    break
             finally:
                 worker.reserved = worker.reserved and not alone
                 self._tell()
         row = self._row.begin(unit)
         row.started = row.timestamp = wall_clock()
-        fail(row, PluginError("agent", _LostError(how), f"its worker {how}"))
+        fail(row, PluginError("agent", _LostError(lost), f"its worker {lost}"))
         return Carried(unit.key, row)
 
     async def close(self) -> None:
@@ -219,11 +236,22 @@ class Crew:
                 await self._client.nthreads()
         except (OSError, TimeoutError):
             return  # `_watch` sees it
+        left = await self._has_left(worker)
         if worker.usable:
-            self._progress.note(f"worker {worker.address} {how}")
-            worker.lose(how)
+            self._progress.note(f"worker {worker.address} {'left' if left else how}")
+            worker.lose(_LeftError() if left else _LostError(how))
             self._replace(worker.address)
             self._tell()
+
+    async def _has_left(self, worker: _Worker) -> bool:
+        """Whether the scheduler let a worker go, as an adaptive cluster and `--lifetime` have it do."""
+        try:
+            async with asyncio.timeout(ANSWERS_WITHIN_S):
+                events = await self._client.get_events(worker.address)
+        except (OSError, TimeoutError):
+            return False
+        gone = [event for _, event in events if event.get("action") == "remove-worker"]
+        return bool(gone) and gone[-1].get("expected") is True
 
     async def _watch(self) -> None:
         """See which workers there are, until the scheduler is gone."""
@@ -241,7 +269,7 @@ class Crew:
                 del self._workers[address]
             if any(worker.usable or worker.joining for worker in self._workers.values()):
                 self._last_usable = time.monotonic()
-            elif time.monotonic() - self._last_usable > NONE_LEFT_S:
+            elif time.monotonic() - self._last_usable > self._patience_s:
                 self._end(ExecutorLostError("no worker is left"))
             await asyncio.sleep(WATCHED_EVERY_S)
         self._end(ExecutorLostError("the connection to the scheduler is lost"))

@@ -26,7 +26,7 @@ FEWEST = 10
 
 
 class Feed(Generic[U, R]):
-    """The `count` units of one stage. `stopped` says which limit ended it early."""
+    """The `count` units of one stage. `stopped` says what ended it early: a limit, or `stop`."""
 
     def __init__(self, units: Iterator[U], count: int, journal: Journal[R], limits: Limits) -> None:
         self._units = units
@@ -58,6 +58,11 @@ class Feed(Generic[U, R]):
             return next(self._units)
         self._changed.set()  # nobody waits for what does not come
         return None
+
+    def stop(self, why: str) -> None:
+        """Hand out no more units, for a reason in words."""
+        self.stopped = self.stopped or why
+        self._changed.set()
 
     def end(self, row: R) -> None:
         """A unit has ended with this row, which the journal has."""

@@ -49,6 +49,8 @@ class State:
     slowest: tuple[float, str] = (0.0, "")
     started: float = field(default_factory=time.monotonic)
     endpoints: Sequence[EndpointStats] = ()
+    awaited: str = ""
+    """What the run waits for before it begins."""
 
     @property
     def rate(self) -> float:
@@ -59,7 +61,7 @@ class State:
         """Done, right so far, tokens, cost, rate, time left, retries and waits, the slowest unit."""
         graded = sum(t.graded for t in self.groups.values())
         right = sum(t.right for t in self.groups.values())
-        parts = [f"{self.kept + self.done}/{self.total}"]
+        parts = [f"{self.kept + self.done}/{self.total}", *([self.awaited] if self.awaited else [])]
         if graded:
             parts.append(f"right {right / graded:.0%}")
         if self.failed:
@@ -123,6 +125,11 @@ class Progress:
         """There are `total` units, `kept` of them done in an earlier run."""
         self._state.total, self._state.kept = total, kept
         self._display.start(self._state)
+
+    def wait(self, text: str) -> None:
+        """Show what the run waits for before it begins; empty: nothing."""
+        self._state.awaited = text
+        self._display.update(self._state)
 
     def watch(self, endpoints: Sequence[EndpointStats]) -> None:
         """Show what goes on at these endpoints."""

@@ -127,7 +127,9 @@ def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
 
 
 def _stopped(standing: Standing, noun: str) -> str:
-    """What ended the run early, and the command that continues it."""
+    """What ended the run early, and the command that continues it if there is anything left to do."""
+    if not standing.owed:
+        return f"{standing.stopped}."
     limit = re.match("(--[a-z-]+) .*(is reached|cannot be kept)", standing.stopped or "")
     how, command = "Continue", standing.command
     if limit and limit[2] == "is reached":
@@ -208,8 +210,12 @@ def executor(settings: RunSettings) -> Executor:
     limits = unit_limits(settings)
     if settings.cluster and settings.workers:
         raise UserError("--cluster has workers of its own: leave --workers out")
+    if settings.wait_for_workers and not settings.cluster:
+        raise UserError("--wait-for-workers needs --cluster")
     if settings.cluster or settings.workers:
         from medagent.engine.cluster import ClusterExecutor
+        from medagent.engine.cluster_demand import WorkerWait
 
-        return ClusterExecutor(settings.cluster, settings.workers, settings.concurrency, limits)
+        wait = WorkerWait.of(settings.wait_for_workers) if settings.wait_for_workers else None
+        return ClusterExecutor(settings.cluster, settings.workers, settings.concurrency, limits, wait)
     return LocalExecutor(settings.concurrency, limits)

@@ -120,6 +120,10 @@ class RunSettings(BaseModel):
     """Do items again that ended like this, e.g. agent_error; repeatable."""
     cluster: Annotated[str | None, Option(LIMITS, "place", kind="address")] = None
     """A Dask scheduler to run on, e.g. tcp://head:8786."""
+    wait_for_workers: Annotated[str | None, Option(LIMITS, "effort", metavar="N[,SECONDS]", kind="value")] = None
+    """With --cluster: begin once N workers are there, or after SECONDS (3600) with those that are; an adaptive cluster
+    starts them.
+    """
     workers: Annotated[int | None, Option(LIMITS, "place", kind="value"), Field(ge=1)] = None
     """Worker processes of a local cluster."""
 
@@ -140,6 +144,13 @@ class RunSettings(BaseModel):
     def _is_final(cls, value: list[str]) -> list[str]:
         if unknown := [status for status in value if status not in RETRIED]:
             raise ValueError(f"{unknown[0]}: what can be done again is {', '.join(RETRIED)}")
+        return value
+
+    @field_validator("wait_for_workers")
+    @classmethod
+    def _is_a_number_of_workers(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[1-9]\d*(,\d+(\.\d+)?)?", value):
+            raise ValueError("write it as N or N,SECONDS")
         return value
 
     @property

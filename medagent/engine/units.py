@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from medagent.core.errors import ExecutorLostError, StopRunError, UserError
+from medagent.core.errors import ExecutorLostError, UserError
 from medagent.engine.feed import Feed
 from medagent.engine.figures import some_are
 from medagent.engine.job import Executor, Job, LazyUnits, Unit
@@ -24,12 +24,14 @@ U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
 HOPELESS = 10
-"""So many failures of one kind in a row, with nothing before them, stop a run: the next ones would fail as well."""
+"""A run stops if its first units fail in the same way, so many of them: the next ones would fail as well."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """How a run's units stand afterwards. `stopped` says what ended it early: a limit, or a cluster that is gone."""
+    """How a run's units stand afterwards. `stopped` says what ended it early: a limit, a cluster that is gone, or units
+    that all fail.
+    """
 
     total: int
     done: int
@@ -56,7 +58,7 @@ async def run_units(
 ) -> Summary:
     """Run every unit that the journal does not hold as done; statuses in `retry` are run again too.
 
-    Raises StopRunError when the run as a whole is refused or hopeless, UserError when the journal cannot be written.
+    Raises StopRunError when the run as a whole is refused, UserError when the journal cannot be written.
     What is finished stays finished in every case.
     """
     keys = unit_keys(units)
@@ -70,7 +72,8 @@ async def run_units(
         await appended
         scored = await watch.score(row) if watch.score is not None else None
         progress.add(row, journal.spent, scored)
-        beginning.look(row)
+        if beginning.is_hopeless(row):
+            feed.stop(f"the first {HOPELESS} units failed alike: {row.status}: {row.error}")
 
     def done(row: R) -> Awaitable[None]:
         appended = journal.append(row)
@@ -96,21 +99,21 @@ def unit_keys(units: Sequence[Unit]) -> Sequence[str]:
 
 @dataclass(slots=True)
 class _Beginning:
-    """Watches the first rows of a run for foreign code that always fails. Raises StopRunError."""
+    """Watches the first rows of a run for foreign code that always fails."""
 
     failures: int = 0
     kind: str = ""
     over: bool = False
 
-    def look(self, row: Row) -> None:
+    def is_hopeless(self, row: Row) -> bool:
+        """Whether this row is the last of so many failures of one kind at the beginning."""
         if self.over or row.status == "cancelled":
-            return
+            return False
         kind = f"{row.status}: {(row.error or '').partition(':')[0]}" if row.traceback else ""
         if not kind or self.kind not in ("", kind):
             self.over = True
-            return
+            return False
         self.kind = kind
         self.failures += 1
-        if self.failures >= HOPELESS:
-            self.over = True
-            raise StopRunError(f"the first {HOPELESS} units failed alike: {row.status}: {row.error}")
+        self.over = self.failures >= HOPELESS
+        return self.over

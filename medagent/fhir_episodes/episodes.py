@@ -34,7 +34,7 @@ from medagent.fhir_episodes.task import FhirItem, FhirTask
 from medagent.fhir_episodes.tools import Toolbox, ToolError
 from medagent.models.base import Tool, ToolCall
 
-E = TypeVar("E", bound="Episode")
+E = TypeVar("E", bound="OpenEpisode")
 T = TypeVar("T")
 
 
@@ -51,7 +51,13 @@ class EpisodeSource:
         if unknown := sorted(set(options) - set(known)):
             raise UserError(f"{unknown[0]}: there is no such option of an episode")
         stated = {name: value for name, value in options.items() if value is not None}
-        settings = checked(benchmark.Episodes, stated)
+        return cls.by(benchmark, checked(benchmark.Episodes, stated))
+
+    @classmethod
+    def by(cls, benchmark: FhirBenchmark[Any], settings: EpisodeSettings) -> EpisodeSource:
+        """The one of these settings, which are the benchmark's `Episodes`. Raises UserError."""
+        if not isinstance(settings, benchmark.Episodes):
+            raise UserError(f"settings: expected {benchmark.Episodes.__name__}, not {type(settings).__name__}")
         if settings.loop and settings.protocol == "tools":
             raise UserError("loop has no meaning with the protocol tools: the published runner has no tools")
         return _shared(type(benchmark), settings)
@@ -103,8 +109,8 @@ def _shared(kind: type[FhirBenchmark[Any]], settings: EpisodeSettings) -> Episod
     return EpisodeSource(kind(), settings)
 
 
-class Episode:
-    """An open episode. `reset` first, then `act` or `call` until `done`, then `verdict`."""
+class OpenEpisode:
+    """What episodes of both kinds have. `reset` first, then `act` or `call` until `done`, then `verdict`."""
 
     def __init__(self, item: FhirItem, session: Session, source: EpisodeSource) -> None:
         self.task = item.record
@@ -134,15 +140,14 @@ class Episode:
         """The FHIR functions and `finish`, as tools with JSON schemas."""
         return self._source.toolbox.tools()
 
-    async def act(self, message: str) -> str:
-        """Take one message; returns the reply, "" when the episode has ended. Raises SessionEndedError after that."""
+    def verdict(self) -> Score:
+        """The benchmark's verdict on the episode as it stands."""
+        return self._source.score(self._item, self._session.outcome())
+
+    async def _act(self, message: str) -> str:
         return await self._session.act(message)
 
-    async def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
-        """Take one tool call; returns the reply. A call that cannot be read is answered with the reason.
-
-        `arguments` may be the text that a model wrote, which need not be JSON.
-        """
+    async def _call(self, tool: str, arguments: dict[str, Any] | str) -> str:
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         try:
             action = self._source.toolbox.action(ToolCall("", tool, text))
@@ -150,21 +155,34 @@ class Episode:
             return self._session.refuse(f"{tool}({text})", str(error))
         return await self._session.act(action)
 
-    def verdict(self) -> Score:
-        """The benchmark's verdict on the episode as it stands."""
-        return self._source.score(self._item, self._session.outcome())
+
+class Episode(OpenEpisode):
+    """An open episode of `async with`."""
+
+    async def act(self, message: str) -> str:
+        """Take one message; returns the reply, "" when the episode has ended. Raises SessionEndedError after that."""
+        return await self._act(message)
+
+    async def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
+        """Take one tool call; returns the reply. A call that cannot be read is answered with the reason.
+
+        `arguments` may be the text that a model wrote, which need not be JSON.
+        """
+        return await self._call(tool, arguments)
 
 
-class SyncEpisode(Episode):
-    """The same for programs without an event loop; only over the embedded server, which never waits."""
+class SyncEpisode(OpenEpisode):
+    """An open episode of `with`, for programs without an event loop; only over the embedded server, which never
+    waits.
+    """
 
-    def act(self, message: str) -> str:  # type: ignore[override]  # the twin without `await`
+    def act(self, message: str) -> str:
         """See `Episode.act`."""
-        return _now(super().act(message))
+        return _now(self._act(message))
 
-    def call(self, tool: str, arguments: dict[str, Any] | str) -> str:  # type: ignore[override]  # without `await`
+    def call(self, tool: str, arguments: dict[str, Any] | str) -> str:
         """See `Episode.call`."""
-        return _now(super().call(tool, arguments))
+        return _now(self._call(tool, arguments))
 
 
 class EpisodeContext:

@@ -117,7 +117,7 @@ class FhirSettings(EpisodeSettings, CodeSettings, RunSettings):
     """Take a model's reply to the very same request from this folder, and keep new ones there, for all runs that name
     it.
     """
-    fhir_header: Annotated[list[str], Option(RECORD, "effort", kind="secret"), Field(default_factory=list)]
+    fhir_header: Annotated[list[str], Option(RECORD, "effort", kind="secret")] = []
     """'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."""
     ca_file: Annotated[Path | None, Option(RECORD, "place", kind="path")] = None
     """Certificates to trust for that server."""

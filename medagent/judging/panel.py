@@ -61,11 +61,9 @@ class PanelSettings(JudgedSource):
 
     judge: Annotated[list[str], Option(JUDGES, "place", kind="code"), Field(min_length=1)]
     """A model that judges; repeated: a panel, by majority."""
-    judge_base_url: Annotated[list[str], Option(JUDGES, "place", kind="address"), Field(default_factory=list)]
+    judge_base_url: Annotated[list[str], Option(JUDGES, "place", kind="address")] = []
     """The judges' endpoint (default: --base-url where the command has it, else OPENAI_BASE_URL, else OpenAI)."""
-    judge_api_key_env: Annotated[
-        list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret"), Field(default_factory=list)
-    ]
+    judge_api_key_env: Annotated[list[str], Option(JUDGES, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
     """The environment variable that holds the judges' key; as --api-key-env."""
     judge_prompt: Annotated[str, Option(JUDGES, "place", metavar="NAME|FILE", kind="path")] = BUNDLED
     """How the judge is asked: `bundled`, another name that the benchmark's page lists, or your file (TOML)."""

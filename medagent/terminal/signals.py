@@ -29,6 +29,7 @@ SAVED_WITHIN_S = 4.0
 LEFT_WITHIN_S = 2.0
 """How long what others started may keep a process alive that has nothing left to do."""
 CONTINUES = "Finished rows are kept: the same command continues."
+APART = "With --workers 1 an agent has a process of its own."
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
@@ -64,7 +65,7 @@ def _drive(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
         try:
             loop.run_forever()
         except OSError as error:  # its own files were closed
-            raise UserError(f"the event loop is broken: {error.strerror}. {CONTINUES}") from None
+            raise UserError(f"foreign code broke the event loop: {error.strerror}. {CONTINUES} {APART}") from None
 
 
 async def _end_others() -> None:

@@ -10,7 +10,7 @@ environment, also where nobody uses it.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from medagent.testing.asserts import assert_grade, assert_no_regression
@@ -40,7 +40,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'medagent.testing' has no attribute {name!r}")
-    return getattr(import_module(f"medagent.testing.{_MODULE_OF[name]}"), name)
+if not TYPE_CHECKING:  # a checker would take every misspelt name for Any
+
+    def __getattr__(name: str) -> object:
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module 'medagent.testing' has no attribute {name!r}")
+        return getattr(import_module(f"medagent.testing.{_MODULE_OF[name]}"), name)

@@ -13,6 +13,7 @@ import pytest
 
 import medagent
 from medagent import Agent, ReplyRow, SessionEndedError, UserError
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings, TaskEpisodes
 from tests.shared_data import ROOT
 
 PUBLIC = [
@@ -27,6 +28,7 @@ PUBLIC = [
     "ChatModel",
     "Check",
     "compare",
+    "Comparison",
     "Completion",
     "DataRef",
     "Dataset",
@@ -72,10 +74,12 @@ PUBLIC = [
     "RunSettings",
     "Say",
     "Score",
+    "ScoreComparison",
     "Scored",
     "serve_episodes",
     "Session",
     "SessionEndedError",
+    "SetComparison",
     "ShownMessage",
     "single_turn",
     "Spent",
@@ -150,6 +154,20 @@ def test_the_blocking_twin_works_with_and_without_a_loop(tmp_path: Path) -> None
         medagent.run_sync("medagentbench", tirals=2)
 
 
+def test_settings_are_an_object_or_options(tmp_path: Path) -> None:
+    settings = MedAgentBenchSettings(agent="nop", limit=1, results_dir=tmp_path)
+    report = medagent.run_sync("medagentbench", settings)
+    assert report.items == medagent.run_sync("medagentbench", agent="nop", limit=1, results_dir=tmp_path).items
+    with pytest.raises(UserError, match="limit: is stated beside a settings object; put it into MedAgentBenchSettings"):
+        medagent.run_sync("medagentbench", settings, limit=2)
+    with pytest.raises(UserError, match="settings: expected PromptcblueSettings, not MedAgentBenchSettings"):
+        medagent.run_sync("promptcblue", settings)
+    few = medagent.tasks(benchmark="medagentbench", settings=TaskEpisodes(version="v1"))
+    assert [task.id for task in few] == [task.id for task in medagent.tasks(version="v1")]
+    with pytest.raises(UserError, match="settings: expected TaskEpisodes, not EpisodeSettings"):
+        medagent.episode("task2_1", benchmark="medagentbench", settings=medagent.EpisodeSettings())
+
+
 def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
     for agent in ("nop", "reference"):
         medagent.run_sync(agent=agent, ids=("task3_1", "task3_2", "task3_3", "task3_4"), trials=2, results_dir=tmp_path)
@@ -169,6 +187,15 @@ def test_a_folder_is_read_graded_and_compared(tmp_path: Path) -> None:
     assert [(one.trials, one.pass_1, one.flipping) for one in found.trials or ()] == [(2, 0.0, ()), (2, 1.0, ())]
     with pytest.raises(UserError, match="no run's folder"):
         medagent.load_run(tmp_path)
+
+
+def test_a_stored_report_of_an_earlier_state_is_not_believed(tmp_path: Path) -> None:
+    folder = tmp_path / "v2_r1_nop"
+    medagent.run_sync(agent="nop", ids=("task3_1",), results_dir=tmp_path)
+    earlier = (folder / "report.json").read_bytes()
+    medagent.run_sync(agent="nop", ids=("task3_1", "task3_2"), results_dir=tmp_path)
+    (folder / "report.json").write_bytes(earlier)
+    assert [item.item for item in medagent.load_run(folder).report.items] == ["task3_1", "task3_2"]
 
 
 def test_an_episode_in_one_call() -> None:

@@ -19,9 +19,10 @@ FLOORS = [
     ["agents", "fhir_data", "reports"],
     ["fhir_episodes", "judging"],
     ["benchmarks"],
+    ["options"],
     ["api"],
     ["export", "integrations", "testing"],
-    ["cli", "rl", "__main__"],
+    ["cli", "rl", "blocks", "__main__"],
 ]
 """Rooms and files of the top level, the lowest first."""
 LONGEST_FILE = 400
@@ -96,6 +97,8 @@ def internal(module: str) -> bool:
     """Whether a module is one of the project's that programs do not import."""
     return module.partition(".")[0] in ("medagent", "refsol", "fhir_server") and module not in (
         "medagent",
+        "medagent.blocks",
+        "medagent.options",
         "medagent.rl",
     )
 

@@ -40,7 +40,7 @@ class ImapscoreSettings(ImapSource, AnswerSettings):
     """Have an encoder choose among the graph's names that are alike: a model of embeddings, or a class by its import
     path.
     """
-    embed_base_url: Annotated[list[str], Option(DATA, "place", kind="address"), Field(default_factory=list)]
+    embed_base_url: Annotated[list[str], Option(DATA, "place", kind="address")] = Field(default_factory=list)
     """The endpoint of --embed-model (default: --base-url)."""
     prompt: Annotated[Path | None, Option(DATA, "place", kind="path")] = None
     """Your own wordings (TOML), in place of those of the same name."""

@@ -61,6 +61,8 @@ class LineGrader(Grader[LineRow]):
         if self._gold is None:
             return Figures(notes=["Not scored: pass --gold FILE for that.", *notes], unusable=fault)
         trials = official_scores(scores, self._data.tasks, self._data.edition)
+        if not all(trial.tasks for trial in trials):
+            return Figures(notes=["Not scored: --gold has no answer to these lines.", *notes], unusable=fault)
         table = trial_table(trials)
         return Figures(
             table=table,
@@ -93,7 +95,7 @@ def answer_text(row: LineRow, source: LineSource) -> str:
 
 
 def official_scores(scores: Sequence[Scored], tasks: Sequence[TaskSpec], edition: Edition) -> list[Scores]:
-    """The official scores of each trial, from the parts of its lines. Raises InputError if no line has a part."""
+    """The official scores of each trial, from the parts of its lines. Without tasks if no line has a part."""
     found = []
     for trial in sorted({one.trial for one in scores}):
         parts: dict[str, list[Any]] = {task.name: [] for task in tasks}

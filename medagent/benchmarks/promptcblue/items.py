@@ -14,7 +14,7 @@ from medagent.benchmarks.promptcblue.settings import LineSource
 from medagent.core.lazy import LazySequence
 from medagent.engine.files import file_digest
 from medagent.engine.scores import Item
-from refsol.promptcblue.files import read_structured
+from refsol.promptcblue.files import ProblemsError, read_structured
 from refsol.promptcblue.public import EDITIONS
 
 
@@ -64,10 +64,16 @@ def _read(path: Path, encoding: Any, edition: str | None, digest: str) -> DataFi
 
 
 class GoldAnswers(Mapping[str, Any]):
-    """The gold answers by line key, each as its JSON text: as objects they would take ten times the memory."""
+    """The gold answers by line key, each as its JSON text: as objects they would take ten times the memory.
+
+    Raises ProblemsError for a file that cannot be used.
+    """
 
     def __init__(self, whole: DataFile, path: Path) -> None:
-        structured = read_structured(path, whole.edition).value
+        read = read_structured(path, whole.edition)
+        if any(problem.fatal for problem in read.problems):
+            raise ProblemsError(read.problems)
+        structured = read.value
         self._texts: dict[str, str] = {}
         for task in dict.fromkeys(whole.lines.tasks):
             keys = [key for key, one in zip(whole.lines.line_keys(), whole.lines.tasks, strict=True) if one == task]

@@ -86,8 +86,8 @@ class Assessor:
         mode: dict[str, Any] = {}
         if wanted.config.mode == "fhir":
             mode = {**RUN_OPTIONS, "agent": type("FhirAgent", (FhirAgent,), {"episodes": self.episodes})}
-        settings = {**self.options, **chosen, **mode, "round": label, "base_url": [wanted.address]}
-        return await api.run(self.benchmark.reference or self.benchmark.name, model=model, **settings)
+        options = {**self.options, **chosen, **mode, "model": model, "round": label, "base_url": [wanted.address]}
+        return await api.run(self.benchmark.reference or self.benchmark.name, **options)
 
 
 def outcome(report: Report) -> dict[str, Any]:

@@ -76,8 +76,8 @@ def _reference_acts(benchmark: FhirBenchmark[Any], given: Mapping[str, Any]) -> 
     if "reference" not in benchmark.agents:
         return {}
     with TemporaryDirectory() as aside:
-        name = benchmark.reference or benchmark.name
-        report = run_sync(name, **given, agent="reference", writes="execute", results_dir=Path(aside))
+        options = {**given, "agent": "reference", "writes": "execute", "results_dir": Path(aside)}
+        report = run_sync(benchmark.reference or benchmark.name, **options)
         right = {item.item for item in report.items if item.correct}
         rows: Iterable[Any] = load_run(Path(aside) / report.folder).rows()
         return {

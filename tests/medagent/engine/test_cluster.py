@@ -14,7 +14,8 @@ from uuid import uuid4
 import pytest
 
 from medagent.core.errors import ModelError, StopRunError, UserError
-from medagent.engine.cluster import ClusterExecutor
+from medagent.engine.cluster import IN_WORKER, ClusterExecutor
+from medagent.engine.cluster_demand import WorkerWait
 from medagent.engine.cluster_worker import GivenFile, Opened, Opening, close_here, installed_here, pack, take_here
 from medagent.engine.cluster_worker import open_here as opening_here
 from medagent.engine.job import JobFile
@@ -48,6 +49,9 @@ class Where:
 
     async def run(self, unit: Number, row: WhereRow) -> None:
         row.process, row.share = os.getpid(), self.concurrency
+        if self.fate == "slow":  # longer than an adaptive cluster keeps a worker without tasks
+            await asyncio.sleep(0.3)
+            return
         if unit.value == 3 and self.fate:
             raise {"stop": StopRunError("401"), "model": ModelError("500"), "bug": KeyError("bug")}[self.fate]
 
@@ -177,3 +181,47 @@ def test_a_scheduler_without_workers_is_one_line(tmp_path: Path, monkeypatch: py
         with pytest.raises(UserError, match=f"--cluster {address}: the scheduler has no workers; start some"):
             asyncio.run(work)
         journal.close()
+
+
+def test_an_adaptive_cluster_starts_what_a_run_waits_for_and_a_worker_that_leaves_is_no_error(tmp_path: Path) -> None:
+    from distributed import LocalCluster
+
+    progress, journal = Progress(quiet=True), Journal(tmp_path / "j", WhereRow)
+
+    async def run_while_one_leaves() -> Summary:
+        async with LocalCluster(
+            n_workers=0, threads_per_worker=1, asynchronous=True, dashboard_address="127.0.0.1:0", preload=[IN_WORKER]
+        ) as cluster:
+            cluster.adapt(minimum=0, maximum=2, interval="100ms", wait_count=2)
+            executor = ClusterExecutor(cluster.scheduler_address, None, 4, wait=WorkerWait(2, 300))
+            work = asyncio.create_task(run_units(Where("slow"), numbers(12), journal, executor, Watch(progress)))
+            while not journal.units:  # noqa: ASYNC110  # a journal tells nobody
+                await asyncio.sleep(0.02)
+            first = next(iter(cluster.scheduler.workers))
+            await cluster.scheduler.retire_workers(workers=[first], close_workers=True)
+            summary = await work
+            assert progress.notes == [f"worker {first} left"]
+            return summary
+
+    assert asyncio.run(run_while_one_leaves()).owed == []
+    assert set(journal.endings()) == {"completed"}
+    assert {row.share for row in journal.rows()} == {2}  # both were there at the beginning
+    journal.close()
+
+
+def test_workers_are_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
+    from distributed import LocalCluster
+
+    journal = Journal(tmp_path / "j", WhereRow)
+
+    def run_on(address: str, wait: WorkerWait) -> Summary:
+        executor = ClusterExecutor(address, None, 4, wait=wait)
+        return asyncio.run(run_units(Where(), numbers(3), journal, executor, Watch(Progress(quiet=True))))
+
+    with LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
+        with pytest.raises(UserError, match=r"no worker came within 0\.2 s \(--wait-for-workers\)"):
+            run_on(cluster.scheduler_address, WorkerWait(2, 0.2))
+        cluster.scale(1)
+        cluster.wait_for_workers(1)
+        assert run_on(cluster.scheduler_address, WorkerWait(2, 0.2)).done == 3
+    journal.close()

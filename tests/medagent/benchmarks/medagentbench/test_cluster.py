@@ -107,6 +107,16 @@ def _said(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*words, "--results-dir", str(folder)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("2", "--wait-for-workers needs --cluster"), ("0", "write it as N or N,SECONDS"), ("2;3", "write it as N or N,S")],
+)
+def test_workers_to_wait_for_are_a_clusters(tmp_path: Path, value: str, problem: str) -> None:
+    ran = run(tmp_path, "--agent", "nop", "--wait-for-workers", value)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert problem in ran.err
+
+
 def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     ran = run(tmp_path, "--agent", "nop", "--cluster", "tcp://127.0.0.1:9")
     assert ran.code == 1

@@ -143,7 +143,7 @@ def test_a_password_of_the_scheduler_is_passed_on_and_written_nowhere(here: Path
         address = f"ws://me:{SECRET}@127.0.0.1:{port}"
         ran = run(here, "--agent", "nop", "--ehr", "ward.ndjson", "--limit", 2, "--cluster", address)
         assert ran.code == 0, ran.err
-    assert json.loads((here / "v2_r1_nop" / "run.json").read_text())["places"]["cluster"].startswith("ws://***@")
+    assert "cluster" not in json.loads((here / "v2_r1_nop" / "run.json").read_text())["places"]
     written = "".join(path.read_text(errors="replace") for path in (here / "v2_r1_nop").iterdir())
     assert SECRET not in written + ran.out + ran.err
 

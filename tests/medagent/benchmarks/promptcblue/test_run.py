@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
-from medagent.benchmarks.promptcblue.settings import PromptcblueSettings
+from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import StopRunError, UserError
 from refsol.promptcblue import ProblemsError
 from tests import runs
+from tests.command import medagent
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.refsol.promptcblue.vectors import jsonl, line, text, value
 from tests.shared_data import ROOT
@@ -346,6 +347,22 @@ def test_a_gold_that_does_not_fit_is_refused_before_the_first_call(tmp_path: Pat
         f"{run.data}: IMCS-V2-SR: samples missing: {LINES[-1]['sample_id']}",
         f"{run.data}: IMCS-V2-SR: samples not in the gold: other",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [("TOKEN=abc", 1, "gold.json: not JSON"), ("{}", 0, "Not scored: --gold has no answer to these lines.")],
+)
+def test_a_gold_that_was_changed_after_the_run_is_one_line(tmp_path: Path, text: str, code: int, words: str) -> None:
+    own = tmp_path / "gold.json"
+    own.write_bytes((MINI / "gold.json").read_bytes())
+    ran = medagent("run", "promptcblue", "--agent", "gold", "--limit", 2, "--gold", own, "--results-dir", tmp_path)
+    assert ran.code == 0, ran.err
+    own.write_text(text)
+    graded = medagent("grade", tmp_path / "promptcblue_r1_gold")
+    assert graded.code == code
+    assert words in graded.out + graded.err
+    assert "Traceback" not in graded.err
 
 
 def test_what_the_command_line_can_mend(tmp_path: Path) -> None:

@@ -1,0 +1,181 @@
+"""The options of the Python API, by name and type. Made by `python tools/typed_options.py`; do not edit.
+
+    options: MedAgentBenchOptions = {"model": "gpt-4o-mini", "limit": 10}
+    report = medagent.run_sync("medagentbench", **options)
+
+What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
+
+if TYPE_CHECKING:
+    from medagent.agents.base import Agent
+    from medagent.models.base import Model
+
+
+class RunOptions(TypedDict, total=False):
+    """What every run takes."""
+
+    round: str
+    agent: str | type[Agent] | None
+    model: str | type[Model] | None
+    base_url: Sequence[str]
+    allow_host: Sequence[str]
+    api: Literal["chat", "responses", "anthropic"]
+    api_key_env: Sequence[str]
+    temperature: float
+    max_tokens: int | None
+    timeout: float
+    outage_time: float
+    outage_attempts: int
+    extra: Mapping[str, Any]
+    strip_thinking: bool
+    ids: str | Sequence[str]
+    limit: int | None
+    per_type: int | None
+    trials: int
+    concurrency: int
+    max_cost: float | None
+    max_tokens_total: int | None
+    fail_after: float | None
+    unit_time: float | None
+    unit_tokens: int | None
+    unit_cost: float | None
+    retry: Sequence[str]
+    cluster: str | None
+    wait_for_workers: str | None
+    workers: int | None
+    results_dir: str | Path
+    overwrite: bool
+
+
+class MedAgentBenchOptions(RunOptions, total=False):
+    """What a run of medagentbench takes."""
+
+    sandbox: Literal["auto", "bwrap", "monty", "docker"]
+    sandbox_image: str | None
+    code_seconds: float
+    code_memory: int
+    code_requests: int
+    code_output: int
+    code_tool: bool
+    code_packages: str | Path | None
+    ehr: str | Path | None
+    fhir: str | None
+    api_base: str
+    protocol: Literal["text", "tools", "code"]
+    loop: Literal["published", "lenient"] | None
+    max_rounds: int
+    writes: Literal["ack", "execute"]
+    version: str
+    dataset: str
+    tasks_file: str | Path | None
+    prompt: str | Path | None
+    system: str | Path | None
+    trial_seed: int | None
+    cache: str | Path | None
+    fhir_header: Sequence[str]
+    ca_file: str | Path | None
+    types: str | Sequence[str]
+    replay: str | Path | None
+
+
+class ImapscoreOptions(RunOptions, total=False):
+    """What a run of imapscore takes."""
+
+    allow_empty: float
+    answers: str | Path | None
+    system: str | None
+    data: str | Path
+    encoding: Literal["utf-8", "gbk", "gb18030"]
+    graph: str | Path | None
+    embed_model: str | None
+    embed_base_url: Sequence[str]
+    prompt: str | Path | None
+    min_votes: int
+    g_eval: bool
+
+
+class PromptcblueOptions(RunOptions, total=False):
+    """What a run of promptcblue takes."""
+
+    allow_empty: float
+    answers: str | Path | None
+    system: str | None
+    few_shot: str | None
+    batch: bool
+    cache: str | Path | None
+    data: str | Path
+    gold: str | Path | None
+    encoding: Literal["utf-8", "gbk", "gb18030"]
+    prompt: str | None
+    card: str | Path | None
+
+
+class SimpleqaOptions(RunOptions, total=False):
+    """What a run of simpleqa takes."""
+
+    allow_empty: float
+    answers: str | Path | None
+    system: str | None
+    few_shot: str | None
+    batch: bool
+    cache: str | Path | None
+    judge: Required[Sequence[str]]
+    judge_base_url: Sequence[str]
+    judge_api_key_env: Sequence[str]
+    judge_prompt: str
+    data: str | Path
+    variant: Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
+    encoding: Literal["utf-8", "gbk", "gb18030"]
+    prompt: str | Path | None
+    lang: str | Sequence[str]
+
+
+class GradeOptions(TypedDict, total=False):
+    """What `medagent.grade` and `medagent.compare` take."""
+
+    tasks: str | Path | None
+    dataset: str | None
+    fhir: str | None
+    ehr: str | Path | None
+    key: str | Path | None
+    base: str | None
+    rules: str
+    side_by_side: bool
+    official: str | Path | None
+
+
+class EpisodeOptions(TypedDict, total=False):
+    """What an episode of any benchmark takes."""
+
+    ehr: str | Path | None
+    fhir: str | None
+    api_base: str
+    protocol: Literal["text", "tools"]
+    loop: Literal["published", "lenient"] | None
+    max_rounds: int
+    writes: Literal["ack", "execute"]
+    strip_thinking: bool
+
+
+class MedAgentBenchEpisodeOptions(EpisodeOptions, total=False):
+    """What an episode of MedAgentBench takes, and `medagent.tasks`."""
+
+    version: str
+    dataset: str
+    tasks_file: str | Path | None
+
+
+class HttpEpisodeOptions(TypedDict, total=False):
+    """What `medagent.serve_episodes` takes."""
+
+    ehr: str | Path | None
+    api_base: str
+    version: str
+    dataset: str
+    tasks_file: str | Path | None

@@ -1,0 +1,124 @@
+"""Writes `medagent/options.py`, the options of the Python API as TypedDicts, from the settings models.
+
+    python tools/typed_options.py
+
+A type checker then knows the options of `medagent.run` and of its siblings; `tests/test_typing.py` fails while the
+module differs from the models.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from medagent.benchmarks.base import DEFAULT, find, names
+from medagent.engine.settings import RunSettings
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.http_episodes import http_options
+
+MODULE = Path(__file__).resolve().parent.parent / "medagent" / "options.py"
+HEAD = '''"""The options of the Python API, by name and type. Made by `python tools/typed_options.py`; do not edit.
+
+    options: MedAgentBenchOptions = {"model": "gpt-4o-mini", "limit": 10}
+    report = medagent.run_sync("medagentbench", **options)
+
+What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
+
+if TYPE_CHECKING:
+    from medagent.agents.base import Agent
+    from medagent.models.base import Model
+'''
+CLASSES = {"agent": "str | type[Agent] | None", "model": "str | type[Model] | None"}
+"""Options that take a class as well."""
+SIMPLE = {str: "str", int: "int", float: "float", bool: "bool", type(None): "None", Any: "Any", Path: "str | Path"}
+LABELS = {
+    "medagentbench": "MedAgentBench",
+    "promptcblue": "Promptcblue",
+    "simpleqa": "Simpleqa",
+    "imapscore": "Imapscore",
+}
+Fields = Mapping[str, str]
+"""The types of options, by name."""
+
+
+def written_type(annotation: Any) -> str:
+    """What a program may pass for an annotation of a settings model. Raises KeyError for a type without a form here."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return written_type(arguments[0])
+    if origin in (Union, types.UnionType):
+        parts = [part for one in arguments for part in written_type(one).split(" | ")]
+        return " | ".join(dict.fromkeys(parts))
+    if origin is Literal:
+        return f"Literal[{', '.join(f'{value!r}' for value in arguments)}]".replace("'", '"')
+    if origin is list:
+        return f"Sequence[{written_type(arguments[0])}]"
+    if origin is tuple:  # several names, which a text has with commas between them
+        return "str | Sequence[str]"
+    if origin is dict:
+        return f"Mapping[{', '.join(map(written_type, arguments))}]"
+    return SIMPLE[annotation]
+
+
+def fields(model: type[BaseModel]) -> Fields:
+    """The options of a settings model; those that are needed as `Required`."""
+    found = {}
+    for name, info in model.model_fields.items():
+        text = CLASSES[name] if name in CLASSES and issubclass(model, RunSettings) else written_type(info.annotation)
+        found[name] = f"Required[{text}]" if info.is_required() else text
+    return found
+
+
+def typed_dict(name: str, about: str, own: Fields, base: str = "TypedDict") -> str:
+    """The source of a TypedDict."""
+    lines = [f"class {name}({base}, total=False):", f'    """{about}"""', ""]
+    lines += [f"    {field}: {text}" for field, text in own.items()]
+    return "\n".join(lines).rstrip()
+
+
+def beyond(model: Fields, base: Fields) -> Fields:
+    """The fields that a base does not have. Raises ValueError for one that has another type there."""
+    if differing := [name for name, text in base.items() if model.get(name) != text]:
+        raise ValueError(f"{differing[0]} has another type in a benchmark than in all")
+    return {name: text for name, text in model.items() if name not in base}
+
+
+def parts() -> Iterator[str]:
+    """The TypedDicts."""
+    shared = fields(RunSettings)
+    yield typed_dict("RunOptions", "What every run takes.", shared)
+    for name in names():
+        about = f"What a run of {name} takes."
+        yield typed_dict(f"{LABELS[name]}Options", about, beyond(fields(find(name).Settings), shared), "RunOptions")
+    grading: dict[str, str] = {}
+    for name in names():
+        grading |= fields(find(name).GradeOptions)
+    yield typed_dict("GradeOptions", "What `medagent.grade` and `medagent.compare` take.", grading)
+    default = find(DEFAULT)
+    assert isinstance(default, FhirBenchmark)
+    episode, own = fields(FhirBenchmark.Episodes), fields(default.Episodes)
+    yield typed_dict("EpisodeOptions", "What an episode of any benchmark takes.", episode)
+    about = "What an episode of MedAgentBench takes, and `medagent.tasks`."
+    yield typed_dict(f"{LABELS[DEFAULT]}EpisodeOptions", about, beyond(own, episode), "EpisodeOptions")
+    over_http = {name: own[name] for name in http_options(default)}
+    yield typed_dict("HttpEpisodeOptions", "What `medagent.serve_episodes` takes.", over_http)
+
+
+def module() -> str:
+    """The module's source, as ruff formats it."""
+    return HEAD + "".join(f"\n\n{part}\n" for part in parts())
+
+
+if __name__ == "__main__":
+    MODULE.write_text(module(), encoding="utf-8")
