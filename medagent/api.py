@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
-from medagent.benchmarks.base import DEFAULT, find, of_folder
+from medagent.benchmarks.base import DEFAULT, find, find_fhir, of_folder
 from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked
@@ -31,11 +31,20 @@ from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage
 from medagent.engine.results import graded_report, report_of, scores_of
 from medagent.engine.rows import Row
 from medagent.engine.run import execute
-from medagent.engine.scores import Paired, Scored
+from medagent.engine.scores import Scored
 from medagent.engine.settings import RunSettings
-from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeContext, EpisodeSource, open_episode
 from medagent.fhir_episodes.http_episodes import HttpEpisodes, serve_on
+from medagent.finished import (
+    Code,
+    are_siblings,
+    check_options,
+    check_same_items,
+    graded_file,
+    is_run,
+    official_score,
+    outcomes_of,
+)
 from medagent.reports.compare import Comparison, ScoreComparison, compare_outcomes
 from medagent.reports.item_view import item_view
 from medagent.reports.siblings import SetComparison, compare_sets
@@ -57,7 +66,6 @@ if TYPE_CHECKING:
     from medagent.reports.page.document import RunPage
 
 S = TypeVar("S", bound=RunSettings)
-Code = str | type[Benchmark[Any, Any]]
 """The code of a benchmark: an import path, or a class."""
 
 
@@ -173,7 +181,7 @@ def serve_episodes(
 
     Options are those of `episode` that name tasks and patients, and `api_base`. Raises UserError.
     """
-    return serve_on(_fhir(benchmark), host, port, options)
+    return serve_on(find_fhir(benchmark), host, port, options)
 
 
 def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]) -> Report:
@@ -185,9 +193,9 @@ def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[Gr
     options = {name: value for name, value in given.items() if value is not None}
     if is_run(place) and (place / JOURNAL).is_file():
         found = of_folder(place, benchmark)
-        _check_options(found, place, options)
+        check_options(found, place, options)
         return graded_report(found, place, options)
-    report: Report = _graded_file(place, options).report
+    report: Report = graded_file(place, options).report
     return report
 
 
@@ -256,13 +264,13 @@ def compare(
     options = {name: value for name, value in given.items() if value is not None}
     for path in (first, second):
         if is_run(path):
-            _check_options(of_folder(path, benchmark), path, options)
-    outcomes = [_outcomes(path, benchmark, options) for path in (first, second)]
-    if _are_siblings(first, second):
+            check_options(of_folder(path, benchmark), path, options)
+    outcomes = [outcomes_of(path, benchmark, options) for path in (first, second)]
+    if are_siblings(first, second):
         return compare_sets(*outcomes)
-    _check_same_items(first, second, benchmark)
+    check_same_items(first, second, benchmark)
     found = compare_outcomes(*outcomes)
-    official = _official(first, second, benchmark) if isinstance(found, ScoreComparison) else None
+    official = official_score(first, second, benchmark) if isinstance(found, ScoreComparison) else None
     return found if official is None or not isinstance(found, ScoreComparison) else found.by(official)
 
 
@@ -284,7 +292,7 @@ def write_report(
     if len(set(names)) < len(names):
         pages = [replace(page, label=str(run)) for page, run in zip(pages, runs, strict=True)]
     pairs = combinations(enumerate(map(Path, runs)), 2)
-    paired = {(i, j): _official(one, other, benchmark) for (i, one), (j, other) in pairs}
+    paired = {(i, j): official_score(one, other, benchmark) for (i, one), (j, other) in pairs}
     text = render(pages, {places: found for places, found in paired.items() if found is not None})
     write_whole(Path(out), text)
     return len(text.encode("utf-8", "surrogatepass"))
@@ -295,21 +303,16 @@ def _page(path: Path, code: Code | None, given: dict[str, Any]) -> RunPage:
     from medagent.reports.page.run_page import RowsByUnit, details_of
 
     if not is_run(path):
-        file = _graded_file(path, given, every_rule=True)
+        file = graded_file(path, given, every_rule=True)
         details = details_of(find(DEFAULT), file.report, file.scores, file.rows, file.others)
         return RunPage(path.stem if path.is_file() else path.name, file.report, details)
     benchmark = of_folder(path, code)
-    _check_options(benchmark, path, given)
+    check_options(benchmark, path, given)
     report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
     scores = scores_of(benchmark, path, given)
     others = {name: scores_of(benchmark, path, given, name) for name in benchmark.rule_sets[1:]}
     details = details_of(benchmark, report, scores, RowsByUnit(benchmark, Run(path)), others)
     return RunPage(path.resolve().name, report, details)
-
-
-def is_run(path: Path) -> bool:
-    """Whether a path is a run's folder."""
-    return (path / "run.json").is_file()
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:
@@ -325,91 +328,8 @@ def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, 
 
 def _source(benchmark: Code, settings: EpisodeSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
     """Where the episodes of a call come from. Raises UserError."""
-    found = _fhir(benchmark)
+    found = find_fhir(benchmark)
     return EpisodeSource.of(found, options) if settings is None else EpisodeSource.by(found, settings)
-
-
-def _fhir(benchmark: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
-    found = find(benchmark)
-    if not isinstance(found, FhirBenchmark):
-        raise UserError(f"{found.name}: has no episodes on a FHIR server")
-    return found
-
-
-def _check_options(benchmark: Benchmark[Any, Any], path: Path, given: Mapping[str, Any]) -> None:
-    """Raises UserError for an option that the benchmark of a run does not have."""
-    for name in given:
-        if name not in benchmark.GradeOptions.model_fields:
-            raise UserError(f"--{name.replace('_', '-')} has no use for {path}, a run of {benchmark.name}")
-
-
-def _graded_file(path: Path, given: Mapping[str, Any], *, every_rule: bool = False) -> Any:
-    """A results file, graded. Raises UserError, InputError."""
-    from medagent.benchmarks.medagentbench.results_file import graded_file
-    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
-
-    return graded_file(path, checked(MedAgentBenchGrading, given), every_rule=every_rule)
-
-
-def _outcomes(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequence[ItemOutcome]:
-    if not is_run(path) or not (path / JOURNAL).is_file():
-        report = _graded_file(path, given).report
-    else:
-        benchmark = of_folder(path, code)
-        report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
-    if all(item.value is None for item in report.items):
-        raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
-    items: Sequence[ItemOutcome] = report.items
-    return items
-
-
-def _official(a: Path, b: Path, code: Code | None) -> Paired | None:
-    """The official score of two runs, where it is no mean of items and their data is there."""
-    if not (is_run(a) and is_run(b)):
-        return None
-    benchmark = of_folder(a, code)
-    if of_folder(b, code).name != benchmark.name:
-        return None
-    try:
-        return benchmark.paired(Run(a), Run(b))
-    except UserError:  # the data is not there any more
-        return None
-
-
-def _are_siblings(a: Path, b: Path) -> bool:
-    """Whether two runs are over different sets of which at least one was made from a seed, as their `run.json` say."""
-    first, second = (_settings(path) for path in (a, b))
-    made = first.get("seed-digest") or second.get("seed-digest")
-    return bool(made) and first.get("tasks-digest") != second.get("tasks-digest")
-
-
-def _settings(path: Path) -> Mapping[str, Setting]:
-    folder = path if path.is_dir() else path.parent
-    return Run(folder).settings if is_run(folder) else {}
-
-
-def _check_same_items(a: Path, b: Path, code: Code | None) -> None:
-    """Raises UserError if two runs ask other things under the same ids."""
-    if not (is_run(a) and is_run(b)):
-        from medagent.benchmarks.medagentbench.results.patients import check_same_patients
-
-        check_same_patients(a, b)
-        return
-    try:
-        first, second = (_questions(path, code) for path in (a, b))
-    except UserError:  # the data is not there any more
-        return
-    shared = [item for item in first if item in second]
-    if differing := [item for item in shared if first[item] != second[item]]:
-        raise UserError(
-            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} items ask something else, "
-            f"first {differing[0]!a}"
-        )
-
-
-def _questions(folder: Path, code: Code | None) -> dict[str, str]:
-    benchmark = of_folder(folder, code)
-    return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
 
 
 def _silent(text: str) -> None:

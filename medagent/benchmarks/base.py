@@ -48,13 +48,13 @@ def fhir_names() -> list[str]:
     return [name for name in names() if isinstance(find(name), FhirBenchmark)]
 
 
-def find_fhir(reference: str) -> FhirBenchmark[Any]:
-    """The benchmark of a name or an import path, whose items are episodes on a FHIR server. Raises UserError."""
+def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
+    """The benchmark of a reference, whose items are episodes on a FHIR server. Raises UserError."""
     from medagent.fhir_episodes.benchmark import FhirBenchmark
 
     benchmark = find(reference)
     if not isinstance(benchmark, FhirBenchmark):
-        raise UserError(f"{reference}: has no episodes on a FHIR server")
+        raise UserError(f"{benchmark.name}: has no episodes on a FHIR server")
     return benchmark
 
 

@@ -30,11 +30,12 @@ def command(
     """
     import medagent.api as api
     from medagent.core.errors import UserError
+    from medagent.finished import is_run
     from medagent.reports.leaderboard import leaderboard
 
-    if strange := [run for run in runs if not api.is_run(run) and run.suffix != ".zip"]:
+    if strange := [run for run in runs if not is_run(run) and run.suffix != ".zip"]:
         raise UserError(f"{strange[0]}: is no run's folder (it has no run.json)")
-    reports = [api.grade(run, benchmark=benchmark) if api.is_run(run) else _of_pack(run, dataset) for run in runs]
+    reports = [api.grade(run, benchmark=benchmark) if is_run(run) else _of_pack(run, dataset) for run in runs]
     print(leaderboard(reports), end="")
 
 

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from medagent.api import Code
 from medagent.benchmarks.base import of_folder
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide
@@ -27,6 +26,7 @@ from medagent.engine.journals import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import OWED, Spent
 from medagent.export.records import Record, read_records
+from medagent.finished import Code
 
 if TYPE_CHECKING:
     from inspect_ai.event import ToolEvent

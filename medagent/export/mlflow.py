@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from medagent.api import Code, load_run
+from medagent.api import load_run
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.engine.report import Report
+from medagent.finished import Code
 
 _UNFIT = re.compile(r"[^\w\-./ ]")
 _FILES = ("run.json", "report.json", "results.json", "grade.json", "episodes.jsonl")

@@ -13,13 +13,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from medagent.api import Code
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
 from medagent.core.wire import split_credentials, without_password
 from medagent.engine.files import write_whole
 from medagent.engine.report import Report
 from medagent.export.records import Record, read_records
+from medagent.finished import Code
 
 NAMES = {
     "operation": "gen_ai.operation.name",

@@ -11,12 +11,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from medagent.api import Code, LoadedRun, load_run
+from medagent.api import LoadedRun, load_run
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.report import ItemOutcome, Report
 from medagent.engine.rows import Row, Spent
 from medagent.engine.scores import Check, Scored
+from medagent.finished import Code
 
 ASSISTANT = ("agent", "answer", "assistant")
 """The roles of messages that the agent wrote."""

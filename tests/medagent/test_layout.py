@@ -20,6 +20,7 @@ FLOORS = [
     ["fhir_episodes", "judging"],
     ["benchmarks"],
     ["options"],
+    ["finished"],
     ["api"],
     ["export", "integrations", "testing"],
     ["cli", "rl", "blocks", "__main__"],

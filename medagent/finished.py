@@ -1,0 +1,102 @@
+"""A finished run's folder, or a results file, as the API reads it: its outcomes, and whether two of them compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.base import of_folder
+from medagent.core.errors import UserError
+from medagent.core.options import Setting, checked
+from medagent.engine.benchmark import Benchmark
+from medagent.engine.journals import Run
+from medagent.engine.plan import JOURNAL
+from medagent.engine.report import ItemOutcome
+from medagent.engine.results import graded_report, report_of
+from medagent.engine.scores import Paired
+
+Code = str | type[Benchmark[Any, Any]]
+"""An import path or a class: the code of a benchmark that is not installed."""
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is a run's folder."""
+    return (path / "run.json").is_file()
+
+
+def check_options(benchmark: Benchmark[Any, Any], path: Path, given: Mapping[str, Any]) -> None:
+    """Raises UserError for an option that the benchmark of a run does not have."""
+    for name in given:
+        if name not in benchmark.GradeOptions.model_fields:
+            raise UserError(f"--{name.replace('_', '-')} has no use for {path}, a run of {benchmark.name}")
+
+
+def graded_file(path: Path, given: Mapping[str, Any], *, every_rule: bool = False) -> Any:
+    """A results file, graded. Raises UserError, InputError."""
+    from medagent.benchmarks.medagentbench import results_file
+    from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+
+    return results_file.graded_file(path, checked(MedAgentBenchGrading, given), every_rule=every_rule)
+
+
+def outcomes_of(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequence[ItemOutcome]:
+    """The outcomes of a run or a results file. Raises UserError if nothing in it is graded."""
+    if not is_run(path) or not (path / JOURNAL).is_file():
+        report = graded_file(path, given).report
+    else:
+        benchmark = of_folder(path, code)
+        report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
+    if all(item.value is None for item in report.items):
+        raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
+    items: Sequence[ItemOutcome] = report.items
+    return items
+
+
+def official_score(a: Path, b: Path, code: Code | None) -> Paired | None:
+    """The official score of two runs, where it is no mean of items and their data is there."""
+    if not (is_run(a) and is_run(b)):
+        return None
+    benchmark = of_folder(a, code)
+    if of_folder(b, code).name != benchmark.name:
+        return None
+    try:
+        return benchmark.paired(Run(a), Run(b))
+    except UserError:  # the data is not there any more
+        return None
+
+
+def are_siblings(a: Path, b: Path) -> bool:
+    """Whether two runs are over different sets of which at least one was made from a seed, as their `run.json` say."""
+    first, second = (_settings(path) for path in (a, b))
+    made = first.get("seed-digest") or second.get("seed-digest")
+    return bool(made) and first.get("tasks-digest") != second.get("tasks-digest")
+
+
+def _settings(path: Path) -> Mapping[str, Setting]:
+    folder = path if path.is_dir() else path.parent
+    return Run(folder).settings if is_run(folder) else {}
+
+
+def check_same_items(a: Path, b: Path, code: Code | None) -> None:
+    """Raises UserError if two runs ask other things under the same ids."""
+    if not (is_run(a) and is_run(b)):
+        from medagent.benchmarks.medagentbench.results.patients import check_same_patients
+
+        check_same_patients(a, b)
+        return
+    try:
+        first, second = (_questions(path, code) for path in (a, b))
+    except UserError:  # the data is not there any more
+        return
+    shared = [item for item in first if item in second]
+    if differing := [item for item in shared if first[item] != second[item]]:
+        raise UserError(
+            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} items ask something else, "
+            f"first {differing[0]!a}"
+        )
+
+
+def _questions(folder: Path, code: Code | None) -> dict[str, str]:
+    benchmark = of_folder(folder, code)
+    return {item.id: item.question for item in benchmark.items(benchmark.source(Run(folder), {}))}
