@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from medagent.benchmarks.simpleqa.recipes import score_line
+from medagent.engine.folder import command_line
 from medagent.judging.panel import Panel
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa import published
@@ -91,6 +92,8 @@ def test_simple_evals_is_asked_and_judged_as_published_and_the_score_says_what_w
         ran = run(server, tmp_path, data, "--variant", "simpleqa", "--recipe", "simple-evals")
         asked = {model: [call.body for call in server.calls if call.body["model"] == model] for model in ("m",)}
         judged = [call.body for call in server.calls if call.body["model"] != "m"]
+        again = run(server, tmp_path, data, "--variant", "simpleqa", "--recipe", "simple-evals")
+        assert (again.code, len(server.calls)) == (0, 6), "a finished run costs nothing"
     assert ran.code == 0, ran.err
     assert {body["messages"][-1]["content"] for body in asked["m"]} == set(QUESTIONS)
     assert {body["messages"][0]["content"] for body in asked["m"]} == {SYSTEM}
@@ -113,6 +116,8 @@ def test_simple_evals_is_asked_and_judged_as_published_and_the_score_says_what_w
         "recipe:model-prompt-digest": MODEL_PROMPTS["simple-evals"],
         "model-prompt-digest": MODEL_PROMPTS["simple-evals"],
     }
+    command = command_line("medagent run simpleqa", settings)
+    assert ("--recipe simple-evals" in command, "recipe:" in command) == (True, False)
     rows = json.loads(medagent("simpleqa", "score", folder, "--json").out)[0]
     total = rows["sections"][0]["total"]["rows"]
     assert (rows["rules"], {name: n for name, n in total.items() if n}) == (
