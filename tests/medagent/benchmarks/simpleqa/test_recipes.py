@@ -51,11 +51,11 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(published._JUDGES, "simple-evals", judge)
     model = replace(published._MODELS["simple-evals"], system=sha256(SYSTEM))
     monkeypatch.setitem(published._MODELS, "simple-evals", model)
-    hungarian = published._Pieces({"hu": sha256(INSTRUCTION), "en": sha256(INSTRUCTION)})
+    hungarian = published._Pieces(published._HUNGARIAN, {"hu": sha256(INSTRUCTION), "en": sha256(INSTRUCTION)})
     monkeypatch.setitem(published._MODELS, "opencompass-husimpleqa", hungarian)
-    judges, models = published.published_prompts(folder)
-    monkeypatch.setitem(JUDGE_PROMPTS, "simple-evals", judges["simple-evals"].digest)  # type: ignore[arg-type]
-    for name, prompt in models.items():
+    found = published.published_prompts(folder)
+    monkeypatch.setitem(JUDGE_PROMPTS, "simple-evals", found.judges["simple-evals"].digest)  # type: ignore[arg-type]
+    for name, prompt in found.models.items():
         monkeypatch.setitem(MODEL_PROMPTS, name, prompt.digest)  # type: ignore[arg-type]
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     return folder
@@ -231,6 +231,16 @@ def test_a_checkout_without_a_known_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "simpleqa_eval.py").write_text('GRADER_TEMPLATE = "another text"', "utf-8")
     ran = medagent("simpleqa", "prompt", tmp_path)
     assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: holds no prompt that is known by its digest\n")
+
+
+def test_a_text_that_is_another_one_than_the_published_is_not_copied_and_named(checkout: Path) -> None:
+    changed = checkout / "simpleqa_eval.py"
+    changed.write_text(changed.read_text("utf-8").replace("Grade", "Judge"), "utf-8")
+    ran = medagent("simpleqa", "prompt", checkout)
+    assert (ran.code, "judge prompt" in ran.out) == (0, False)
+    assert ran.err == (
+        f"judge prompt simple-evals: not copied: the text in {checkout} is another one than the published\n"
+    )
 
 
 def test_the_projects_own_recipe_says_that_it_is_not_comparable(tmp_path: Path) -> None:
