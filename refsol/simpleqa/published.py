@@ -34,20 +34,20 @@ MODEL_PROMPTS: Mapping[str, str] = {
     "opencompass-husimpleqa": "925d91aacda3bd17fdff335d01c74d79b85691a5498d76f23b743a4fc7663acc",
 }
 """Published model prompts by digest."""
-_FILES = (
-    "opencompass/datasets/OpenHuEval/HuSimpleQA.py",
-    "opencompass/configs/datasets/OpenHuEval/HuSimpleQA/HuSimpleQA_setting.py",
-    "opencompass/configs/datasets/SimpleQA/simpleqa_gen_0283c3.py",
-    "opencompass/datasets/chinese_simpleqa.py",
-    "simpleqa_eval.py",
-    "sampler/chat_completion_sampler.py",
-)
+_HUNGARIAN = "opencompass/configs/datasets/OpenHuEval/HuSimpleQA/HuSimpleQA_setting.py"
+_ENGLISH = "opencompass/configs/datasets/SimpleQA/simpleqa_gen_0283c3.py"
+_CHINESE = "opencompass/datasets/chinese_simpleqa.py"
+_SIMPLE_EVALS, _SAMPLER = "simpleqa_eval.py", "sampler/chat_completion_sampler.py"
+_FILES = ("opencompass/datasets/OpenHuEval/HuSimpleQA.py", _HUNGARIAN, _ENGLISH, _CHINESE, _SIMPLE_EVALS, _SAMPLER)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """The texts of a prompt by their SHA-256: `user` by language, `""` for a judge's; a text with a brace is itself."""
+    """The texts of a prompt by their SHA-256: `user` by language, `""` for a judge's; a text with a brace is itself.
+    `file` is the one that has the user texts.
+    """
 
+    file: str
     user: Mapping[str, str]
     system: str = ""
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -56,18 +56,21 @@ class _Pieces:
 
 _JUDGES = {
     "simple-evals": _Pieces(
+        _SIMPLE_EVALS,
         {"": "491d0bd19bed57095b0ec230e9b6005a81e86cfbaf76fb604b68c0d6180bc3e7"},
         "75357d685f238b6afd7738be9786fdafde641eb6ca9a3be7471939715a68a4de",
         {"target": "gold", "predicted_answer": "reply"},
         "plain",
     ),
     "opencompass-simpleqa": _Pieces(
+        _ENGLISH,
         {"": "0aaea83a0b081f7dfa6cb7881b51d2108e7a01e8a99568c970f6694ef80b896f"},
         "c671fba31984295b0ebf8c5711c529bd579e4a5710057f8433357328da1151ab",
         {"problem": "question", "answer": "gold", "prediction": "reply"},
         "replaced",
     ),
     "opencompass-chinese-simpleqa": _Pieces(
+        _CHINESE,
         {"": "01c93faf846fc916e5b84de66bb6b61a0eb2c40cf0ac832a7916edbfe15392e6"},
         "4607d21e15c12c490ab62519691209f98c3fdd6116e6ef786556116ce3625aa7",
         {"target": "gold", "predicted_answer": "reply"},
@@ -75,21 +78,35 @@ _JUDGES = {
     ),
 }
 _MODELS = {
-    "simple-evals": _Pieces({"en": "{question}"}, "75357d685f238b6afd7738be9786fdafde641eb6ca9a3be7471939715a68a4de"),
+    "simple-evals": _Pieces(
+        _SAMPLER, {"en": "{question}"}, "75357d685f238b6afd7738be9786fdafde641eb6ca9a3be7471939715a68a4de"
+    ),
     "opencompass-simpleqa": _Pieces(
-        {"en": "759f083c0a5868a3cf92721cdf6346d69a3390f625e142c552f408df8557fde8"}, aliases={"problem": "question"}
+        _ENGLISH,
+        {"en": "759f083c0a5868a3cf92721cdf6346d69a3390f625e142c552f408df8557fde8"},
+        aliases={"problem": "question"},
     ),
     "opencompass-husimpleqa": _Pieces(
+        _HUNGARIAN,
         {
             "en": "640a0de2143afac95dcb58bbea4c1232bf4d76b675268d05b923abdce6951009",
             "hu": "c4eb19693d39a5f638e14af72b7f5a2ed2dedd2baf9cdf13f2f5162e4b1bcd4a",
-        }
+        },
     ),
 }
 
 
-def published_prompts(place: Path) -> tuple[dict[str, JudgePrompt], dict[str, ModelPrompt]]:
-    """The judge prompts and the model prompts in a checkout (OpenCompass, simple-evals) or one of its files, by name.
+@dataclass(frozen=True, slots=True)
+class PublishedPrompts:
+    """The prompts of a checkout by name. `other` names those whose file is there with another text."""
+
+    judges: Mapping[str, JudgePrompt]
+    models: Mapping[str, ModelPrompt]
+    other: tuple[str, ...] = ()
+
+
+def published_prompts(place: Path) -> PublishedPrompts:
+    """The judge prompts and the model prompts in a checkout (OpenCompass, simple-evals) or one of its files.
 
     Raises InputError if there is none, or if a JUDGE_PROMPT has another digest.
     """
@@ -113,7 +130,10 @@ def published_prompts(place: Path) -> tuple[dict[str, JudgePrompt], dict[str, Mo
     }
     if not judges and not models:
         raise InputError(f"{place}: holds no prompt that is known by its digest")
-    return judges, models
+    known = [(f"judge prompt {name}", name in judges, pieces) for name, pieces in _JUDGES.items()]
+    known += [(f"model prompt {name}", name in models, pieces) for name, pieces in _MODELS.items()]
+    other = tuple(name for name, copied, pieces in known if not copied and place / pieces.file in paths)
+    return PublishedPrompts(judges, models, other)
 
 
 def judge_toml(prompt: JudgePrompt) -> str:

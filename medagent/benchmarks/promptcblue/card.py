@@ -30,7 +30,7 @@ class Card(BaseModel):
 
     def settings(self) -> dict[str, Setting]:
         """As facts of `run.json`."""
-        return {f"card-{name}": value for name, value in self.model_dump().items()}
+        return {f"card:{name}": value for name, value in self.model_dump().items()}
 
 
 def read_card(path: Path) -> Card:

@@ -19,7 +19,7 @@ from medagent.benchmarks.simpleqa.folder import Question, RunFiles, shared_ids
 from medagent.benchmarks.simpleqa.grader import QuestionGrader, is_judged
 from medagent.benchmarks.simpleqa.items import QuestionItem, question_items, questions_digest
 from medagent.benchmarks.simpleqa.recipes import score_line
-from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric, side_of
+from medagent.benchmarks.simpleqa.rubric import SimpleqaRubric, prompt_name
 from medagent.benchmarks.simpleqa.settings import QuestionSource, SimpleqaSettings
 from medagent.core.options import Setting
 from medagent.engine.benchmark import Say
@@ -144,7 +144,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
         if panels:
             yield score_line(run.settings, len({question.name for question in files.questions()}), panels)
         for panel in panels:
-            yield f"judge prompt: {side_of(panel.prompt)}, sha256 {panel.prompt.digest}"
+            yield f"judge prompt: {prompt_name(panel.prompt)}, sha256 {panel.prompt.digest}"
             yield from checked_judges(run.path.parent, self.name, panel)
 
     def blocks(self, item: QuestionItem, row: ExchangeRow, score: Score | None) -> Sequence[Block]:

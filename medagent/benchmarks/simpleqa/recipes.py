@@ -76,7 +76,7 @@ def _asked(recipe: Recipe, settings: Mapping[str, Setting], questions: int) -> I
     if settings.get("model"):
         yield from _sampling("", recipe.sampling, {name: settings.get(_flag(name)) for name in recipe.sampling})
     if questions != recipe.questions:
-        yield f"{questions:,} questions (published: {recipe.questions:,})"
+        yield f"{questions:,} question{'s' * (questions != 1)} (published: {recipe.questions:,})"
 
 
 def _judged(recipe: Recipe, panel: Panel[JudgePrompt]) -> Iterator[str]:

@@ -65,6 +65,12 @@ class SimpleqaRubric(Rubric[JudgePrompt]):
         ]
 
 
+def prompt_name(prompt: JudgePrompt) -> str:
+    """The name of a judge prompt: of a published one, `bundled`, or `other`."""
+    names = {digest: name for name, digest in JUDGE_PROMPTS.items()}
+    return names.get(prompt.digest) or side_of(prompt)
+
+
 def _rule(name: str) -> Rule:
     return next(one for one in RULES if one == name)
 

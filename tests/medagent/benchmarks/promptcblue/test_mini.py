@@ -11,6 +11,7 @@ import pytest
 from medagent.benchmarks.promptcblue.benchmark import Promptcblue
 from medagent.benchmarks.promptcblue.settings import MINI, PromptcblueSettings
 from medagent.core.errors import UserError
+from medagent.engine.folder import command_line
 from refsol.promptcblue import parse_file
 from tests import runs
 from tests.command import medagent
@@ -93,7 +94,8 @@ def test_the_card_is_in_run_json(tmp_path: Path) -> None:
     card.write_text('backbone = "Q"\ntrained_share = 0.8\ndata = "train"\n')
     run(tmp_path, agent="gold", card=card)
     settings = json.loads((tmp_path / "promptcblue_r1_gold" / "run.json").read_text("utf-8"))["settings"]
-    assert (settings["card-backbone"], settings["card-trained_share"]) == ("Q", 0.8)
+    assert (settings["card:backbone"], settings["card:trained_share"]) == ("Q", 0.8)
+    assert "card:" not in command_line("medagent run promptcblue", settings), "a fact is no option of the command"
     card.write_text("trained_share = 200\n")
     with pytest.raises(UserError, match=r"card\.toml: --"):
         run(tmp_path, agent="gold", card=card, round="r2")

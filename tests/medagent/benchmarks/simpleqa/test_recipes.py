@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from medagent.benchmarks.simpleqa.recipes import score_line
+from medagent.engine.folder import command_line
 from medagent.judging.panel import Panel
 from medagent.models.settings import ModelSettings
 from refsol.simpleqa import published
@@ -50,11 +51,11 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(published._JUDGES, "simple-evals", judge)
     model = replace(published._MODELS["simple-evals"], system=sha256(SYSTEM))
     monkeypatch.setitem(published._MODELS, "simple-evals", model)
-    hungarian = published._Pieces({"hu": sha256(INSTRUCTION), "en": sha256(INSTRUCTION)})
+    hungarian = published._Pieces(published._HUNGARIAN, {"hu": sha256(INSTRUCTION), "en": sha256(INSTRUCTION)})
     monkeypatch.setitem(published._MODELS, "opencompass-husimpleqa", hungarian)
-    judges, models = published.published_prompts(folder)
-    monkeypatch.setitem(JUDGE_PROMPTS, "simple-evals", judges["simple-evals"].digest)  # type: ignore[arg-type]
-    for name, prompt in models.items():
+    found = published.published_prompts(folder)
+    monkeypatch.setitem(JUDGE_PROMPTS, "simple-evals", found.judges["simple-evals"].digest)  # type: ignore[arg-type]
+    for name, prompt in found.models.items():
         monkeypatch.setitem(MODEL_PROMPTS, name, prompt.digest)  # type: ignore[arg-type]
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     return folder
@@ -91,6 +92,8 @@ def test_simple_evals_is_asked_and_judged_as_published_and_the_score_says_what_w
         ran = run(server, tmp_path, data, "--variant", "simpleqa", "--recipe", "simple-evals")
         asked = {model: [call.body for call in server.calls if call.body["model"] == model] for model in ("m",)}
         judged = [call.body for call in server.calls if call.body["model"] != "m"]
+        again = run(server, tmp_path, data, "--variant", "simpleqa", "--recipe", "simple-evals")
+        assert (again.code, len(server.calls)) == (0, 6), "a finished run costs nothing"
     assert ran.code == 0, ran.err
     assert {body["messages"][-1]["content"] for body in asked["m"]} == set(QUESTIONS)
     assert {body["messages"][0]["content"] for body in asked["m"]} == {SYSTEM}
@@ -113,6 +116,8 @@ def test_simple_evals_is_asked_and_judged_as_published_and_the_score_says_what_w
         "recipe:model-prompt-digest": MODEL_PROMPTS["simple-evals"],
         "model-prompt-digest": MODEL_PROMPTS["simple-evals"],
     }
+    command = command_line("medagent run simpleqa", settings)
+    assert ("--recipe simple-evals" in command, "recipe:" in command) == (True, False)
     rows = json.loads(medagent("simpleqa", "score", folder, "--json").out)[0]
     total = rows["sections"][0]["total"]["rows"]
     assert (rows["rules"], {name: n for name, n in total.items() if n}) == (
@@ -226,6 +231,16 @@ def test_a_checkout_without_a_known_text_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "simpleqa_eval.py").write_text('GRADER_TEMPLATE = "another text"', "utf-8")
     ran = medagent("simpleqa", "prompt", tmp_path)
     assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: holds no prompt that is known by its digest\n")
+
+
+def test_a_text_that_is_another_one_than_the_published_is_not_copied_and_named(checkout: Path) -> None:
+    changed = checkout / "simpleqa_eval.py"
+    changed.write_text(changed.read_text("utf-8").replace("Grade", "Judge"), "utf-8")
+    ran = medagent("simpleqa", "prompt", checkout)
+    assert (ran.code, "judge prompt" in ran.out) == (0, False)
+    assert ran.err == (
+        f"judge prompt simple-evals: not copied: the text in {checkout} is another one than the published\n"
+    )
 
 
 def test_the_projects_own_recipe_says_that_it_is_not_comparable(tmp_path: Path) -> None:
