@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from medagent.core.errors import ModelError, StopRunError, UserError
+from medagent.engine import crew
 from medagent.engine.cluster import IN_WORKER, ClusterExecutor
 from medagent.engine.cluster_demand import WorkerWait
 from medagent.engine.cluster_worker import GivenFile, Opened, Opening, close_here, installed_here, pack, take_here
@@ -45,6 +46,8 @@ class Where:
     async def open(self) -> AsyncIterator[Where]:
         if self.fate == "unopened":
             raise UserError("the file is not there")
+        if self.fate == "stuck":
+            await asyncio.sleep(2)
         yield self
 
     async def run(self, unit: Number, row: WhereRow) -> None:
@@ -207,6 +210,23 @@ def test_an_adaptive_cluster_starts_what_a_run_waits_for_and_a_worker_that_leave
     assert set(journal.endings()) == {"completed"}
     assert {row.share for row in journal.rows()} == {2}  # both were there at the beginning
     journal.close()
+
+
+def test_a_worker_that_does_not_open_the_job_is_named_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(crew, "OPENED_WITHIN_S", 0.2)
+    monkeypatch.setattr(crew, "NONE_LEFT_S", 0.2)
+    progress, journal = Progress(quiet=True), Journal(tmp_path / "j", WhereRow)
+    with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
+        executor = ClusterExecutor(cluster.scheduler_address, None, 4)
+        summary = asyncio.run(run_units(Where("stuck"), numbers(3), journal, executor, Watch(progress)))
+        address = cluster.workers[0].address
+    journal.close()
+    assert (summary.stopped or "").endswith("no worker is left")
+    assert progress.notes == [f"worker {address} did not open the job within 0.2 s and is left out"]
 
 
 def test_workers_are_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
