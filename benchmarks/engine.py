@@ -108,7 +108,7 @@ def measured(url: str, episodes: int, concurrency: int) -> Figures:
 def run_peer(pipe: Connection, url: str, name: str) -> None:
     """Run the 300 tasks by another engine and send the CPU milliseconds an episode."""
     settings = MedAgentBenchSettings(model="m", base_url=[url], concurrency=64)
-    stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
+    stage: Any = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
     units = stage.units()
     import_module(name.partition(" ")[0])  # seconds, which are not the engine's
     start = time.process_time()

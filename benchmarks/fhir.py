@@ -114,7 +114,7 @@ def transactions(folder: Path, lines: list[str]) -> float:
     rate, spent = map(statistics.median, zip(*found, strict=True))
     row("transactions of 500, a resource", "≤ 150", spent, "µs of CPU")
     report("import by transactions of 500 over HTTP", f"{rate:,.0f}/s")
-    return rate
+    return float(rate)
 
 
 def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], float] | None = None) -> Figures:

@@ -92,8 +92,8 @@ def whole_run(rows: int) -> None:
         _, wanted = predictions(random.Random(7), rows // len(PARSERS))
         data.write_bytes(wanted)
         parse_file(data, gold)
-        run = ("run", "promptcblue", "--data", str(data), "--gold", str(gold), "--agent", "gold")
-        run += ("--round", "r1", "--quiet", "--results-dir", folder)
+        places = ("--data", str(data), "--gold", str(gold), "--results-dir", folder)
+        run = ("run", "promptcblue", "--agent", "gold", "--round", "r1", "--quiet", *places)
         for name, command in (
             ("the run", run),
             ("the same command again", run),

@@ -40,11 +40,11 @@ class Carried(Replica):
 
     async def post(self, content: bytes) -> Any:
         """See `Replica.post`."""
-        if isinstance(self.client, openai.AsyncOpenAI):
+        client: Any = self.client
+        if isinstance(client, openai.AsyncOpenAI):
             library = import_module("httpx2" if openai.__version__.startswith("3.") else "httpx")
-            return await self.client.post(self.url, content=content, cast_to=library.Response, options={"headers": {}})
-        session: Any = self.client
-        async with session.post(self.url, data=content, headers={"Content-Type": "application/json"}) as answer:
+            return await client.post(self.url, content=content, cast_to=library.Response, options={"headers": {}})
+        async with client.post(self.url, data=content, headers={"Content-Type": "application/json"}) as answer:
             return Answer(await answer.read())
 
 

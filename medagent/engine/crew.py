@@ -281,6 +281,11 @@ class Crew:
             if opened.lacking:
                 await self._send(worker, opened.lacking)
                 opened = await self._call(worker, open_here, self._opening, within=OPENED_WITHIN_S)
+        except TimeoutError:
+            self._progress.note(
+                f"worker {worker.address} did not open the job within {OPENED_WITHIN_S:g} s and is left out"
+            )
+            return
         except OSError:  # it left at once
             return
         except MedagentError as error:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.command import medagent
 from tests.medagent.agents.misbehaving import CASES
 from tests.shared_data import SHARED, need
 
@@ -142,11 +143,11 @@ def test_too_many_units_that_do_not_end_stop_the_run_and_are_named(tmp_path: Pat
 
 
 def test_a_run_whose_agent_fails_in_every_unit_is_no_success(tmp_path: Path) -> None:
-    code, out, _ = ended(start(tmp_path, f"{AGENTS}:Misbehaving", "--ids", "task2_10,task2_12"))
-    assert code == 2
-    assert "All 2 episodes ended as agent_error: yielded" in out
-    shown = [sys.executable, "-m", "medagent", "show", str(next(tmp_path.glob("v*"))), "--wrong"]
-    assert "yielded int, expected str" in subprocess.run(shown, capture_output=True, text=True, check=True).stdout
+    words = ("--ids", "task2_10,task2_12", "--results-dir", tmp_path, "--quiet")
+    ran = medagent("run", "--agent", f"{AGENTS}:Misbehaving", *words)
+    assert ran.code == 2
+    assert "All 2 episodes ended as agent_error: yielded" in ran.out
+    assert "yielded int, expected str" in medagent("show", next(tmp_path.glob("v*")), "--wrong").out
 
 
 NO_FAILURE = {"LeavesThread", "Forks", "ClosesOutput", "YieldsSly", "NeverCloses"}

@@ -119,7 +119,8 @@ def test_failures_of_one_kind_after_a_success_stop_nothing(tmp_path: Path) -> No
                 raise KeyError(unit.key)
 
     summary, _ = run(tmp_path, Failing(), 30)
-    assert len(summary.owed) == 29
+    assert (summary.stopped, len(summary.owed)) == (None, 29)
+    assert (tmp_path / "j.jsonl").read_text().count("\n") == 30
 
 
 def test_an_agents_failure_is_final_counted_and_repeated_on_demand(tmp_path: Path) -> None:

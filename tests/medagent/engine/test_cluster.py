@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from medagent.core.errors import ModelError, StopRunError, UserError
+from medagent.engine import crew
 from medagent.engine.cluster import IN_WORKER, ClusterExecutor
 from medagent.engine.cluster_demand import WorkerWait
 from medagent.engine.cluster_worker import GivenFile, Opened, Opening, close_here, installed_here, pack, take_here
@@ -45,6 +46,8 @@ class Where:
     async def open(self) -> AsyncIterator[Where]:
         if self.fate == "unopened":
             raise UserError("the file is not there")
+        if self.fate == "stuck":
+            await asyncio.sleep(2)
         yield self
 
     async def run(self, unit: Number, row: WhereRow) -> None:
@@ -56,11 +59,23 @@ class Where:
             raise {"stop": StopRunError("401"), "model": ModelError("500"), "bug": KeyError("bug")}[self.fate]
 
 
-def run(path: Path, job: Where, count: int = 12) -> tuple[Summary, dict[str, WhereRow]]:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster of two processes that somebody else started."""
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", preload=[IN_WORKER]
+    ) as started:
+        yield started.scheduler_address
+
+
+def run(path: Path, job: Where, count: int = 12, *, on: str | None = None) -> tuple[Summary, dict[str, WhereRow]]:
+    """A run on a cluster, or on two worker processes of its own."""
     journal = Journal(path / "j.jsonl", WhereRow)
     watch: Watch[WhereRow] = Watch(Progress(quiet=True))
     try:
-        executor = ClusterExecutor(None, 2, 4)
+        executor = ClusterExecutor(on, None if on else 2, 4)
         return asyncio.run(run_units(job, numbers(count), journal, executor, watch)), {
             row.unit: row for row in journal.rows()
         }
@@ -78,25 +93,25 @@ def test_units_run_in_other_processes_each_with_its_share(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("fate", "status"), [("model", "model_error"), ("bug", "benchmark_error")])
-def test_a_failure_is_that_units_row(tmp_path: Path, fate: str, status: str) -> None:
-    summary, rows = run(tmp_path, Where(fate))
+def test_a_failure_is_that_units_row(tmp_path: Path, cluster: str, fate: str, status: str) -> None:
+    summary, rows = run(tmp_path, Where(fate), on=cluster)
     assert summary.owed == ["n3"]
     assert rows["n3"].status == status
     assert (rows["n3"].traceback is not None) is (fate == "bug")
 
 
-def test_a_refusal_stops_the_run_and_leaves_a_row(tmp_path: Path) -> None:
+def test_a_refusal_stops_the_run_and_leaves_a_row(tmp_path: Path, cluster: str) -> None:
     with pytest.raises(StopRunError, match="401"):
-        run(tmp_path, Where("stop"), 400)
+        run(tmp_path, Where("stop"), 400, on=cluster)
     journal = Journal(tmp_path / "j.jsonl", WhereRow)
     assert journal.status("n3") == "cancelled"
     assert sum(status == "completed" for status in journal.endings()) < 400
     journal.close()
 
 
-def test_a_job_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
+def test_a_job_that_cannot_be_opened_is_one_line(tmp_path: Path, cluster: str) -> None:
     with pytest.raises(UserError, match="the file is not there"):
-        run(tmp_path, Where("unopened"))
+        run(tmp_path, Where("unopened"), on=cluster)
 
 
 @dataclass(frozen=True)
@@ -207,6 +222,23 @@ def test_an_adaptive_cluster_starts_what_a_run_waits_for_and_a_worker_that_leave
     assert set(journal.endings()) == {"completed"}
     assert {row.share for row in journal.rows()} == {2}  # both were there at the beginning
     journal.close()
+
+
+def test_a_worker_that_does_not_open_the_job_is_named_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from distributed import LocalCluster
+
+    monkeypatch.setattr(crew, "OPENED_WITHIN_S", 0.2)
+    monkeypatch.setattr(crew, "NONE_LEFT_S", 0.2)
+    progress, journal = Progress(quiet=True), Journal(tmp_path / "j", WhereRow)
+    with LocalCluster(n_workers=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
+        executor = ClusterExecutor(cluster.scheduler_address, None, 4)
+        summary = asyncio.run(run_units(Where("stuck"), numbers(3), journal, executor, Watch(progress)))
+        address = cluster.workers[0].address
+    journal.close()
+    assert (summary.stopped or "").endswith("no worker is left")
+    assert progress.notes == [f"worker {address} did not open the job within 0.2 s and is left out"]
 
 
 def test_workers_are_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:

@@ -84,7 +84,9 @@ def test_a_refused_key_stops_the_run_and_keeps_what_was_under_way_as_cancelled(t
     assert not (tmp_path / "v2_r1_m" / "results.json").exists()
 
 
-def test_a_refused_model_is_one_clear_line_and_what_goes_on_at_the_endpoints_is_said(tmp_path: Path) -> None:
+def test_a_refused_model_is_one_clear_line_and_what_goes_on_at_the_endpoints_is_said(
+    tmp_path: Path, scheduler: str
+) -> None:
     def faults(call: Call) -> Fault | None:
         if call.number < 2:
             return status(429, retry_after=0)
@@ -97,10 +99,10 @@ def test_a_refused_model_is_one_clear_line_and_what_goes_on_at_the_endpoints_is_
         assert ran.stderr.count("m takes max_completion_tokens") == 1
         assert re.search(r" [1-9] retries, ", ran.stderr)
     with ModelServer(faults=lambda _: status(404, message="no such model")) as server:
-        ran = _said(tmp_path, [*words, "--base-url", server.url, "--round", "r2"])
-        assert ran.returncode == 1
-        assert "no such model" in ran.stderr.splitlines()[-1]
-        assert "Traceback" not in ran.stderr
+        refused = run(tmp_path, "--model", "m", "--base-url", server.url, "--round", "r2", "--cluster", scheduler)
+        assert refused.code == 1
+        assert "no such model" in refused.err.splitlines()[-1]
+        assert "Traceback" not in refused.err
 
 
 def _said(folder: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
