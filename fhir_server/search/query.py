@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
-from fhir_server.search.criteria import Criterion, split, unescape
+from fhir_server.search.criteria import Criterion, split
 from fhir_server.search.hashing import java_key_order
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.reference import ALLOWED
@@ -247,7 +247,8 @@ def _include(registry: ParameterRegistry, resource_type: str, name: str, modifie
     source, _, rest = value.partition(":")
     param, _, target = rest.partition(":")
     if not source or not param:
-        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{sanitised(unescape(value))}". ')
+        shown = sanitised(value.replace("\\,", ","))
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{shown}". ')
     for number, kind in (("2017", source), ("2016", target)):
         if kind and kind not in resource_types():
             problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'
