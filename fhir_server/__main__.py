@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.data,
             options.host,
             options.port,
-            Access(options.token, options.cors, options.allow_host, options.episodes),
+            Access(options.token, options.cors, options.allow_host, options.episodes, options.export),
             options.insecure,
             not options.no_reference_check,
             options.workers,
@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         help="open private copies of the data on request (POST /episodes), each with a path and a token of its own; "
         "the data themselves are only read; needs --token",
     )
+    parser.add_argument("--export", action="store_true", help="offer bulk exports ($export) of all data as NDJSON")
     parser.add_argument("--durable", action="store_true", help="survive power failures: each write waits for the disk")
     parser.add_argument(
         "--allow-hook",
@@ -108,6 +109,8 @@ def serve(
         raise ServerError("--workers: several processes need Unix sockets, which Python does not have on Windows")
     if access.episodes and not access.token:
         raise ServerError("--episodes needs --token: whoever holds it opens records and reads what was written to them")
+    if access.episodes and access.export:
+        raise ServerError("--export is of the data themselves, --episodes of copies: choose one of them")
     from fhir_server.access import is_loopback
 
     if not is_loopback(host) and not access.token and not insecure:
@@ -147,6 +150,8 @@ def _serve(
             access = replace(access, hosts=(*access.hosts, host))
         with Server.open(data, _base(host, port), reference_check=reference_check, durable=durable) as server:
             server.deliver_to(hooks)
+            if access.export:
+                server.offer_exports()
             print(f"fhir_server: {server.context.base} from {data}", file=sys.stderr, flush=True)
             if workers > 1:
                 from fhir_server.processes import workers as several

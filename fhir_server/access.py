@@ -34,13 +34,15 @@ from fhir_server.wire.http import Pairs, Request, Response
 class Access:
     """`token`, where there is one, must come with every request; where there is none, `hosts` are the names under which
     the server may be asked, beside loopback ones. `origins` are those of pages that may ask. With `episodes` there are
-    records with tokens of their own, and there must be a token for who opens them.
+    records with tokens of their own, and there must be a token for who opens them. With `export`, who may ask may order
+    bulk exports too.
     """
 
     token: str | None = None
     origins: Sequence[str] = ()
     hosts: Sequence[str] = ()
     episodes: bool = False
+    export: bool = False
 
     def at_once(self, server: Handler) -> AtOnce | None:
         """What answers plain GETs without waiting for anything, None where `application` has to answer all. It stands

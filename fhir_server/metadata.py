@@ -30,19 +30,21 @@ INTERACTIONS = (
 
 def capability_statement(context: RequestContext) -> Response:
     """Answers `GET metadata`."""
-    text = _statement(context.base, context.server.reference_check, context.registry).replace(
-        "<now>", instant(context.now)
-    )
+    server = context.server
+    text = _statement(context.base, server.reference_check, context.registry, server.exports is not None)
+    text = text.replace("<now>", instant(context.now))
     return context.respond(200, text)
 
 
 @lru_cache(maxsize=8)
-def _statement(base: str, reference_check: bool, registry: ParameterRegistry) -> str:
+def _statement(base: str, reference_check: bool, registry: ParameterRegistry, exports: bool) -> str:
     rest = {
         "mode": "server",
-        "resource": [_resource(kind, reference_check, registry.parameters(kind)) for kind in resource_types()],
+        "resource": [_resource(kind, reference_check, registry.parameters(kind), exports) for kind in resource_types()],
         "interaction": [{"code": "transaction"}, {"code": "batch"}, {"code": "history-system"}],
-        "operation": [{"name": operation.name, "definition": operation.definition} for operation in offered("")],
+        "operation": [
+            {"name": operation.name, "definition": operation.definition} for operation in offered("", exports=exports)
+        ],
     }
     statement: Json = {
         "resourceType": "CapabilityStatement",
@@ -60,7 +62,7 @@ def _statement(base: str, reference_check: bool, registry: ParameterRegistry) ->
     return render(statement)
 
 
-def _resource(kind: str, reference_check: bool, known: Mapping[str, SearchParameter]) -> Json:
+def _resource(kind: str, reference_check: bool, known: Mapping[str, SearchParameter], exports: bool) -> Json:
     references = [name for name, found in known.items() if found.kind == "reference"]
     resource: Json = {
         "type": kind,
@@ -78,7 +80,9 @@ def _resource(kind: str, reference_check: bool, known: Mapping[str, SearchParame
         "searchRevInclude": ["*"],
         "searchParam": [_parameter(name, found) for name, found in known.items() if name not in FULLTEXT],
     }
-    operations = [{"name": operation.name, "definition": operation.definition} for operation in offered(kind)]
+    operations = [
+        {"name": operation.name, "definition": operation.definition} for operation in offered(kind, exports=exports)
+    ]
     if operations:
         resource["operation"] = operations
     return resource

@@ -18,6 +18,7 @@ from fhir_server.clock import Clock, SteppingClock
 from fhir_server.errors import ServerError
 from fhir_server.ids import IdSource
 from fhir_server.interactions.context import ServerContext
+from fhir_server.interactions.exports import Exports
 from fhir_server.routes import answer
 from fhir_server.store import BaseStore, OverlayStore
 from fhir_server.store.overlay import Pool
@@ -135,6 +136,10 @@ class Server:
         if self.context.hooks:
             self.store.changes = []
 
+    def offer_exports(self) -> None:
+        """Offers bulk exports (`$export`), each written by a process of its own."""
+        self.context.exports = Exports(self.store.path)
+
     @property
     def settings(self) -> dict[str, Any]:
         """What `open` takes to open the same file for another process."""
@@ -176,6 +181,8 @@ class Server:
 
     def close(self) -> None:
         """Closes the file. Overlays must be closed before."""
+        if self.context.exports is not None:
+            self.context.exports.close()
         self.pool.close()
         self.store.close()
 

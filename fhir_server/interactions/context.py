@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from fhir_server.clock import Clock, http_date
 from fhir_server.ids import IdSource
+from fhir_server.interactions.exports import Exports
 from fhir_server.interactions.remembered import Remembered
 from fhir_server.search.paging import Searches
 from fhir_server.search.registry import ParameterRegistry
@@ -55,6 +56,8 @@ class ServerContext:
     reference_check: bool = True
     hooks: frozenset[str] = frozenset()
     """The hosts to which notifications of Subscriptions may be sent."""
+    exports: Exports | None = None
+    """The bulk exports, where the server offers them."""
     searches: Searches = field(default_factory=Searches)
     remembered: Remembered = field(default_factory=Remembered)
 

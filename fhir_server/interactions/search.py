@@ -12,11 +12,12 @@ from fhir_server.interactions.include import included
 from fhir_server.interactions.library import StoredLibrary
 from fhir_server.interactions.remembered import Known, Page
 from fhir_server.resources.summary import Subset, cut_down
+from fhir_server.search import shapes
 from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
 from fhir_server.search.walks import Planned, matches
-from fhir_server.wire.bundle import Bundle, search_entries
+from fhir_server.wire.bundle import Bundle, joined_entries, search_entries
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
@@ -69,12 +70,11 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
         number = len(row_ids)
         entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     else:
-        texts, row_ids = store.texts_found(*known.planned.first(count)), array("q")
-        number = len(texts)
+        (number, joined), row_ids = store.joined_found(*known.planned.first(count)), array("q")
         if number == count:
             row_ids = array("q", [row[0] for row in store.query(*known.planned.first(limit))])
             number = len(row_ids)
-        entries = _metered(context, search_entries(context.base, "match", texts))
+        entries = _metered(context, joined_entries(context.base, "match", joined))
     page = Page(number, row_ids, len(entries), entries)
     context.server.remembered.keep_page(known, page)
     return page
@@ -152,6 +152,9 @@ def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query,
 
 def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned, bool]:
     """The same, and whether it stays so: what names a value set may not, as that may change."""
+    known = shapes.understood(context.registry, kind, pairs)
+    if known is not None:
+        return *known, True
     query, library = parse(context.registry, kind, pairs), StoredLibrary(context.server)
     planned = plan(query, context.registry, library)
     return query, planned, not library.asked

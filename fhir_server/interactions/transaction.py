@@ -59,6 +59,8 @@ class Entry:
     kind: str = ""
     id: str = ""
     query: str = ""
+    rest: tuple[str, ...] = ()
+    """What stands behind the id in the URL."""
     row_id: int | None = None
 
     @property
@@ -142,6 +144,7 @@ def _entry(number: int, item: Json) -> Entry:
     segments = path_segments(path.partition("/fhir/")[2] if "://" in path and method != "POST" else path)
     found.kind = segments[0] if segments else ""
     found.id = segments[1] if len(segments) > 1 else ""
+    found.rest = segments[2:]
     return found
 
 
@@ -149,13 +152,18 @@ def _check_entry(one: Entry) -> None:
     """Refuses what no entry may ask for, before any entry is run; of a POST the resource says what is created."""
     if one.method == "HEAD":
         raise FhirError(400, "HAPI-0538: Unable to handle verb in transaction: HEAD")
+    if one.method == "POST" and one.url and one.kind not in resource_types():
+        raise FhirError(400, f"HAPI-2006: Unable to perform POST, URL provided is invalid: {one.url}")
     if one.method in ("POST", "PUT", "PATCH") and one.resource is None:
         problem = f"Missing required resource in Bundle.entry[{one.number}].resource for operation {one.method}"
         raise FhirError(400, f"HAPI-0543: {problem}")
     if not one.url and one.method != "POST":
         raise FhirError(400, f"HAPI-0545: Unable to perform {one.method}, no URL provided.")
-    if one.url and one.method != "GET" and one.kind not in resource_types():
-        raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
+    if one.method in ("PUT", "PATCH", "DELETE"):
+        if one.kind not in resource_types():
+            raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
+        if one.rest and one.rest[0] != "_history":
+            raise FhirError(400, f"HAPI-1742: Invalid FHIR resource URL: {one.url}")
     if one.method == "POST" and one.resource is not None:
         one.kind, one.id, one.query = str(one.resource["resourceType"]), "", ""
 
@@ -312,8 +320,10 @@ def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]
 
 
 def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
-    """A read or search inside a Bundle, answered as it would be alone; only an unknown type fails the whole Bundle."""
-    if one.kind[:1].isupper():
+    """A read or search inside a Bundle, answered as it would be alone; an address that stands for nothing fails the
+    whole Bundle.
+    """
+    if one.kind[:1].isalpha() and one.kind != "metadata":
         check_type(one.kind)
     target = f"{urlsplit(context.base).path}/{one.url.lstrip('/')}"
     path, query = split_target(one.url)
@@ -328,6 +338,8 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
     try:
         response = dispatch(inner)
     except FhirError as error:
+        if error.code == "not-supported":
+            raise
         return _failed(error)
     if response.status >= 400:
         found = json.loads(response.text)["issue"][0]

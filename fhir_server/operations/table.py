@@ -25,6 +25,8 @@ class Operation:
     definition: str
     types: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("GET", "HEAD", "POST")
+    exports: bool = False
+    """Whether only a server that exports offers it."""
 
     def is_offered(self, kind: str) -> bool:
         """Whether the operation is there for a resource type (empty: for the whole server)."""
@@ -38,6 +40,8 @@ def _late(module: str, name: str) -> Handler:
 
 
 _CORE = "http://hl7.org/fhir/OperationDefinition/"
+_BULK = "http://hl7.org/fhir/uv/bulkdata/OperationDefinition/"
+_EXPORT = _late("export", "export")
 _POST = ("POST",)
 _BOTH: tuple[Level, ...] = ("type", "instance")
 _EVERYTHING = _late("everything", "everything")
@@ -94,12 +98,31 @@ OPERATIONS = (
         f"{_CORE}Server-mark-all-resources-for-reindexing",
         methods=_POST,
     ),
+    Operation("export", ("system",), _EXPORT, f"{_BULK}export", exports=True),
+    Operation("export", _BOTH, _EXPORT, f"{_BULK}patient-export", types=("Patient",), exports=True),
+    Operation("export", ("instance",), _EXPORT, f"{_BULK}group-export", types=("Group",), exports=True),
+    Operation(
+        "export-poll-status",
+        ("system",),
+        _late("export", "status"),
+        f"{_BULK}export-poll-status",
+        methods=("GET", "DELETE"),
+        exports=True,
+    ),
+    Operation(
+        "export-file",
+        ("system",),
+        _late("export", "file"),
+        f"{_BULK}export-file",
+        methods=("GET", "HEAD"),
+        exports=True,
+    ),
 )
 
 
-def offered(kind: str) -> Iterator[Operation]:
-    """The operations on a resource type."""
-    return (operation for operation in OPERATIONS if operation.is_offered(kind))
+def offered(kind: str, *, exports: bool) -> Iterator[Operation]:
+    """The operations on a resource type, of a server that `exports` or does not."""
+    return (one for one in OPERATIONS if one.is_offered(kind) and (exports or not one.exports))
 
 
 def other_methods(name: str, level: Level, kind: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from fhir_server.errors import FhirError
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_not_referred_to
+from fhir_server.interactions.library import StoredLibrary
 from fhir_server.interactions.read import current
 from fhir_server.interactions.write import body_json
 from fhir_server.resources.normalise import normalise
@@ -50,7 +51,10 @@ def validate(context: RequestContext, kind: str, resource_id: str) -> Response:
     from fhir_server.validation.check import issues  # late: it brings much that other requests have no use for
 
     normalise(resource, expected_type=None)
-    found = issues(resource) or [Issue("information", "No issues detected during validation", "")]
+    named = _parameter(parameters, "profile", "valueUri", "valueCanonical", "valueString") or context.value("profile")
+    profiles = [named] if isinstance(named, str) and named else []
+    nothing = [Issue("information", "No issues detected during validation", "")]
+    found = issues(resource, StoredLibrary(context.server), profiles) or nothing
     alone = resource is body and not context.in_xml
     text = context.request.body.decode("utf-8", "replace") if alone else compact(render(resource))
     try:
@@ -65,9 +69,11 @@ def _answer(context: RequestContext, found: list[Issue], places: Mapping[Path, t
     return context.respond(200, render({"resourceType": "OperationOutcome", "issue": listed}))
 
 
-def _parameter(parameters: Json, name: str, key: str) -> Json:
-    listed = parameters.get("parameter") or []
-    return next((one.get(key) for one in listed if isinstance(one, dict) and one.get("name") == name), None)
+def _parameter(parameters: Json, name: str, *keys: str) -> Json:
+    """The value of a parameter of a body, by the first of the keys that it has."""
+    listed = (parameters or {}).get("parameter") or []
+    named = (one for one in listed if isinstance(one, dict) and one.get("name") == name)
+    return next((one[key] for one in named for key in keys if key in one), None)
 
 
 def _rendered(issue: Issue, places: Mapping[Path, tuple[int, int]]) -> Json:

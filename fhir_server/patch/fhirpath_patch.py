@@ -186,6 +186,8 @@ def _built(type_name: str, parts: Json) -> Json:
 def _slots(root: Node, path: str) -> Iterator[_Slot]:
     """The elements that a path names, in all objects that its first part leads to; they may be absent."""
     tree = _tree(path)
+    if tree[0] == "call" and tree[1] is not None and not _found(root, path, tree[1]):
+        return  # as in HAPI, where nothing is there that a function could pick from
     if tree[0] != "member" or tree[1] is None:
         raise _unresolved(path)
     for holder in _found(root, path, tree[1]):

@@ -19,6 +19,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from fhir_server.access import Access
 from fhir_server.cycles import look_seldom_for_cycles
@@ -125,7 +126,7 @@ class Worker:
     def _place(self, request: Request) -> int:
         """The process to answer a request: whether an operation writes is seen when it does."""
         path, query = split_target(request.target)
-        if path.startswith(ROOT):
+        if path.startswith(ROOT) or "$export" in unquote(path):
             return WRITER
         if request.method in ("PUT", "PATCH", "DELETE"):
             return WRITER
@@ -149,6 +150,8 @@ def work(settings: WorkerSettings) -> None:
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     with Server.open(**settings.server) as server, socket.socket(fileno=settings.listener) as listener:
+        if settings.access.export:
+            server.offer_exports()  # for /metadata: exports themselves are the main process's
         worker = Worker(server, settings.number, settings.count, Peers(settings.folder))
         http.run(
             settings.access,

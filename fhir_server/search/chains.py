@@ -11,7 +11,7 @@ from fhir_server.search.join_order import CHAIN
 from fhir_server.search.kinds.kind import Scope
 from fhir_server.search.kinds.reference import target_types
 from fhir_server.search.parameters import SearchParameter, resource_types
-from fhir_server.search.query import criteria
+from fhir_server.search.query import FULLTEXT, criteria
 
 MAX_DEPTH = 10
 """A longer chain is refused."""
@@ -23,6 +23,10 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
         raise FhirError(400, f"A chain may have at most {MAX_DEPTH} links", "too-costly")
     name = item.chain.partition(".")[0].partition(":")[0]
     types = target_types(item, parameter)
+    if name in FULLTEXT:  # HAPI, without an index of texts, finds nothing
+        return Condition("links", "param = ? AND 0", (scope.number(item.name),))
+    if not item.modifier:  # where the path leads to patients alone, a chain may name what groups have
+        types = tuple(dict.fromkeys((*types, *parameter.targets)))
     known = [kind for kind in types if name in scope.registry.parameters(kind) or name == "_has"]
     if not known:
         raise FhirError(400, f"HAPI-1243: Invalid parameter chain: {item.name}.{item.chain}")
@@ -77,6 +81,8 @@ def has(scope: Scope, item: Criterion) -> Condition:
     for wanted in (reference, base):
         if wanted not in known and wanted != "_has":
             raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{wanted}")
+    if base in FULLTEXT:
+        return Condition("resources", "type = ? AND 0", (resource_type,))
     inner = criteria(scope.registry, source, name, ",".join(item.values), nested=True)
     found = [one.positive(source) for one in scope.conditions(source, inner)]
     tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in found)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from fhir_server.errors import FhirError
 from fhir_server.resources.summary import Subset
-from fhir_server.search.criteria import Criterion, split, unescape
+from fhir_server.search.criteria import Criterion, split
 from fhir_server.search.hashing import java_key_order
 from fhir_server.search.kinds import KINDS
 from fhir_server.search.kinds.reference import ALLOWED
@@ -23,6 +23,7 @@ from fhir_server.wire.http import Pairs, sanitised
 ERROR_LENGTH = 500
 """HAPI keeps the error of a search that failed under way in a column of this length."""
 FULLTEXT = ("_text", "_content")
+_LABELS = ("_tag", "_security")
 RESULT_PARAMETERS = frozenset(
     "_sort _count _offset _total _summary _elements _include _revinclude _pretty _format _contained _containedType"  # noqa: SIM905  # words: as a list they are harder to read
     " _getpages _getpagesoffset _bundletype _maxresults _type _graph _mdm _score".split()
@@ -171,6 +172,8 @@ def criteria(
         )
     if not dot and ":" in modifier:
         modifier = modifier.rpartition(":")[2]
+    if base in _LABELS and modifier not in ("not", "missing"):
+        modifier = ""  # HAPI passes over all others
     found = registry.parameters(resource_type).get(base)
     if found is None:
         if base in ("_filter", "_list"):
@@ -192,8 +195,8 @@ def criteria(
     as_given = base == "_id" or modifier == "text"
     parts = (part if as_given and part.strip() else KINDS[found.kind].cleaned(part) for part in split(value, ","))
     values = tuple(filter(None, parts))
-    if base in ("_tag", "_security") and any(part.endswith("|") for part in values):
-        problem = f"Invalid {base} parameter (must supply a value/code and not just a system): {value}"
+    if base in _LABELS and any(part.endswith("|") for part in values):
+        problem = f"Missing {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
     if not values:
         return KINDS[found.kind].without_value(Criterion(base, modifier, (), chain))
@@ -247,7 +250,8 @@ def _include(registry: ParameterRegistry, resource_type: str, name: str, modifie
     source, _, rest = value.partition(":")
     param, _, target = rest.partition(":")
     if not source or not param:
-        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{sanitised(unescape(value))}". ')
+        shown = sanitised(value.replace("\\,", ","))
+        raise FhirError(400, f'HAPI-2018: Invalid {name} parameter value: "{shown}". ')
     for number, kind in (("2017", source), ("2016", target)):
         if kind and kind not in resource_types():
             problem = f'Invalid {name} parameter value: "{value}". Invalid/unsupported resource type: "{kind}"'

@@ -17,7 +17,8 @@ from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store.base import BaseStore
 from fhir_server.store.file import connect
-from fhir_server.store.store import Store, Text
+from fhir_server.store.store import Store
+from fhir_server.wire.bundle import BREAK, HEAD
 
 
 @dataclass(slots=True)
@@ -82,11 +83,12 @@ class OverlayStore(Store):
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
 
-    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
-        """See `Store.texts_found`. Over its own tables SQLite would read all resources for such a statement."""
+    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
+        """See `Store.joined_found`. Over its own tables SQLite would read all resources for such a statement."""
         if self.is_file:
-            return super().texts_found(sql, values)
-        return self.texts_of([row_id for (row_id,) in self.query(sql, values)])
+            return super().joined_found(sql, values)
+        texts = self.texts_of([row_id for (row_id,) in self.query(sql, values)])
+        return len(texts), BREAK.join([b"%b%b%b" % (reference, HEAD, text) for reference, text in texts])
 
     def next_row_id(self) -> int:
         """Takes the next number; the base's counter stays where it is."""

@@ -124,9 +124,14 @@ class Store(ABC):
         by_number = {row_id: (reference, text) for reference, text, row_id in found}
         return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
-    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
-        """The resources whose numbers a statement gives, in its order: in one statement, which takes a quarter less."""
-        return self._read(self.query(_texts_found(sql), values).fetchall())
+    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
+        """How many resources there are whose numbers a statement gives, and these in its order, joined as
+        `wire.bundle.joined_entries` takes them: by SQLite, which spares an object for each.
+        """
+        count, texts = self.query(_joined_found(sql), values).fetchone()
+        if self.meter is not None and texts:
+            self.meter.read(len(texts))
+        return count, texts or b""
 
     def _read(self, texts: list[Text]) -> list[Text]:
         """The texts, which count as read."""
@@ -307,9 +312,12 @@ def _texts_of(count: int) -> str:
     return f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
+_JOINED = """CAST(group_concat(type || '/' || id || '",' || char(10) || '"resource": ' || text, char(1)) AS BLOB)"""
+
+
 @lru_cache(maxsize=512)
-def _texts_found(sql: str) -> str:
-    return f"SELECT {_TEXT} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
+def _joined_found(sql: str) -> str:
+    return f"SELECT count(*), {_JOINED} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
 
 
 @cache

@@ -33,7 +33,7 @@ def _check_concept(value: Json, place: Place, report: Report) -> None:
     binding = definitions.binding(place.path)
     if binding is None or binding.strength != "required" or not codings or not all(known):
         return
-    if all(_is_outside(one, binding) for one in codings):
+    if any(_is_outside(one, binding) for one in codings):  # HAPI: all of them must be valid
         value_set = HL7.value_set(binding.value_set)
         shown = ", ".join(f"{one.get('system', 'null')}#{one.get('code', 'null')}" for one in codings)
         said = f"None of the codings provided are in the value set '{_name(value_set)}' ({binding.value_set}|4.0.1)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fhir_server.clock import instant
 from fhir_server.wire.outcome import quoted
@@ -69,13 +70,33 @@ def indented(text: str, blanks: str) -> str:
     return text.replace("\n", "\n" + blanks)
 
 
+@lru_cache(maxsize=64)
+def _around(base: str, mode: str) -> tuple[bytes, bytes, bytes]:
+    """What stands before the first entry of a searchset, between two of them, and behind the last."""
+    first = b'{\n    "fullUrl": "%b/' % base.encode()
+    last = b',\n    "search": {\n      "mode": "%b"\n    }\n  }' % mode.encode()
+    return first, b"%b, %b" % (last, first), last
+
+
+BREAK = b"\x01"
+"""Stands between resources that are joined; no JSON text holds it."""
+HEAD = b'",\n"resource": '
+"""Stands between the reference of such a resource and its text."""
+
+
+def joined_entries(base: str, mode: str, joined: bytes) -> bytes:
+    """Entries of a searchset from references and texts that are joined by `HEAD` and `BREAK`."""
+    if not joined:
+        return b""
+    first, between, last = _around(base, mode)
+    return b"%b%b%b" % (first, joined.replace(b"\n", b"\n    ").replace(BREAK, between), last)
+
+
 def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> bytes:
     """Entries of a searchset, joined, from reference and text of each resource: all is UTF-8, as reading and writing it
     takes longer than the rest.
     """
-    first = b'{\n    "fullUrl": "%b/' % base.encode()
-    last = b',\n    "search": {\n      "mode": "%b"\n    }\n  }' % mode.encode()
-    between = b"%b, %b" % (last, first)
+    first, between, last = _around(base, mode)
     parts: list[bytes] = []
     for reference, text in resources:
         parts += (between, reference, b'",\n    "resource": ', text.replace(b"\n", b"\n    "))

@@ -36,9 +36,11 @@ class ServingAccess(BaseModel):
     """
     episodes: Annotated[bool, Option(ASKING, kind="value")] = False
     """Open private, logged copies of the data for who has the token (POST /episodes); the data are only read."""
+    export: Annotated[bool, Option(ASKING, kind="value")] = False
+    """Offer bulk exports ($export) of all data as NDJSON."""
 
     @property
     def access(self) -> Access:
         """The same as the server takes it."""
         token = self.token or os.environ.get("MEDAGENT_SERVE_TOKEN") or None
-        return Access(token, self.cors, self.allow_host, self.episodes)
+        return Access(token, self.cors, self.allow_host, self.episodes, self.export)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.hapi_diff.client import Answer, Case
 from tools.hapi_diff.grammar import TIERS, Grammar
-from tools.hapi_diff.servers import Side, load, recorded_data
+from tools.hapi_diff.servers import CHANCE, Side, load, recorded_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,12 @@ def read(path: Path) -> tuple[Plan, list[list[Answer]]]:
 
 
 def stable(starts: list[list[list[Answer]]]) -> list[list[Answer] | None]:
-    """For each request the answers on which all starts agree; None where they do not."""
+    """For each request the answers on which all starts agree; None where they do not, or HAPI has chosen by chance."""
     return [
-        rows[0] if all([key(page) for page in row] == [key(page) for page in rows[0]] for row in rows) else None
+        rows[0]
+        if all([key(page) for page in row] == [key(page) for page in rows[0]] for row in rows)
+        and all(page.body != CHANCE for page in rows[0])
+        else None
         for rows in map(list, zip(*starts, strict=True))
     ]
 

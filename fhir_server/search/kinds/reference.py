@@ -62,6 +62,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         value = without_version(value).removeprefix("/")
         if "/" in value:
             _check_type(value)
+            target_types(criterion, parameter)
             if not (criterion.modifier and "://" in value):  # a type says that the id follows
                 targets.append(value)
         else:

@@ -34,7 +34,7 @@ class Running:
     def __init__(self, data: Path) -> None:
         command = [sys.executable, "-m", "fhir_server", "--data", str(data), "--port", "0", "--workers", str(COUNT)]
         self.process = subprocess.Popen(
-            [*command, "--durable", "--allow-hook", HOST], stderr=subprocess.PIPE, text=True
+            [*command, "--durable", "--export", "--allow-hook", HOST], stderr=subprocess.PIPE, text=True
         )
         self.base = self.said().split()[1].replace("localhost", "127.0.0.1")
 
@@ -110,6 +110,20 @@ def test_operations_that_write_are_passed_on(running: Running) -> None:
     assert httpx.post(f"{running.base}/Patient/_search", data={"_id": "p1"}, timeout=30).json()["total"] == 1
     assert httpx.delete(f"{running.base}/Patient/p2", timeout=30).status_code == 200
     assert running.get("/Patient/p2")[0] == 410
+
+
+def test_exports_are_the_main_processs(running: Running) -> None:
+    answer = httpx.get(f"{running.base}/Patient/$export?_type=Patient", headers={"Prefer": "respond-async"})
+    assert answer.status_code == 202
+    for _ in range(200):
+        status = httpx.get(answer.headers["content-location"])  # each over a connection of its own
+        if status.status_code == 200:
+            break
+        time.sleep(0.05)
+    (file,) = status.json()["output"]
+    answers = {httpx.get(file["url"]).text for _ in range(2 * COUNT)}
+    assert [len(text.splitlines()) for text in answers] == [running.get("/Patient?_summary=count")[1]["total"]]
+    assert "export" in str(running.get("/metadata")[1]["rest"][0]["operation"])
 
 
 def test_a_worker_that_dies_is_replaced(running: Running) -> None:

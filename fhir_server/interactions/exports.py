@@ -1,0 +1,110 @@
+"""Bulk exports of a server: each is written by a process of its own (`processes.export`) into a folder of files.
+
+A server that exports has an `Exports`; `operations.export` orders exports, asks for them and hands out their files. The
+folder goes with the server; of finished exports the latest are kept.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from fhir_server.errors import FhirError
+from fhir_server.store.base import temporary_folder
+
+RUNNING = 2
+"""So many exports are written at the same time; a further one is refused (429)."""
+KEPT = 10
+"""So many exports are kept; the oldest finished one goes when another is ordered."""
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What an export is to hold: resources of these `types` that changed at or after `since` (ms since 1970).
+
+    `patients` are the ids of those that it is about; None for all there are. With `compartments` it holds patients and
+    what belongs to them, else everything. `group` is the id of the Group that was named.
+    """
+
+    types: Sequence[str] = ()
+    since: int = 0
+    compartments: bool = False
+    patients: Sequence[str] | None = None
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export that was ordered: by which request, when (ms since 1970), and whether that carried credentials."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    request: str
+    ordered: int
+    authorized: bool
+
+    @property
+    def status(self) -> str:
+        """`running`, `done` or `failed`."""
+        code = self.process.poll()
+        return "running" if code is None else "failed" if code else "done"
+
+    @property
+    def files(self) -> list[str]:
+        """The type of each file of a finished export, in the order of their numbers."""
+        found: list[str] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+        return found
+
+
+class Exports:
+    """The exports of a server over a file."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+        self._folder = temporary_folder()
+        self._exports: dict[str, Export] = {}
+
+    def start(self, export_id: str, order: Order, request: str, now: int, *, authorized: bool) -> None:
+        """Starts to write an export.
+
+        Raises:
+            FhirError: 429 where too many are being written.
+        """
+        if sum(one.status == "running" for one in self._exports.values()) >= RUNNING:
+            problem = f"{RUNNING} exports are being written: wait for one, or DELETE the address of its status"
+            raise FhirError(429, problem, "throttled")
+        if len(self._exports) >= KEPT:
+            self.drop(next(name for name, one in self._exports.items() if one.status != "running"))
+        folder = Path(self._folder.name) / export_id
+        folder.mkdir()
+        words = [sys.executable, "-m", "fhir_server.processes.export"]
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        assert process.stdin is not None
+        with process.stdin:
+            told = {"data": str(self._data.absolute()), "folder": str(folder), "order": asdict(order)}
+            process.stdin.write(json.dumps(told).encode())
+        self._exports[export_id] = Export(process, folder, request, now, authorized)
+
+    def find(self, export_id: str) -> Export | None:
+        """The export with this id, or None."""
+        return self._exports.get(export_id)
+
+    def drop(self, export_id: str) -> None:
+        """Ends an export that is being written, and removes its files."""
+        export = self._exports.pop(export_id)
+        export.process.kill()
+        export.process.wait()
+        for path in export.folder.iterdir():
+            path.unlink()
+        export.folder.rmdir()
+
+    def close(self) -> None:
+        """Drops all."""
+        for export_id in [*self._exports]:
+            self.drop(export_id)
+        self._folder.cleanup()

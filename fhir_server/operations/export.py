@@ -1,0 +1,148 @@
+"""`$export`: bulk data as NDJSON files (HL7's Bulk Data Access), ordered by one request and fetched by others.
+
+`[base]/$export` has everything, `Patient/$export` patients and what belongs to them, `Group/[id]/$export` those that a
+Group names. The order is answered by 202 and the address of its status, which has the list of files when they are
+written. Only a server that was told to export offers it (`--export`); any other answers as HAPI does without.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fhir_server.clock import instant
+from fhir_server.definitions import is_resource_type, resource_types
+from fhir_server.errors import FhirError, WritesElsewhere
+from fhir_server.interactions.context import RequestContext
+from fhir_server.interactions.exports import Export, Exports, Order
+from fhir_server.interactions.read import current
+from fhir_server.operations.parameters import Arguments
+from fhir_server.resources.primitives import PrimitiveError, check_date
+from fhir_server.search.dates import span
+from fhir_server.search.query import unhandled
+from fhir_server.store import BaseStore
+from fhir_server.wire.http import Response
+from fhir_server.wire.json_text import decode
+
+STATUS, FILE = "$export-poll-status", "$export-file"
+_NDJSON = ("application/fhir+ndjson", "application/ndjson", "ndjson")
+_INVALID = "HAPI-2039: Failed to validate parameters for job of type BULK_EXPORT: \n *"
+RETRY_S = "1"
+"""When a client should ask for the status again, in seconds."""
+
+
+def export(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """Orders an export: 202 with the address of its status.
+
+    Raises:
+        FhirError: 400 where the request does not prefer to be answered later, or asks for what is not there; 404 for an
+            unknown Group; 429 where too many exports are being written.
+        WritesElsewhere: a write that has begun must be in the export, so that it waits for it.
+    """
+    exports, given = _exports(context), Arguments(context)
+    if "respond-async" not in (context.request.header("prefer") or ""):
+        raise FhirError(400, "HAPI-0513: Must request async processing for $export")
+    patients, group = _patients(context, kind, resource_id)
+    output = given.text("_outputFormat")
+    if output and output.replace(" ", "+") not in _NDJSON:
+        raise FhirError(400, f"{_INVALID} The only allowed format for Bulk Export is currently {_NDJSON[0]}")
+    if given.text("_typeFilter"):
+        raise FhirError(400, "This server does not filter exports by _typeFilter: leave it out", "not-supported")
+    types, since = _types(given), given.text("_since").replace(" ", "+")
+    if since:
+        _check_since(since)
+    order = Order(types, span(since).low if since else 0, bool(kind), patients, group)
+    store = context.store
+    if isinstance(store, BaseStore) and store.writes_elsewhere:
+        raise WritesElsewhere
+    export_id = context.server.ids.uuid()
+    authorized = context.request.header("authorization") is not None
+    address = context.base + context.path + ("?" + query if (query := context.request.target.partition("?")[2]) else "")
+    exports.start(export_id, order, address, context.now, authorized=authorized)
+    return Response(202, [("Content-Location", f"{context.base}/{STATUS}?_jobId={export_id}")])
+
+
+def status(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """How far an export is: 202 while it is written, then 200 and the list of its files; `DELETE` drops it.
+
+    Raises:
+        FhirError: 404 for an unknown export; 500 where the process that wrote it failed.
+    """
+    exports = _exports(context)
+    export_id, found = _named(context, exports)
+    if context.request.method == "DELETE":
+        exports.drop(export_id)
+        return Response(202)
+    match found.status:
+        case "running":
+            words = f"Build in progress - Status set to IN_PROGRESS at {instant(found.ordered)}"
+            return Response(202, [("X-Progress", words), ("Retry-After", RETRY_S)])
+        case "failed":
+            raise FhirError(500, "The export could not be written: see the server's own messages", "exception")
+    address = f"{context.base}/{FILE}?_jobId={export_id}&_file="
+    manifest = {
+        "transactionTime": instant(found.ordered),
+        "request": found.request,
+        "requiresAccessToken": found.authorized,
+        "output": [{"type": name, "url": f"{address}{number}"} for number, name in enumerate(found.files)],
+        "error": [],
+    }
+    return Response(200, [("Content-Type", "application/json")], json.dumps(manifest, indent=2).encode())
+
+
+def file(context: RequestContext, kind: str, resource_id: str) -> Response:
+    """One file of a finished export.
+
+    Raises:
+        FhirError: 404 for an unknown export or file.
+    """
+    _, found = _named(context, _exports(context))
+    number = context.value("_file") or ""
+    known = range(len(found.files)) if found.status == "done" else ()
+    if not number.isascii() or not number.isdigit() or int(number) not in known:
+        raise FhirError(404, f"The export has no file {number}", "not-found")
+    body = (found.folder / f"{int(number)}.ndjson").read_bytes()
+    return Response(200, [("Content-Type", _NDJSON[0])], body)
+
+
+def _exports(context: RequestContext) -> Exports:
+    """The exports of the server. Raises FhirError where it has none, as HAPI does."""
+    if context.server.exports is None:
+        names = ", ".join(sorted({name for name, _ in context.pairs}))
+        raise unhandled(context.request.method, "/".join(context.segments), names)
+    return context.server.exports
+
+
+def _named(context: RequestContext, exports: Exports) -> tuple[str, Export]:
+    export_id = context.value("_jobId") or ""
+    found = exports.find(export_id)
+    if found is None:
+        problem = f"Unknown instance ID: {export_id}. Please check if the input job ID is valid."
+        raise FhirError(404, f"HAPI-2040: {problem}")
+    return export_id, found
+
+
+def _patients(context: RequestContext, kind: str, resource_id: str) -> tuple[tuple[str, ...] | None, str]:
+    """The patients that an export is about (None: all), and the Group that names them."""
+    if not resource_id:
+        return None, ""
+    text = current(context, kind, resource_id).text or ""
+    if kind == "Patient":
+        return (resource_id,), ""
+    members = [(one.get("entity") or {}).get("reference", "") for one in decode(text).get("member", ())]
+    named = dict.fromkeys(one.removeprefix("Patient/") for one in members if one.startswith("Patient/"))
+    return tuple(named), resource_id
+
+
+def _types(given: Arguments) -> tuple[str, ...]:
+    named = [name.strip() for key, value in given.texts() if key == "_type" for name in value.split(",")]
+    for name in named:
+        if not is_resource_type(name):
+            raise FhirError(400, f"{_INVALID} Resource type {name} is not a supported resource type!")
+    return tuple(dict.fromkeys(named)) or resource_types()
+
+
+def _check_since(text: str) -> None:
+    try:
+        check_date(text)
+    except PrimitiveError as error:
+        raise FhirError(400, str(error)) from None

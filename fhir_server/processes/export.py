@@ -1,0 +1,110 @@
+"""The process that writes one bulk export: NDJSON files of limited length, one type of resource a file.
+
+It reads the file as it is at one moment, in one transaction of SQLite, so that writers are not in its way. What an
+export holds is told in `interactions.exports.Order`.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from fhir_server.errors import ServerError
+from fhir_server.interactions.exports import MANIFEST, Order
+from fhir_server.store import BaseStore
+from fhir_server.wire.bundle import compact
+
+LENGTH = 8 << 20
+"""A file is ended when it has so many bytes: it is handed out as one answer."""
+LINKS = ("patient", "subject", "beneficiary", "individual", "actor", "member")
+"""The parameters by which a resource belongs to a patient: of those that its type has, the first that may lead to one
+(of R4's patient compartment, HAPI takes one parameter a type too).
+"""
+REFERRED = ("Practitioner", "Organization")
+"""What HAPI exports with the resources of patients that refer to it."""
+
+
+def write(data: Path, folder: Path, order: Order) -> None:
+    """Writes the files of an export, and last the list of their types."""
+    store = BaseStore(data)
+    store.writes_elsewhere = True
+    store.connection.execute("BEGIN")
+    if order.compartments:
+        _choose(store, order)
+    files: list[str] = []
+    for kind in order.types:
+        for lines in _parts(_texts(store, kind, order)):
+            (folder / f"{len(files)}.ndjson").write_bytes(b"".join(lines))
+            files.append(kind)
+    store.close()
+    (folder / MANIFEST).write_text(json.dumps(files), "utf-8")
+
+
+def _choose(store: BaseStore, order: Order) -> None:
+    """Puts the numbers of the resources that belong to the patients into a table of the connection."""
+    run = store.connection.execute
+    run("CREATE TEMP TABLE chosen (row_id INTEGER PRIMARY KEY)")
+    run("CREATE TEMP TABLE about (target TEXT PRIMARY KEY)")
+    everyone = "SELECT 'Patient/' || id FROM resources WHERE type = 'Patient' AND text IS NOT NULL"
+    if order.patients is None:
+        run(f"INSERT INTO about {everyone}")
+    else:
+        values = [(f"Patient/{one}",) for one in order.patients]
+        store.connection.executemany("INSERT OR IGNORE INTO about VALUES (?)", values)
+    chosen = "INSERT OR IGNORE INTO chosen SELECT row_id FROM"
+    run(f"{chosen} resources WHERE type = 'Patient' AND 'Patient/' || id IN about AND text IS NOT NULL")
+    run(f"{chosen} resources WHERE type = 'Group' AND id = ?", (order.group,))
+    for number in _parameters(store):
+        run(f"{chosen} links WHERE param = ? AND target IN about", (number,))
+    for kind in REFERRED:
+        leads = "SELECT target FROM links WHERE target >= ? AND target < ? AND row_id IN chosen"
+        sql = f"{chosen} resources WHERE type = ? AND type || '/' || id IN ({leads}) AND text IS NOT NULL"
+        run(sql, (kind, f"{kind}/", f"{kind}0"))
+
+
+def _parameters(store: BaseStore) -> Iterator[int]:
+    """The number of the parameter by which each type belongs to patients."""
+    for kind in {kind for kind, _ in store.registry.numbers}:
+        known = store.registry.parameters(kind)
+        for name in LINKS:
+            one = known.get(name)
+            if kind not in ("Patient", "Group") and one is not None and (not one.targets or "Patient" in one.targets):
+                yield store.registry.number(kind, name)
+                break
+
+
+def _texts(store: BaseStore, kind: str, order: Order) -> Iterator[str]:
+    chosen = " AND row_id IN chosen" if order.compartments else ""
+    sql = f"SELECT text FROM resources WHERE type = ? AND text IS NOT NULL AND updated >= ?{chosen} ORDER BY row_id"
+    for (text,) in store.connection.execute(sql, (kind, order.since)):
+        yield text
+
+
+def _parts(texts: Iterable[str]) -> Iterator[list[bytes]]:
+    """The texts as lines, as many at once as a file has."""
+    lines: list[bytes] = []
+    size = 0
+    for text in texts:
+        lines.append(compact(text).encode("utf-8", "replace") + b"\n")
+        size += len(lines[-1])
+        if size >= LENGTH:
+            yield lines
+            lines, size = [], 0
+    if lines:
+        yield lines
+
+
+def main() -> None:
+    """Writes the export that standard input tells of. What keeps it from that is one line on stderr."""
+    told = json.load(sys.stdin)
+    try:
+        write(Path(told["data"]), Path(told["folder"]), Order(**told["order"]))
+    except (OSError, sqlite3.Error, ServerError) as error:
+        sys.exit(f"fhir_server: an export could not be written: {error}")
+
+
+if __name__ == "__main__":
+    main()

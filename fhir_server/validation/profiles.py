@@ -1,0 +1,363 @@
+"""Profiles that a server holds: a resource that names one is held against its snapshot.
+
+Checked are how often elements are there, fixed values and patterns, types of choices, required bindings and the
+profile's own invariants, in HL7's words. Slices are not: their elements are left out. A profile without a snapshot is
+not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from fhir_server import definitions
+from fhir_server.fhirpath.evaluator import Budget, Environment, holds
+from fhir_server.fhirpath.functions import FUNCTIONS
+from fhir_server.fhirpath.node import Node
+from fhir_server.fhirpath.parser import FhirPathError, TooCostlyError
+from fhir_server.terminology.expansion import contains
+from fhir_server.terminology.library import Library, concepts
+from fhir_server.validation.issue import Report
+from fhir_server.wire.json_values import Json
+
+_HL7 = "http://hl7.org/fhir/StructureDefinition/"
+_UNKNOWN = "VALIDATION_VAL_PROFILE_UNKNOWN_NOT_POLICY"
+
+
+class ProfileLibrary(Library, Protocol):
+    """A library that has StructureDefinitions too."""
+
+    def find(self, kind: str, url: str) -> Json | None:
+        """The stored resource of a type with this canonical URL, or None."""
+
+
+@dataclass(slots=True)
+class Element:
+    """An element of a snapshot, with those below it by name (`value[x]` for a choice)."""
+
+    definition: Json
+    below: dict[str, Element] = field(default_factory=dict)
+
+    @property
+    def path(self) -> str:
+        """The path of the element, `Observation.value[x]`."""
+        return str(self.definition.get("path"))
+
+    @property
+    def types(self) -> list[str]:
+        """The types that the element may have."""
+        return [str(one.get("code")) for one in self.definition.get("type", ()) if isinstance(one, dict)]
+
+    def required_value(self) -> tuple[str, str, Json] | None:
+        """`fixed` or `pattern`, its type, and the value."""
+        for key, value in self.definition.items():
+            for kind in ("fixed", "pattern"):
+                if key.startswith(kind) and key[len(kind) : len(kind) + 1].isupper():
+                    return kind, key.removeprefix(kind), value
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A profile: its canonical URL with the version, the type it is of, and its elements."""
+
+    name: str
+    type_name: str
+    root: Element
+
+
+def read(definition: Json) -> Profile | None:
+    """The profile of a StructureDefinition; None where it has no snapshot."""
+    listed = (definition.get("snapshot") or {}).get("element")
+    if not isinstance(listed, list) or not listed:
+        return None
+    root = Element(listed[0])
+    for one in listed[1:]:
+        place, *steps = str(one.get("path")).split(".")[1:] or [""]
+        if "sliceName" in one or ":" in str(one.get("id")):
+            continue
+        owner = root
+        for step in steps:
+            owner, place = owner.below.setdefault(place, Element({})), step
+        owner.below[place] = Element(one)
+    version = definition.get("version")
+    name = f"{definition.get('url')}|{version}" if version else str(definition.get("url"))
+    return Profile(name, str(definition.get("type")), root)
+
+
+def check_profiles(root: Node, location: str, named: Sequence[str], library: ProfileLibrary, report: Report) -> None:
+    """Holds a resource against the profiles that it names in `meta.profile`, and against those `named` otherwise."""
+    meta = root.value.get("meta")
+    listed = meta.get("profile") if isinstance(meta, dict) else None
+    own = [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+    for url in dict.fromkeys(one.partition("|")[0] for one in [*named, *own]):
+        definition = library.find("StructureDefinition", url)
+        profile = read(definition) if definition is not None else None
+        if profile is not None and profile.type_name != root.type_name:
+            said = f"Specified profile type was '{profile.type_name}' in profile '{profile.name}'"
+            report.error(f"{said}, but found type '{root.type_name}'", location, "Validation_VAL_Profile_WrongType")
+        elif profile is not None:
+            _Check(profile.name, root, library, report).members(root.value, profile.root, root.type_name, location)
+        elif not url.startswith(_HL7):  # HAPI has those that HL7 publishes with R4; here nothing is held against them
+            said = f"Profile reference '{url}' has not been checked because it could not be found, and the validator is"
+            said += " set to not fetch unknown profiles"
+            at = next((number for number, one in enumerate(own) if one.partition("|")[0] == url), None)
+            if at is None:
+                report.warn(said, location, _UNKNOWN)
+            else:
+                report.error(said, f"{location}.meta.profile[{at}]", _UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    """One resource held against one profile."""
+
+    profile: str
+    root: Node
+    library: ProfileLibrary
+    report: Report
+    budget: Budget = field(default_factory=Budget)
+    """What all invariants of the profile may take together: those beyond are left out."""
+
+    def members(self, value: Json, element: Element, type_name: str, location: str) -> None:
+        """Checks what lies in an object."""
+        if not isinstance(value, dict):
+            value = {}
+        fields = _fields(type_name)
+        for name, below in element.below.items():
+            found = list(_values(value, name, fields, location))
+            if name.endswith("[x]"):
+                found = self._chosen(found, below, location)
+            self._count(found, below, location)
+            for place, kind, _, one in found:
+                self._element(one, below, kind, place)
+
+    def _chosen(self, found: list[Value], element: Element, location: str) -> list[Value]:
+        """The values of a choice: beside one of a type that the profile allows, those of others do not count."""
+        types = element.types
+        allowed = [one for one in found if one.type_name in types or not types]
+        for one in found:
+            if one not in allowed and allowed:
+                self.report.error(f"Unrecognized property '{one.key}'", location, key=one.key)
+            elif one not in allowed:
+                said = f"The Profile '{self.profile}' definition allows for the type {', '.join(types)} but found type"
+                self.report.error(f"{said} {one.type_name}", one.location, "Extension_PROF_Type")
+        return allowed or found
+
+    def _count(self, found: Sequence[object], element: Element, location: str) -> None:
+        least, most, source = element.definition.get("min", 0), element.definition.get("max", "*"), self.profile
+        if isinstance(least, int) and len(found) < least:
+            said = f"{element.path}: minimum required = {least}, but only found {len(found)} (from {source})"
+            self.report.error(said, location, "Validation_VAL_Profile_Minimum")
+        if isinstance(most, str) and most.isdecimal() and len(found) > int(most):
+            said = f"{element.path}: max allowed = {most}, but found {len(found)} (from {source})"
+            self.report.error(said, location, "Validation_VAL_Profile_Maximum")
+
+    def _element(self, value: Json, element: Element, kind: str, location: str) -> None:
+        if element.definition.get("max") == "0":
+            return
+        required = element.required_value()
+        if required is not None:
+            self._required(value, *required, location)
+        binding = element.definition.get("binding")
+        if isinstance(binding, dict) and binding.get("strength") == "required":
+            self._binding(value, str(binding.get("valueSet")), kind, location)
+        self._invariants(value, element, kind, location)
+        if element.below:
+            self.members(value, element, kind, location)
+
+    def _required(self, value: Json, kind: str, type_name: str, expected: Json, location: str) -> None:
+        """A fixed value, or a pattern."""
+        if kind == "pattern" and type_name == "CodeableConcept":
+            self._concept(value, expected, location)
+            return
+        self._equal(value, expected, location, exact=kind == "fixed")
+
+    def _equal(self, value: Json, expected: Json, location: str, *, exact: bool) -> None:
+        if isinstance(expected, dict):
+            known = value if isinstance(value, dict) else {}
+            for key, one in expected.items():
+                if key not in known:
+                    said = f"Missing element '{key}' - required by fixed value assigned in profile {self.profile}"
+                    self.report.error(said, f"{location}.{key}", "Profile_VAL_MissingElement")
+                else:
+                    self._equal(known[key], one, f"{location}.{key}", exact=exact)
+            for key in known if exact else ():
+                if key not in expected:
+                    said = f"The element {key} is present in the instance but not allowed in the applicable fixed value"
+                    self.report.error(f"{said} specified in profile", location, "Fixed_Type_Checks_DT_Element_Extra")
+        elif isinstance(expected, list):
+            listed = value if isinstance(value, list) else []
+            for number, one in enumerate(expected):
+                if not any(_fits(each, one, exact=exact) for each in listed):
+                    said = f"No element is as the profile {self.profile} asks for: [{number}] of its list"
+                    self.report.error(said, location)
+        elif _text(value) != _text(expected):
+            said = f"Value is '{_text(value)}' but must be '{_text(expected)}'"
+            self.report.error(said, location, "_DT_Fixed_Wrong")
+
+    def _concept(self, value: Json, expected: Json, location: str) -> None:
+        """A pattern of a CodeableConcept: each of its codings must fit one of those that are there."""
+        given = value.get("coding") if isinstance(value, dict) else None
+        codings = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+        patterns = expected.get("coding", [])
+        if len(codings) < len(patterns):
+            said = f"Expected {len(patterns)} but found {len(codings)} coding elements"
+            self.report.error(said, location, "Terminology_TX_Coding_Count")
+            return
+        for one in patterns:
+            if not any(_fits(coding, one, exact=False) for coding in codings):
+                shown = f"system {one.get('system')}, code {one.get('code')}, and display"
+                shown = f"[{shown} '{one.get('display', 'null')}']"
+                said = f"The pattern {shown} defined in the profile {self.profile} not found. Issues: ["
+                issues = [issue for coding in codings for issue in _differences(coding, one, location, self.profile)]
+                self.report.error(f"{said}{', '.join(issues)}]", location, "TYPE_CHECKS_PATTERN_CC")
+        if "text" in expected:
+            self._equal(value, {"text": expected["text"]}, location, exact=False)
+
+    def _binding(self, value: Json, url: str, kind: str, location: str) -> None:
+        """A required binding to a value set that the server holds or HL7 publishes; R4's own are checked elsewhere."""
+        if url.startswith("http://hl7.org/fhir/ValueSet/") or url.startswith("http://terminology.hl7.org/ValueSet/"):
+            return
+        value_set = self.library.value_set(url.partition("|")[0])
+        if value_set is None:
+            return
+        version = value_set.get("version")
+        name = f"'{value_set.get('title') or value_set.get('name')}' ({value_set.get('url')}"
+        name += f"|{version})" if version else ")"
+        match kind:
+            case "code" | "string" | "uri":
+                self._code(value, value_set, name, location)
+            case "CodeableConcept":
+                self._bound(value, value_set, name, location)
+            case "Coding" | "Quantity":
+                if isinstance(value, dict) and _is_outside(value, value_set, self.library):
+                    said = f"The {kind} provided ({value.get('system')}#{value.get('code')}) was not found in the value"
+                    self.report.error(f"{said} set {name}, and a code is required from this value set.", location)
+
+    def _code(self, value: Json, value_set: Json, name: str, location: str) -> None:
+        if not isinstance(value, str) or contains(value_set, None, value, self.library) is not False:
+            return
+        systems = [part.get("system") for part in (value_set.get("compose") or {}).get("include", ())]
+        system = str(systems[0]) if len(systems) == 1 else "null"
+        why = f"Unknown code '{system}#{value}' for in-memory expansion of ValueSet '{value_set.get('url')}'"
+        said = f"The value provided ('{value}') was not found in the value set {name}, and a code is required from this"
+        self.report.error(f"{said} value set  (error message = {why})", location, "Terminology_TX_NoValid_16")
+
+    def _bound(self, value: Json, value_set: Json, name: str, location: str) -> None:
+        given = value.get("coding") if isinstance(value, dict) else None
+        codings = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
+        if not codings:
+            said = f"No code provided, and a code is required from the value set {name}"
+            self.report.error(said, location, "Terminology_TX_Code_ValueSet")
+            return
+        for coding in codings:
+            self._known(coding.get("system"), coding.get("code"), location)
+        if any(_is_outside(one, value_set, self.library) for one in codings):  # HAPI: all of them must be valid
+            shown = ", ".join(f"{one.get('system', 'null')}#{one.get('code', 'null')}" for one in codings)
+            said = f"None of the codings provided are in the value set {name}, and a coding from this value set is"
+            self.report.error(f"{said} required) (codes = {shown})", location, "Terminology_TX_NoValid_1_CC")
+
+    def _known(self, system: Json, code: Json, location: str) -> None:
+        """Reports a code that a stored code system does not have; those of HL7's are checked elsewhere."""
+        if not isinstance(system, str) or not isinstance(code, str):
+            return
+        stored = self.library.find("CodeSystem", system)
+        if stored is not None and stored.get("content") == "complete" and code not in concepts(stored):
+            said = f"Unable to validate code {system}#{code} - Code is not found in CodeSystem: {system}"
+            self.report.error(said, location, "Terminology_PassThrough_TX_Message")
+
+    def _invariants(self, value: Json, element: Element, kind: str, location: str) -> None:
+        """The invariants that the profile adds to those of R4."""
+        node = Node(value, kind)
+        environment = Environment(self.root, self.root, lambda reference: None, FUNCTIONS, budget=self.budget)
+        for one in element.definition.get("constraint", ()):
+            source, expression = str(one.get("source", "")), one.get("expression")
+            if source.startswith(_HL7) or not isinstance(expression, str):
+                continue
+            try:
+                if holds(expression, node, environment):
+                    continue
+            except (FhirPathError, TooCostlyError, TypeError, ValueError, ArithmeticError):
+                continue
+            key = one.get("key")
+            said, message_id = f"Constraint failed: {key}: '{one.get('human')}'", f"{source}#{key}"
+            if one.get("severity") == "error":
+                self.report.error(said, location, message_id)
+            else:
+                self.report.warn(said, location, message_id)
+
+
+def _fields(type_name: str) -> Mapping[str, definitions.Element]:
+    """The elements of a type by name; none of what R4 does not know."""
+    try:
+        return {element.name: element for element in definitions.elements(type_name)}
+    except KeyError:
+        return {}
+
+
+class Value(NamedTuple):
+    """A value of an element: where it lies, its type, its key in the JSON, and itself."""
+
+    location: str
+    type_name: str
+    key: str
+    value: Json
+
+
+def _values(value: Json, name: str, fields: Mapping[str, definitions.Element], location: str) -> Iterator[Value]:
+    """The values of an element."""
+    element = fields.get(name)
+    if element is None:
+        return
+    for declared in element.types:
+        key = element.key(declared)
+        if key not in value:
+            if f"_{key}" in value and not element.many:
+                yield Value(f"{location}.{key}", declared.name, key, None)
+            continue
+        shown = f"{name.removesuffix('[x]')}.ofType({declared.name})" if element.is_choice else key
+        one = value[key]
+        if not element.many:
+            yield Value(f"{location}.{shown}", declared.name, key, one)
+        else:
+            for number, item in enumerate(one if isinstance(one, list) else [one]):
+                yield Value(f"{location}.{shown}[{number}]", declared.name, key, item)
+
+
+def _fits(value: Json, pattern: Json, *, exact: bool) -> bool:
+    """Whether a value has all that a pattern has, and where it must be `exact` nothing else."""
+    if isinstance(pattern, dict):
+        if not isinstance(value, dict) or (exact and value.keys() - pattern.keys()):
+            return False
+        return all(key in value and _fits(value[key], one, exact=exact) for key, one in pattern.items())
+    if isinstance(pattern, list):
+        listed = value if isinstance(value, list) else []
+        return all(any(_fits(each, one, exact=exact) for each in listed) for one in pattern)
+    return _text(value) == _text(pattern)
+
+
+def _differences(coding: Json, pattern: Json, location: str, profile: str) -> Iterator[str]:
+    """What keeps a coding from fitting a pattern, as HL7's validator lists it."""
+    for key, one in pattern.items():
+        level = "ValidationMessage[level=ERROR,type=VALUE,location"
+        if key not in coding:
+            said = f"Missing element '{key}' - required by fixed value assigned in profile {profile}"
+            yield f"{level}={location}.coding.{key},message={said}]"
+        elif not _fits(coding[key], one, exact=False):
+            said = f"Value is '{_text(coding[key])}' but must be '{_text(one)}'"
+            yield f"{level}={location}.coding.{key},message={said}]"
+
+
+def _is_outside(coding: Json, value_set: Json, library: Library) -> bool:
+    """Whether a coding is certainly not of a value set."""
+    system, code = coding.get("system"), coding.get("code")
+    if not isinstance(system, str) or not isinstance(code, str):
+        return True
+    return contains(value_set, system, code, library) is False
+
+
+def _text(value: Json) -> str:
+    """A scalar as its text."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
