@@ -10,10 +10,11 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist, fmean
 
-from refsol.stats import Clusters, Interval, effective, score_interval
+from refsol.stats import Clusters, Interval, effective, percentile, score_interval
 
 Z95 = 1.959964
 """The normal quantile of a two-sided interval at 95 %."""
@@ -126,6 +127,21 @@ def other_types_difference(types: Sequence[Sequence[float]], level: float = 0.95
     if reach < 1e-12:
         reach = tango(0, 0, len(some), NormalDist().inv_cdf((1 + level) / 2)).high
     return Interval(max(-1.0, total / n - reach), min(1.0, total / n + reach))
+
+
+def stratified_bootstrap(strata: Sequence[Sequence[float]], draws: int = 1000, seed: int = 0) -> Interval:
+    """The percentile bootstrap of a mean of differences, -1 to 1, drawn within strata; over all items if a stratum has
+    fewer than five. If nothing differs, `tango` without a discordant pair. Raises ValueError of no value.
+    """
+    some = [list(stratum) for stratum in strata if stratum]
+    values = [one for stratum in some for one in stratum]
+    if not any(values):
+        return tango(0, 0, len(values))
+    if min(map(len, some)) < FEWEST_TYPES:
+        some = [values]
+    generator = random.Random(seed)
+    sums = (math.fsum(math.fsum(generator.choices(one, k=len(one))) for one in some) for _ in range(draws))
+    return percentile(total / len(values) for total in sums)
 
 
 def noise(n: int, discordant: float = DISCORDANT) -> float:

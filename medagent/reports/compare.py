@@ -11,7 +11,8 @@ from medagent.engine.figures import natural
 from medagent.engine.report import ItemOutcome, by_trial
 from medagent.reports.siblings import SetComparison
 from medagent.reports.tables import WIDTH, percent, print_table, put
-from refsol.stats import Interval, bootstrap, holm, mcnemar_exact
+from refsol.intervals import FEWEST_TYPES, other_types_difference, stratified_bootstrap, stratified_tango
+from refsol.stats import Interval, holm, mcnemar_exact
 from refsol.trials import flipping, rates, reliability
 
 
@@ -29,11 +30,25 @@ class TrialFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class GroundedComparison:
+    """The items that both runs say to be grounded or not: how many are in each, the second's share less the first's,
+    and its 95 % interval over other patients.
+    """
+
+    items: int
+    first: int
+    second: int
+    difference: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Items that both runs have a verdict on. `gained` were wrong in the first and right in the second run.
 
-    `p` is McNemar's exact p of the flips; `difference` is the second's rate less the first's, with a 95 % bootstrap
-    interval over items. `trials` has the figures of both runs where one has several trials.
+    `p` is McNemar's exact p of the flips; `difference` is the second's rate less the first's. `interval` is its 95 %
+    interval for these types and other patients (Tango's score interval), `other_types` that for other types (None below
+    five). `trials` has the figures of both runs if one has several trials.
     """
 
     both_right: tuple[str, ...]
@@ -43,7 +58,9 @@ class Comparison:
     p: float
     difference: float
     interval: Interval
+    other_types: Interval | None = None
     trials: tuple[TrialFigures, TrialFigures] | None = None
+    grounded: GroundedComparison | None = None
 
     @property
     def tasks(self) -> int:
@@ -66,13 +83,19 @@ class ScoreComparison:
     same: tuple[str, ...]
     difference: float
     interval: Interval
+    other_types: Interval | None = None
     trials: tuple[TrialFigures, TrialFigures] | None = None
+    grounded: GroundedComparison | None = None
 
 
-def compare(first: Mapping[str, bool], second: Mapping[str, bool]) -> Comparison:
+Types = Mapping[str, str]
+"""The type of each item; items without one are of one type."""
+
+
+def compare(first: Mapping[str, bool], second: Mapping[str, bool], types: Types | None = None) -> Comparison:
     """Pair the verdicts by item. Raises UserError where no item is in both."""
     shared = _shared(first, second)
-    steps = [second[item] - first[item] for item in shared]
+    steps = _by_type({item: second[item] - first[item] for item in shared}, types or {})
     cells: dict[tuple[bool, bool], list[str]] = {}
     for item in shared:
         cells.setdefault((first[item], second[item]), []).append(item)
@@ -83,28 +106,39 @@ def compare(first: Mapping[str, bool], second: Mapping[str, bool]) -> Comparison
         gained=tuple(gained),
         lost=tuple(lost),
         p=mcnemar_exact(len(gained), len(lost)),
-        difference=sum(steps) / len(steps),
-        interval=bootstrap(lambda items: sum(steps[i] for i in items) / len(items), len(steps)),
+        difference=(len(gained) - len(lost)) / len(shared),
+        interval=stratified_tango((one.count(1), one.count(-1), len(one)) for one in steps),
+        other_types=other_types_difference(steps),
     )
 
 
-def compare_scores(first: Mapping[str, float], second: Mapping[str, float]) -> ScoreComparison:
+def compare_scores(
+    first: Mapping[str, float], second: Mapping[str, float], types: Types | None = None
+) -> ScoreComparison:
     """Pair the scores by item. Raises UserError where no item is in both."""
     shared = _shared(first, second)
-    steps = [second[item] - first[item] for item in shared]
+    steps = _by_type({item: second[item] - first[item] for item in shared}, types or {})
     return ScoreComparison(
         items=len(shared),
         means=(sum(first[item] for item in shared) / len(shared), sum(second[item] for item in shared) / len(shared)),
         higher=tuple(item for item in shared if second[item] > first[item]),
         lower=tuple(item for item in shared if second[item] < first[item]),
         same=tuple(item for item in shared if second[item] == first[item]),
-        difference=sum(steps) / len(steps),
-        interval=bootstrap(lambda items: sum(steps[i] for i in items) / len(items), len(steps)),
+        difference=sum(map(sum, steps)) / len(shared),
+        interval=stratified_bootstrap(steps),
+        other_types=other_types_difference(steps),
     )
 
 
+def _by_type(steps: Mapping[str, float], types: Types) -> list[list[float]]:
+    found: dict[str, list[float]] = {}
+    for item, step in steps.items():
+        found.setdefault(types.get(item, ""), []).append(step)
+    return list(found.values())
+
+
 def compare_trials(
-    first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]]
+    first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]], types: Types | None = None
 ) -> Comparison | ScoreComparison:
     """Pair the items of runs with several trials: by verdict where each item ends alike in all its trials, else by the
     shares of right trials. Raises UserError where no item is in both.
@@ -113,8 +147,9 @@ def compare_trials(
     a, b = ({item: run[item] for item in shared} for run in (first, second))
     figures = (_trial_figures(a), _trial_figures(b))
     if any(one.flipping for one in figures):
-        return replace(compare_scores(reliability(a), reliability(b)), trials=figures)
-    return replace(compare(*({item: trials[0] for item, trials in run.items()} for run in (a, b))), trials=figures)
+        return replace(compare_scores(reliability(a), reliability(b), types), trials=figures)
+    one, other = ({item: trials[0] for item, trials in run.items()} for run in (a, b))
+    return replace(compare(one, other, types), trials=figures)
 
 
 def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
@@ -126,13 +161,29 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
     """Compare two runs' items: verdicts, the shares of right trials where a run has several, or scores, of which the
     first trial's. Raises UserError where there is nothing to pair.
     """
+    types = {item.item: item.group for item in (*first, *second)}
     if not any(item.correct is not None for item in (*first, *second)):
-        return compare_scores(_scores(first), _scores(second))
+        return compare_scores(_scores(first), _scores(second), types)
     verdicts = by_trial(tuple(first)), by_trial(tuple(second))
+    grounded = _grounded(first, second, types)
     if any(item.trial > 1 for item in (*first, *second)):
-        return compare_trials(*verdicts)
+        return replace(compare_trials(*verdicts, types), grounded=grounded)
     a, b = ({item: trials[0] for item, trials in run.items()} for run in verdicts)
-    return compare(a, b)
+    return replace(compare(a, b, types), grounded=grounded)
+
+
+def _grounded(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], types: Types) -> GroundedComparison | None:
+    """How the grounded items of two first trials compare; None if no item is told in both."""
+    told = [
+        {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
+        for items in (first, second)
+    ]
+    shared = [item for item in told[0] if item in told[1]]
+    if not shared:
+        return None
+    one, other = ({item: run[item] for item in shared} for run in told)
+    found = compare(one, other, types)
+    return GroundedComparison(len(shared), sum(one.values()), sum(other.values()), found.difference, found.interval)
 
 
 def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:
@@ -171,10 +222,12 @@ def print_comparison(a: object, b: object, found: Comparison | ScoreComparison) 
         if found.trials is not None:
             _print_trials(found.tasks, found.trials)
         put(f"B − A: {percent(found.difference)} ({bounds}); McNemar exact p = {found.p:.4g}")
+        _print_other_types(found)
         named = (("Only A right", found.lost), ("Only B right", found.gained))
     elif found.trials is not None:
         _print_trials(found.items, found.trials)
         put(f"B − A: {percent(found.difference)} ({bounds}, paired bootstrap over items)")
+        _print_other_types(found)
         flips = [
             (f"Flip between the trials of {name}", one.flipping) for name, one in zip("AB", found.trials, strict=True)
         ]
@@ -184,9 +237,31 @@ def print_comparison(a: object, b: object, found: Comparison | ScoreComparison) 
         print_table("", ["items", "value"], [*rows, ["compared", str(found.items)]])
         put(f"B − A: {found.difference:+.4f} (95 % {low:+.4f} to {high:+.4f}, paired bootstrap)")
         named = (("A higher", found.lower), ("B higher", found.higher))
+    if found.grounded is not None:
+        put(grounded_words(found.grounded))
     for name, ids in named:
         if ids:
             put(_wrapped(f"{name}: ", ids))
+
+
+def other_types_words(interval: Interval | None) -> str:
+    """The interval for other types, in words."""
+    if interval is None:
+        return f"Other types: no interval below {FEWEST_TYPES} types"
+    return f"Other types: 95 % {percent(interval.low)} to {percent(interval.high)}"
+
+
+def grounded_words(found: GroundedComparison) -> str:
+    """How the grounded items compare, in words."""
+    low, high = percent(found.interval.low), percent(found.interval.high)
+    return (
+        f"Grounded: A {found.first}, B {found.second} of {found.items}; B − A: {percent(found.difference)} "
+        f"(95 % {low} to {high})"
+    )
+
+
+def _print_other_types(found: Comparison | ScoreComparison) -> None:
+    put(f"The interval is that of these types and other patients. {other_types_words(found.other_types)}")
 
 
 def _print_trials(items: int, figures: Sequence[TrialFigures]) -> None:

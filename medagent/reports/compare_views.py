@@ -11,7 +11,7 @@ from medagent.core.errors import UserError
 from medagent.core.scrub import printable
 from medagent.engine.figures import natural
 from medagent.engine.report import Report
-from medagent.reports.compare import Comparison, ScoreComparison
+from medagent.reports.compare import Comparison, ScoreComparison, grounded_words, other_types_words
 from medagent.reports.markdown import cell, table
 from medagent.reports.siblings import SetComparison
 from medagent.reports.tables import percent
@@ -81,7 +81,9 @@ def _section(one: Compared, runs: int) -> Iterator[str]:
         yield f"**{difference}** (95 % {bounds}, paired bootstrap)"
         counts = [len(found.lower), len(found.higher), found.items]
         columns = ["lower", "higher", "compared"]
-    yield from ("", *table(columns, [list(map(str, counts))]))
+    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(found.other_types)}.")
+    if found.grounded is not None:
+        yield from ("", f"{grounded_words(found.grounded)}.")
     if one.lost:
         reasons = _reasons(one.report)
         yield from ("", *table(["lost", "why"], [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]))

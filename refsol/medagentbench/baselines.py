@@ -35,7 +35,7 @@ class Baselines:
         self._outcomes: dict[tuple[str, Behaviour], bool | None] = {}
         self._evaluations: dict[str, Evaluation | None] = {}
 
-    def outcomes(self, task: Mapping[str, Any]) -> dict[BaselineName, bool | None]:
+    def outcomes(self, task: Mapping[str, Any]) -> dict[str, bool | None]:
         """Whether each baseline is right on a task; None if that cannot be graded."""
         kind = task_type(task)
         behaviours = {"nop": _NOTHING, "constant": self.constant.get(kind), "blind": self.blind.get(kind)}
