@@ -53,6 +53,7 @@ async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: 
     (`functools.partial(MyAgent, shots=3)`), or an instance. `report.reused` counts the units that were finished before.
     With `verbose`, progress and notes go to standard error. Raises UserError, StopRunError.
     """
+    from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
     found = find(benchmark)
@@ -61,6 +62,8 @@ async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: 
     settings = checked(found.Settings, options)
     tell = say if verbose else _silent
     plan = await found.plan(settings, tell)
+    if verbose and (noise := noise_before(plan, found)):
+        tell(noise)
     return await execute(plan, found, quiet=not verbose, say=tell)
 
 

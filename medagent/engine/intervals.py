@@ -7,19 +7,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from refsol.intervals import FEWEST_TYPES, other_types, stratified_tango, stratified_wilson
 from refsol.stats import Interval
-
-if TYPE_CHECKING:
-    from medagent.engine.scores import Scored
 
 THESE, OTHERS = "These types, other patients", "Other types"
 """The two questions, as reports word them."""
 
 
-def by_type(scores: Sequence[Scored]) -> list[list[list[bool]]]:
+class GradedUnit(Protocol):
+    """A unit with its verdict, as far as rates look at it; `Scored` is one."""
+
+    @property
+    def item(self) -> Any:
+        """Its `Item`."""
+        ...
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether it is right; None if it is neither right nor wrong."""
+        ...
+
+    @property
+    def grounded(self) -> bool | None:
+        """See `Score.grounded`."""
+        ...
+
+    @property
+    def reading(self) -> str:
+        """See `Score.reading`."""
+        ...
+
+
+def by_type(scores: Sequence[GradedUnit]) -> list[list[list[bool]]]:
     """Whether each graded trial of each item is right, type by type."""
     types: dict[str, dict[str, list[bool]]] = {}
     for one in scores:
@@ -28,17 +49,17 @@ def by_type(scores: Sequence[Scored]) -> list[list[list[bool]]]:
     return [list(items.values()) for items in types.values()]
 
 
-def these_types(scores: Sequence[Scored]) -> Interval:
+def these_types(scores: Sequence[GradedUnit]) -> Interval:
     """The 95 % interval of the rate of these types over other patients."""
     return stratified_wilson([[(sum(trials), len(trials)) for trials in items] for items in by_type(scores)])
 
 
-def of_other_types(scores: Sequence[Scored]) -> Interval | None:
+def of_other_types(scores: Sequence[GradedUnit]) -> Interval | None:
     """The 95 % interval of the rate over other types; None below five types. The trials of an item are averaged."""
     return other_types([[sum(trials) / len(trials) for trials in items] for items in by_type(scores)])
 
 
-def interval_notes(scores: Sequence[Scored]) -> Iterator[str]:
+def interval_notes(scores: Sequence[GradedUnit]) -> Iterator[str]:
     """Both intervals of all trials in words; nothing unless there are several types."""
     types = by_type(scores)
     if len(types) < 2:
@@ -48,7 +69,7 @@ def interval_notes(scores: Sequence[Scored]) -> Iterator[str]:
     yield f"{OTHERS}: " + (f"95 % {shown(others)}" if others else f"no interval below {FEWEST_TYPES} types")
 
 
-def interval_document(scores: Sequence[Scored]) -> dict[str, list[float] | None]:
+def interval_document(scores: Sequence[GradedUnit]) -> dict[str, list[float] | None]:
     """Both intervals as JSON."""
     these, others = these_types(scores), of_other_types(scores)
     return {
@@ -57,7 +78,7 @@ def interval_document(scores: Sequence[Scored]) -> dict[str, list[float] | None]
     }
 
 
-def above(scores: Sequence[Scored], floor: Mapping[str, bool | None]) -> tuple[float, Interval] | None:
+def above(scores: Sequence[GradedUnit], floor: Mapping[str, bool | None]) -> tuple[float, Interval] | None:
     """How far the rate is above that of a baseline on the same items, paired, with its 95 % interval.
 
     `floor` says of each item whether the baseline is right. None if no item has both verdicts.

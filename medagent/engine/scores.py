@@ -115,6 +115,16 @@ class Scored:
         return self.score.value if self.score else None
 
     @property
+    def grounded(self) -> bool | None:
+        """See `Score.grounded`."""
+        return self.score.grounded if self.score else None
+
+    @property
+    def reading(self) -> str:
+        """See `Score.reading`."""
+        return self.score.reading if self.score else ""
+
+    @property
     def outcome(self) -> ItemOutcome:
         """It as an item of a report."""
         score = self.score
