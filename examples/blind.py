@@ -23,6 +23,7 @@ class Blind(medagent.Agent):
         self.age = age
 
     def play(self, task, prompt):
+        """Yield the order that the text spells out, if it spells one out, and an answer."""
         words = f"{task.context}\n{task.instruction}"
         moment = re.search(r"\d{4}-\d{2}-\d{2}T[\d:]+[+-][\d:]+", words)
         self.now = moment[0] if moment else ""
@@ -39,10 +40,12 @@ class Blind(medagent.Agent):
         yield f"FINISH({json.dumps(answer)})"
 
     def post(self, task, body):
+        """The POST of a resource for the patient of the text."""
         body["subject"] = {"reference": f"Patient/{task.mrn}"}
         return f"POST {self.context.base}{body['resourceType']}\n{json.dumps(body)}"
 
     def order(self, system, code, **more):
+        """An order of a service."""
         return {
             "resourceType": "ServiceRequest",
             "code": {"coding": [{"system": system, "code": code}]},
@@ -54,6 +57,7 @@ class Blind(medagent.Agent):
         }
 
     def pressure(self, words):
+        """The blood pressure of the text."""
         system = "http://hl7.org/fhir/observation-category"
         vital = {"system": system, "code": "vital-signs", "display": "Vital Signs"}
         return {

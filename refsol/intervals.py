@@ -22,6 +22,7 @@ FEWEST_TYPES = 5
 """Below this number of types nothing is said about other types."""
 DISCORDANT = 0.2
 """The share of items on which two runs differ, where nobody says another: `noise` and `detectable` depend on it."""
+_NO_ERROR = 1e-12
 SHRINKING = 2.0
 """So many items, right at the rate of all, count in each type's variance, which is then not 0 if all 30 are right."""
 
@@ -96,20 +97,21 @@ def other_types(types: Sequence[Sequence[float]], level: float = 0.95) -> Interv
     """The interval of the rate over other types of the same kind: of each type the items' shares of right trials.
 
     Student's t with (types - 1) degrees of freedom on the logit of the rate, with the error of the jackknife over types
-    (Miller 1974, Biometrika 61). Of a rate of 0 or 1 the score interval of as many values as types. None below five
-    types.
+    (Miller 1974, Biometrika 61; on the logit by the delta method). If all types are alike, the score interval of as
+    many values as types. None below five types.
     """
     some = [type_ for type_ in types if type_]
     if len(some) < FEWEST_TYPES:
         return None
     totals = [(math.fsum(type_), len(type_)) for type_ in some]
     right, n = math.fsum(one for one, _ in totals), sum(count for _, count in totals)
-    if right in (0, n):
-        return score_interval(right / n, len(some), NormalDist().inv_cdf((1 + level) / 2))
-    without = [_logit(right - one, n - count) for one, count in totals]
-    reach = t_quantile(len(some) - 1, level) * _jackknife_error(without)
-    middle = _logit(right, n)
-    return Interval(_rate(middle - reach), _rate(middle + reach))
+    rate = right / n
+    error = _jackknife_error([(right - one) / (n - count) for one, count in totals])
+    if error < _NO_ERROR:
+        return score_interval(rate, len(some), NormalDist().inv_cdf((1 + level) / 2))
+    reach = t_quantile(len(some) - 1, level) * error / (rate * (1 - rate))
+    middle = math.log(rate / (1 - rate))
+    return Interval(_of_logit(middle - reach), _of_logit(middle + reach))
 
 
 def other_types_difference(types: Sequence[Sequence[float]], level: float = 0.95) -> Interval | None:
@@ -124,7 +126,7 @@ def other_types_difference(types: Sequence[Sequence[float]], level: float = 0.95
     total, n = math.fsum(one for one, _ in totals), sum(count for _, count in totals)
     error = _jackknife_error([(total - one) / (n - count) for one, count in totals])
     reach = t_quantile(len(some) - 1, level) * error
-    if reach < 1e-12:
+    if error < _NO_ERROR:
         reach = tango(0, 0, len(some), NormalDist().inv_cdf((1 + level) / 2)).high
     return Interval(max(-1.0, total / n - reach), min(1.0, total / n + reach))
 
@@ -202,13 +204,10 @@ def _jackknife_error(without: Sequence[float]) -> float:
     return math.sqrt((k - 1) / k * math.fsum((one - mean) ** 2 for one in without))
 
 
-def _logit(right: float, n: int) -> float:
-    """The log odds, with half a success and half a failure more, so that there always are odds."""
-    return math.log((right + 0.5) / (n - right + 0.5))
-
-
-def _rate(logit: float) -> float:
-    return 1 / (1 + math.exp(-logit))
+def _of_logit(logit: float) -> float:
+    """The rate of a logit, which may be as large as it likes."""
+    odds = math.exp(-abs(logit))
+    return 1 / (1 + odds) if logit >= 0 else odds / (1 + odds)
 
 
 def _edge(statistic: Callable[[float], float], middle: float, end: float, z: float) -> float:

@@ -38,7 +38,6 @@ def print_power(n: int, discordant: float | None) -> None:
         least = detectable(n, share)
         found = "none" if least >= 1 else f"{100 * least:.1f}"
         rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", found])
-    print_table(
-        "", ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"], rows
-    )
+    columns = ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"]
+    print_table("", columns, rows)
     put("Two runs over the same items, compared item by item at 95 %. Trials of an item are not items.")

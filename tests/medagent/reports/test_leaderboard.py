@@ -29,7 +29,7 @@ def test_runs_are_graded_anew_and_ranked(tmp_path: Path, monkeypatch: pytest.Mon
     made = medagent("leaderboard", "v1_r1_nop", "v2_t_nop", "v1_r1_reference")
     assert (made.code, made.err) == (0, "")
     table = rows(made.out)
-    assert [line[1:3] + [line[4], line[7]] for line in table if line[0].isdigit()] == [
+    assert [[*line[1:3], line[4], line[7]] for line in table if line[0].isdigit()] == [
         ["reference", "100.0 %", "20", "1"],
         ["nop", table[3][2], "20", "1"],
         ["nop", "0.0 %", "30", "2"],
