@@ -74,7 +74,7 @@ def _verdict(one: Scored, row: Row) -> Iterator[str]:
         yield f"why: {score.kind}: {score.reason}"
     if score.because:
         yield f"because: {score.because}"
-    if score.grounded is not None or score.reading:
+    if score.correct and (score.grounded is not None or score.reading):
         yield f"grounded: {_GROUNDED[score.grounded]}" + (f" ({score.reading})" if score.reading else "")
 
 

@@ -57,7 +57,7 @@ def test_equal_runs_have_the_interval_of_their_number_of_items(n: int, points: f
     same = {f"i{number}": True for number in range(n)}
     found = compare(same, same, {f"i{number}": f"t{number % 2}" for number in range(n)})
     assert 100 * found.interval.high == pytest.approx(points, abs=0.05)
-    assert found.interval.low == -found.interval.high
+    assert found.interval.low == pytest.approx(-found.interval.high)
 
 
 def test_items_within_types_and_other_types() -> None:
