@@ -43,7 +43,7 @@ def main() -> None:
         items = list(details.items())
         for episodes in sizes:
             started = time.process_time()
-            text = render([_enlarged(page, details, items, episodes)])
+            text = render([_enlarged(page, details, items, episodes)], {})
             made = time.process_time() - started
             file = Path(folder) / f"{episodes}.html"
             file.write_text(text, encoding="utf-8")

@@ -11,6 +11,7 @@ object.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,20 +96,35 @@ async def run(
 ) -> Report:
     """Run a benchmark and return what came of it; the same call again continues.
 
-    `benchmark` is a name, an import path or a class; `agent` and `model` may be classes as well. What decides the run
-    is stated by options, or by `settings`. With `verbose`, progress and notes go to standard error. Raises UserError,
-    StopRunError.
+    `benchmark` is a name, an import path or a class. What decides the run is stated by options, or by `settings`.
+    `agent` and `model` may be classes as well, a class with arguments (`functools.partial(MyAgent, shots=3)`), or an
+    instance. `report.reused` counts the units that were finished before. With `verbose`, progress and notes go to
+    standard error. Raises UserError, StopRunError.
     """
+    from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
     found = find(benchmark)
     for name in ("agent", "model"):
-        if isinstance(options.get(name), type):
-            options[name] = plugins.given(options[name])
+        options |= _handed(name, options)
     chosen = _stated(found.Settings, settings, options)
     tell = say if verbose else _silent
     plan = await found.plan(chosen, tell)
+    if verbose and (noise := noise_before(plan, found)):
+        tell(noise)
     return await execute(plan, found, quiet=not verbose, say=tell)
+
+
+def _handed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options for a class or an instance that a program hands over as `agent` or `model`. Raises UserError."""
+    handed = options.get(name)
+    if handed is None or isinstance(handed, str):
+        return {}
+    if not isinstance(handed, functools.partial):
+        return {name: plugins.given(handed)}
+    if handed.args or not isinstance(handed.func, type):
+        raise UserError(f"{name}: functools.partial takes a class and arguments by their names")
+    return {name: plugins.given(handed.func), f"{name}_arg": {**handed.keywords, **options.get(f"{name}_arg", {})}}
 
 
 @overload

@@ -23,6 +23,8 @@ class RunOptions(TypedDict, total=False):
     round: str
     agent: str | type[Agent] | None
     model: str | type[Model] | None
+    agent_arg: Mapping[str, Any]
+    model_arg: Mapping[str, Any]
     base_url: Sequence[str]
     allow_host: Sequence[str]
     api: Literal["chat", "responses", "anthropic"]
@@ -50,6 +52,7 @@ class RunOptions(TypedDict, total=False):
     wait_for_workers: str | None
     workers: int | None
     results_dir: str | Path
+    reuse: bool
     overwrite: bool
 
 
@@ -96,6 +99,7 @@ class ImapscoreOptions(RunOptions, total=False):
     embed_model: str | None
     embed_base_url: Sequence[str]
     prompt: str | Path | None
+    few_shot: str | Path | None
     min_votes: int
     g_eval: bool
 
@@ -111,6 +115,7 @@ class PromptcblueOptions(RunOptions, total=False):
     cache: str | Path | None
     data: str | Path
     gold: str | Path | None
+    edition: Literal["ccks", "public"] | None
     encoding: Literal["utf-8", "gbk", "gb18030"]
     prompt: str | None
     card: str | Path | None
@@ -119,6 +124,7 @@ class PromptcblueOptions(RunOptions, total=False):
 class SimpleqaOptions(RunOptions, total=False):
     """What a run of simpleqa takes."""
 
+    allow_unread: float
     allow_empty: float
     answers: str | Path | None
     system: str | None
@@ -131,6 +137,7 @@ class SimpleqaOptions(RunOptions, total=False):
     judge_prompt: str
     data: str | Path
     variant: Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
+    recipe: Literal["own", "simple-evals", "opencompass", "autorater"]
     encoding: Literal["utf-8", "gbk", "gb18030"]
     prompt: str | Path | None
     lang: str | Sequence[str]

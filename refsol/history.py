@@ -34,10 +34,20 @@ class HistoryMessage:
     @property
     def is_post_action(self) -> bool:
         """Whether the message really is a POST: stripped and without its code fences, it begins so."""
+        return self.role == "agent" and self._action.startswith("POST")
+
+    @property
+    def get_url(self) -> str | None:
+        """The URL of a message that is a GET; None for any other."""
+        action = self._action
+        return action[len("GET") :].strip() if self.role == "agent" and action.startswith("GET") else None
+
+    @property
+    def _action(self) -> str:
         text = self.content.strip()
         for fence in _FENCES:
             text = text.replace(fence, "")
-        return self.role == "agent" and text.strip().startswith("POST")
+        return text.strip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from refsol.resources import as_object, objects
+from refsol.resources import as_object, codes, objects, subject_id
 
-_HARMLESS = {"_count", "_format", "_include", "_offset", "_pretty", "_sort", "_total"}
-"""Parameters that leave no match out."""
+HARMLESS = frozenset(
+    {"_count", "_elements", "_format", "_include", "_offset", "_pretty", "_sort", "_summary", "_total"}
+)
+"""Parameters that leave no match out; an answer that only counts is looked at apart."""
+_DATE = re.compile(r"(?P<prefix>[a-z]{2})?(?P<moment>\d{4}.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +26,37 @@ class Read:
     body: Mapping[str, Any]
 
     @property
+    def path(self) -> str:
+        """The path of the URL, without a slash at its end."""
+        return "/" + _split(self.url).path.strip("/")
+
+    @property
+    def parameters(self) -> dict[str, list[str]]:
+        """The parameters of the URL."""
+        parameters: dict[str, list[str]] = {}
+        for name, value in parse_qsl(_split(self.url).query, keep_blank_values=True):
+            parameters.setdefault(name, []).append(value)
+        return parameters
+
+    @property
     def resources(self) -> Iterator[Mapping[str, Any]]:
         """The resources in the answer: of a Bundle those of its entries."""
-        if self.body.get("resourceType") == "Bundle":
+        if self.is_bundle:
             yield from (as_object(entry.get("resource")) for entry in objects(self.body.get("entry")))
         else:
             yield self.body
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether the answer is a Bundle, as that of every search is."""
+        return self.body.get("resourceType") == "Bundle"
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether the answer has only the number of matches, and that is not 0."""
+        asked = self.parameters
+        counted = "0" in asked.get("_count", []) or "count" in asked.get("_summary", [])
+        return counted and str(self.body.get("total")) != "0"
 
     @property
     def next_page(self) -> str | None:
@@ -38,13 +67,17 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A search of one patient's resources of a type; `code`, `status` and a window of time narrow it."""
+    """A search of one patient's resources of a type; `code`, `status` and a window of time narrow it.
+
+    `categories` are those that leave none of them out.
+    """
 
     kind: str
     patient: str
     code: str | None = None
     status: str | None = None
     window: tuple[datetime, datetime] | None = None
+    categories: frozenset[str] = frozenset({"laboratory", "vital-signs"})
 
 
 def has_read(reads: Sequence[Read], reference: str) -> bool:
@@ -56,79 +89,165 @@ def has_read(reads: Sequence[Read], reference: str) -> bool:
     )
 
 
+def has_reading(reads: Sequence[Read], patient: str, code: str, time: str) -> bool:
+    """Whether an answer holds an Observation of the patient, with the code among its codings, of that moment."""
+    moment = _moment(time)
+    return any(
+        resource.get("resourceType") == "Observation"
+        and code in codes(resource)
+        and _moment(resource.get("effectiveDateTime")) == moment
+        and _subject(read, resource, patient) == patient
+        for read in reads
+        for resource in read.resources
+    )
+
+
 def searched(reads: Sequence[Read], query: Query) -> bool:
-    """Whether a search that leaves out nothing that is wanted was read to its last page."""
-    return any(_covers(read.url, query) and _to_the_end(reads, read) for read in reads)
+    """Whether a search that leaves out nothing that is meant was read to its end, or, from the newest on, to before
+    the window.
+    """
+    return any(_covers(read, query) and _is_read(reads, read, query) for read in reads)
 
 
-def _to_the_end(reads: Sequence[Read], first: Read) -> bool:
-    pages = {_relative(read.url): read for read in reads}
-    page, seen = first, {_relative(first.url)}
-    while page.next_page is not None:
-        url = _relative(page.next_page)
-        if url in seen or url not in pages:
-            return False
-        seen.add(url)
-        page = pages[url]
-    return True
+def pages(reads: Sequence[Read], first: Read) -> tuple[list[Read], bool]:
+    """The pages of a search that were read, from the first on, and whether the last one is among them."""
+    by_address = {_address(read.url): read for read in reads}
+    found = [first]
+    while (following := found[-1].next_page) is not None:
+        page = by_address.get(_address(following))
+        if page is None or page in found:
+            return found, False
+        found.append(page)
+    return found, True
 
 
-def _covers(url: str, query: Query) -> bool:
-    parts = urlsplit(url)
-    path, patient = parts.path.rstrip("/"), query.patient
-    if path.endswith(f"/Patient/{patient}/$everything"):
-        return not set(_parameters(parts.query)) - _HARMLESS
-    parameters = _parameters(parts.query)
-    if path.endswith("/Patient"):
-        return f"{query.kind}:patient" in parameters.get("_revinclude", []) and _names(parameters, patient)
-    if not path.endswith(f"/{query.kind}") or not _is_about(parameters, patient):
+def _is_read(reads: Sequence[Read], first: Read, query: Query) -> bool:
+    found, to_the_end = pages(reads, first)
+    if not first.is_bundle or first.only_counts:
         return False
-    rest = {name: values for name, values in parameters.items() if name not in _HARMLESS | {"patient", "subject"}}
-    return all(_spares(name, values, query) for name, values in rest.items())
+    if to_the_end or query.window is None or first.parameters.get("_sort") != ["-date"]:
+        return to_the_end
+    start = query.window[0]
+    times = (_moment(resource.get("effectiveDateTime")) for page in found for resource in page.resources)
+    return any(isinstance(time, datetime) and time < start for time in times)
+
+
+def _covers(read: Read, query: Query) -> bool:
+    patient, parameters = query.patient, read.parameters
+    if read.path.endswith(f"/Patient/{patient}/$everything"):
+        types = [value.split(",") for value in parameters.pop("_type", [])]
+        return all(query.kind in some for some in types) and not parameters.keys() - HARMLESS
+    if read.path.endswith("/Patient"):
+        included = {f"{query.kind}:patient", f"{query.kind}:subject"}
+        return not included.isdisjoint(parameters.get("_revinclude", [])) and _finds(read, patient)
+    if not read.path.endswith(f"/{query.kind}"):
+        return False
+    about = [values for name, values in parameters.items() if _PATIENT.fullmatch(name)]
+    if not about or not all(_is_of(value, patient) for values in about for value in values):
+        return False
+    rest = {name: values for name, values in parameters.items() if not _PATIENT.fullmatch(name)}
+    return all(_spares(name, values, query) for name, values in rest.items() if name not in HARMLESS)
+
+
+_PATIENT = re.compile(r"(patient|subject)(:Patient)?(\.identifier|\._id)?")
+"""Parameters that name the patient."""
 
 
 def _spares(name: str, values: Sequence[str], query: Query) -> bool:
-    """Whether a parameter leaves out nothing that is wanted."""
+    """Whether a parameter leaves out nothing that is meant."""
     alternatives = [{part.rpartition("|")[2] for part in value.split(",")} for value in values]
     if name == "code":
         return query.code is not None and all(query.code in one for one in alternatives)
     if name == "status":
         return query.status is not None and all(query.status in one for one in alternatives)
     if name == "category":
-        return query.kind == "Observation" and all(one & {"laboratory", "vital-signs"} for one in alternatives)
-    return name == "date" and query.window is not None and all(_keeps(value, query.window) for value in values)
-
-
-def _keeps(bound: str, window: tuple[datetime, datetime]) -> bool:
-    """Whether a date's bound leaves the window whole."""
-    try:
-        time = datetime.fromisoformat(bound[2:])
-    except ValueError:
+        return query.kind == "Observation" and all(one & query.categories for one in alternatives)
+    if name != "date" or query.window is None:
         return False
-    time = time if time.tzinfo else time.replace(tzinfo=UTC)
-    start, end = window
-    return (
-        time <= start if bound[:2] in ("ge", "gt", "sa") else time >= end if bound[:2] in ("le", "lt", "eb") else False
-    )
+    window = query.window
+    return all(any(spares_time(part, window) for part in value.split(",")) for value in values)
 
 
-def _is_about(parameters: Mapping[str, list[str]], patient: str) -> bool:
-    values = [*parameters.get("patient", []), *parameters.get("subject", [])]
-    return bool(values) and all(value in (patient, f"Patient/{patient}") for value in values)
+def spares_time(condition: str, window: tuple[datetime, datetime]) -> bool:
+    """Whether a condition on a date (`ge2023-11-12`) leaves the window whole.
+
+    A date stands for the time from its beginning to its end, as FHIR R4 (3.1.1.5.6) says; without a zone it is UTC.
+    """
+    match = _DATE.fullmatch(condition)
+    bounds = _span(match["moment"]) if match else None
+    if match is None or bounds is None:
+        return False
+    (begin, end), (first, last) = bounds, window
+    match match["prefix"] or "eq":
+        case "ge":
+            return begin <= first
+        case "gt" | "sa":
+            return end <= first
+        case "le":
+            return end >= last
+        case "lt" | "eb":
+            return begin >= last
+        case "eq":
+            return begin <= first and last <= end
+    return False
 
 
-def _names(parameters: Mapping[str, list[str]], patient: str) -> bool:
-    values = [*parameters.get("_id", []), *parameters.get("identifier", [])]
-    return any(value.rpartition("|")[2] == patient for value in values)
+def _span(text: str) -> tuple[datetime, datetime] | None:
+    """The time that a date stands for; a moment is its own beginning and end."""
+    text = text.replace(" ", "+")  # a plus that was not escaped
+    parts = text.split("-") if "T" not in text else []
+    try:
+        if len(parts) == 1:
+            return datetime(int(text), 1, 1, tzinfo=UTC), datetime(int(text) + 1, 1, 1, tzinfo=UTC)
+        if len(parts) == 2:
+            year, month = map(int, parts)
+            following = (year + month // 12, month % 12 + 1)
+            return datetime(year, month, 1, tzinfo=UTC), datetime(*following, 1, tzinfo=UTC)
+        begin = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    begin = begin if begin.tzinfo else begin.replace(tzinfo=UTC)
+    return begin, begin + timedelta(days=1) if len(parts) == 3 else begin
 
 
-def _parameters(query: str) -> dict[str, list[str]]:
-    parameters: dict[str, list[str]] = {}
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        parameters.setdefault(name, []).append(value)
-    return parameters
+def _subject(read: Read, resource: Mapping[str, Any], patient: str) -> str | None:
+    """Whose a resource is: where `_elements` left the subject out, the patient whom the search named."""
+    if "subject" in resource:
+        return subject_id(resource)
+    named = [value for name, values in read.parameters.items() if _PATIENT.fullmatch(name) for value in values]
+    return patient if named and all(_is_of(value, patient) for value in named) else None
 
 
-def _relative(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.path.rpartition('/')[2]}?{parts.query}"
+def _is_of(value: str, patient: str) -> bool:
+    """Whether a parameter's value names the patient: by the id, a reference or an identifier."""
+    return any(re.split(r"[|/]", one)[-1] == patient for one in value.split(","))
+
+
+def _finds(read: Read, patient: str) -> bool:
+    """Whether a search of Patient is about the patient, or finds them."""
+    named = [*read.parameters.get("_id", []), *read.parameters.get("identifier", [])]
+    return any(_is_of(value, patient) for value in named) or has_read([read], f"Patient/{patient}")
+
+
+def _moment(value: object) -> object:
+    """A time as a moment where it is one, so that two spellings of it are equal; else as it is."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return value
+    return value if moment is None else moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _address(url: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What a URL asks for: its last step and its parameters, without the form of the answer."""
+    parts = _split(url)
+    asked = (one for one in parse_qsl(parts.query, keep_blank_values=True) if one[0] not in ("_format", "_pretty"))
+    return parts.path.rstrip("/").rpartition("/")[2], tuple(sorted(asked))
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL; of a text that is none, nothing."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")

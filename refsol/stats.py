@@ -37,7 +37,11 @@ def wilson(successes: int, n: int, z: float = 1.959964) -> Interval:
     """Score interval of a proportion (Wilson 1927, JASA 22); `z` is the normal quantile. Of nothing: (0, 1)."""
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
-    return _score_interval(successes / n, n, z) if n else Interval(0.0, 1.0)
+    return score_interval(successes / n, n, z) if n else Interval(0.0, 1.0)
+
+
+Clusters = Sequence[tuple[int, int]]
+"""Clusters of (successes, n), such as the trials of one item."""
 
 
 def clustered_wilson(
@@ -46,33 +50,45 @@ def clustered_wilson(
     """Wilson's interval of a share over clusters of (successes, n), such as the trials of one item; or over how many
     clusters there are of each kind.
 
-    The sample counts for less by the design effect: the variance between clusters over that of as many independent
-    values (Korn & Graubard 1998, Survey Methodology 24). Where all values are equal, or there is one cluster, a cluster
-    counts as one value. Clusters of one value each give `wilson`.
+    The sample counts for as many values as `effective` says. Clusters of one value each give `wilson`.
+    """
+    share, n = effective(clusters)
+    return score_interval(share, n, z) if n else Interval(0.0, 1.0)
+
+
+def effective(clusters: Iterable[tuple[int, int]] | Mapping[tuple[int, int], int]) -> tuple[float, float]:
+    """The share of successes over clusters, and the number of independent values that they are worth.
+
+    A sample counts for less by the design effect: the variance between clusters over that of as many independent
+    values (Korn & Graubard 1998, Survey Methodology 24). If all values are equal, or there is one cluster, a cluster
+    counts as one value.
     """
     kinds = {(hits, n): times for (hits, n), times in Counter(clusters).items() if n}
     hits = sum(one * times for (one, _), times in kinds.items())
     total = sum(n * times for (_, n), times in kinds.items())
     count = sum(kinds.values())
-    if all(n == 1 for _, n in kinds):
-        return wilson(hits, total, z)
+    if not total:
+        return 0.0, 0.0
     share = hits / total
+    if all(n == 1 for _, n in kinds):
+        return share, total
     if share in (0, 1) or count == 1:
-        return _score_interval(share, count, z)
+        return share, count
     deviations = (repeat((one - share * n) ** 2, times) for (one, n), times in kinds.items())
     between = count / (count - 1) * math.fsum(chain.from_iterable(deviations)) / total**2
     effect = between / (share * (1 - share) / total)
-    return _score_interval(share, min(total / effect, total) if effect else total, z)
+    return share, min(total / effect, total) if effect else total
 
 
-def _score_interval(share: float, n: float, z: float) -> Interval:
+def score_interval(share: float, n: float, z: float) -> Interval:
+    """Wilson's interval of a share of `n` values, which need not be a whole number."""
     spread = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     middle = share + z * z / (2 * n)
     scale = 1 + z * z / n
     return Interval(max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale))
 
 
-def newcombe(a: int, n: int, b: int, m: int) -> Interval:
+def newcombe(a: int, n: int, b: int, m: int, z: float = 1.959964) -> Interval:
     """Interval of b/m − a/n, two independent proportions, from their score intervals (Newcombe 1998, method 10).
 
     Raises ValueError where one is of nothing.
@@ -80,7 +96,7 @@ def newcombe(a: int, n: int, b: int, m: int) -> Interval:
     if n == 0 or m == 0:
         raise ValueError("the difference of a proportion of nothing")
     first, second = a / n, b / m
-    one, other = wilson(a, n), wilson(b, m)
+    one, other = wilson(a, n, z), wilson(b, m, z)
     below = math.sqrt((second - other.low) ** 2 + (one.high - first) ** 2)
     above = math.sqrt((other.high - second) ** 2 + (first - one.low) ** 2)
     return Interval(second - first - below, second - first + above)

@@ -1,7 +1,4 @@
-"""What several trials of the same tasks say: pass@1 with its error, pass@k, pass^k, intervals, and which tasks flip.
-
-Ten templates are not 300 independent items: beside Wilson's interval stands a bootstrap that draws whole task types.
-"""
+"""What several trials of the same tasks say: pass@1 with its error, pass@k, pass^k, and which tasks flip."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from refsol.stats import Interval, cluster_bootstrap, pass_at_k, pass_hat_k, wilson
+from refsol.stats import Interval, pass_at_k, pass_hat_k, wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +63,6 @@ def by_type(
         kind = task_id.partition("_")[0] if types is None else types[task_id]
         groups.setdefault(kind, {})[task_id] = trials
     return groups
-
-
-def clustered(outcomes: Mapping[str, Sequence[bool]], types: Mapping[str, str] | None = None) -> Interval:
-    """95 % bootstrap interval of pass@1 with the task type as cluster."""
-    clusters = [[sum(trials) / len(trials) for trials in group.values()] for group in by_type(outcomes, types).values()]
-    return cluster_bootstrap(clusters)
 
 
 def reliability(outcomes: Mapping[str, Sequence[bool]]) -> dict[str, float]:

@@ -140,10 +140,12 @@ class CountedModel:
 
 
 class Agent:
-    """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use."""
+    """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use. A run
+    makes one with the context first and then its arguments, by their names, or gives an instance its context.
+    """
 
-    def __init__(self, context: AgentContext) -> None:
-        self.context = context
+    def __init__(self, context: AgentContext | None = None) -> None:
+        self.context = context or AgentContext()
 
     def play(self, task: Any, prompt: str) -> Iterator[str] | AsyncIterator[str]:
         """Yield messages; each gets the reply to it. A plain or an async generator, made when the prompt is there.

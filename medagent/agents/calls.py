@@ -137,15 +137,15 @@ def single_turn(
 ) -> Plan:
     """The plan of a benchmark of single questions: a message an item, which is its `question`.
 
-    An agent gets the item as its task. `decides` are further settings that decide the rows. Raises UserError if nobody
-    answers, or nothing is selected.
+    An agent gets the item as its task, without its `target`. `decides` are further settings that decide the rows.
+    Raises UserError if nobody answers, or nothing is selected.
     """
     who = AgentChoice.of(settings)
     items = {item.id: item for item in benchmark.items(settings)}
     groups = {item.id: item.group for item in items.values()}
     chosen = selected(list(items), settings, groups.__getitem__)
     calls = [
-        Call(key, items[item].question, trial=trial, item=items[item])
+        Call(key, items[item].question, trial=trial, item=replace(items[item], target=""))
         for item, (key, trial) in zip(chosen * settings.trials, trial_keys(chosen, settings.trials), strict=True)
     ]
     data = data or benchmark.data(settings)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from medagent.agents.base import Agent, AgentContext, CountedModel
 from medagent.agents.chat import ChatAgent
 from medagent.agents.known import KnownAgent, KnownAnswers
 from medagent.core import plugins
+from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
 from medagent.core.errors import UserError
-from medagent.core.options import Names
+from medagent.core.options import Names, Setting
 from medagent.core.plugins import Plugin
-from medagent.engine.settings import RunSettings
+from medagent.engine.settings import RunSettings, as_arguments
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
 from medagent.models.prices import Price, find_price
@@ -42,16 +44,20 @@ class ModelChoice:
     """The file of its batches, where it is asked through a provider's batch API."""
     price: Price | None = None
     """What an endpoint's calls cost, by the table of who runs; None: unknown."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the class gets beside its settings."""
 
     @classmethod
-    def of(cls, settings: ModelSettings) -> ModelChoice:
+    def of(cls, settings: ModelSettings, arguments: Mapping[str, Any] | None = None) -> ModelChoice:
         """The model that settings name, where this process's environment says it is: another worker's says nothing.
 
-        Raises UserError for an import path that leads nowhere, and for a price table that cannot be read.
+        Raises UserError for an import path that leads nowhere, for a price table that cannot be read, and for arguments
+        of a model that is no class.
         """
         plugin = plugins.find(settings.name, MODELS)
+        check_arguments("model", plugin, arguments)
         if plugin is not None or settings.name.startswith("scripted:"):
-            return cls(settings, plugin)
+            return cls(settings, plugin, arguments=arguments or {})
         from medagent.models.keys import located
 
         return cls(located(settings, os.environ), price=find_price(settings.name))
@@ -68,7 +74,7 @@ class ModelChoice:
             return model
         from medagent.agents.reply_cache import CachedModel
 
-        return CachedModel(model, self.settings, self.settings.cache, self.plugin.digest if self.plugin else None)
+        return CachedModel(model, self.settings, self.settings.cache, self._identity())
 
     def _opened(self, concurrency: int) -> ChatModel:
         if self.batches is not None:
@@ -83,8 +89,17 @@ class ModelChoice:
             from medagent.models import open_model
 
             return open_model(self.settings, concurrency=concurrency, price=self.price)
-        model: ChatModel = _made(self.plugin, self.settings)
+        if self.plugin.instance is not None:
+            return _Borrowed(self.plugin.instance)
+        model: ChatModel = _made(self.plugin, self.settings, self.arguments)
         return model
+
+    def _identity(self) -> str | None:
+        """The digest of a class, which its cached replies belong to. Raises UserError if it has none."""
+        digest = _digest(self.plugin, self.arguments)
+        if digest is not None and digest.startswith(UNKNOWN):
+            raise UserError(f"--cache: replies of {self.label} cannot be told from those of another: {digest}")
+        return digest
 
     async def check(self, concurrency: int) -> None:
         """Open it once: a missing key, script or class is found before anything is made. Raises UserError."""
@@ -101,6 +116,8 @@ class AgentChoice:
     agent: Plugin | None = None
     known: KnownAnswers | None = None
     system: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What the class gets beside its context."""
 
     @classmethod
     def of(
@@ -110,18 +127,22 @@ class AgentChoice:
         the run, which share its keys. Raises UserError.
         """
         check_prices([*([settings.chat] if settings.chat else []), *beside], settings.max_cost)
-        model = ModelChoice.of(keyed([settings.chat, *beside])[0]) if settings.chat is not None else None
+        chat = settings.chat
+        if chat is None:
+            check_arguments("model", None, settings.model_arg)
+        model = ModelChoice.of(keyed([chat, *beside])[0], settings.model_arg) if chat is not None else None
         agent = plugins.find(settings.agent, AGENTS) if settings.agent is not None else None
         if settings.agent is not None and agent is None:
             raise UserError(
                 f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
                 "a class of yours: --agent FILE.py:Name or package.module:Name"
             )
+        check_arguments("agent", agent, settings.agent_arg)
         if agent is not None:
             agent.load()
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
-        return cls(model, agent, system=system)
+        return cls(model, agent, system=system, arguments=settings.agent_arg)
 
     def batched(self, batches: Path | None) -> AgentChoice:
         """The same, its model through a batch API whose batches that file holds (None: not). Raises UserError."""
@@ -137,16 +158,28 @@ class AgentChoice:
         if self.known is not None:
             return self.known.label
         if self.agent is not None:
-            return _label(self.agent.path, self.agent)
+            return _label(self.agent.path, self.agent) + self._cell
         assert self.model is not None
         return self.model.label
 
-    def digests(self) -> dict[str, str | None]:
-        """The digests of the sources that decide what is answered, and the agent's path as it is known."""
+    @property
+    def _cell(self) -> str:
+        """What tells the classes of a notebook's cell apart that have one name: the beginning of the digest."""
+        digest = _digest(self.agent, self.arguments) or UNKNOWN
+        is_cell = self.agent is not None and not has_file(self.agent.load())
+        return f"-{digest[:8]}" if is_cell and not digest.startswith(UNKNOWN) else ""
+
+    def digests(self) -> dict[str, Setting]:
+        """The digests of the code that decides what is answered, the agent's path as it is known, and what instances
+        hold.
+        """
+        model = self.model.plugin if self.model else None
         return {
             **({"agent": self.agent.path} if self.agent else {}),
-            "agent-digest": self.agent.digest if self.agent else None,
-            "model-digest": self.model.plugin.digest if self.model and self.model.plugin else None,
+            **_state("agent-arg", self.agent),
+            **_state("model-arg", model),
+            "agent-digest": _digest(self.agent, self.arguments),
+            "model-digest": _digest(model, self.model.arguments if self.model else {}),
         }
 
     @asynccontextmanager
@@ -163,7 +196,8 @@ class AgentChoice:
         if self.known is not None:
             return KnownAgent(self.known)
         if self.agent is not None:
-            made: Agent = _made(self.agent, AgentContext(CountedModel(model) if model is not None else None, base))
+            context = AgentContext(CountedModel(model) if model is not None else None, base)
+            made: Agent = _made(self.agent, context, self.arguments)
             return made
         assert model is not None
         return ChatAgent(model, self.system)
@@ -188,10 +222,48 @@ def check_prices(models: Sequence[ModelSettings], max_cost: float | None) -> Non
             )
 
 
-def _made(plugin: Plugin, argument: Any) -> Any:
+class _Borrowed:
+    """A model that a program handed over: who made it closes it."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+        self.name, self.stats, self.complete = model.name, model.stats, model.complete
+
+    async def aclose(self) -> None:
+        """See `ChatModel.aclose`."""
+
+
+def check_arguments(name: str, plugin: Plugin | None, arguments: Mapping[str, Any] | None) -> None:
+    """Raises UserError for arguments that nobody gets."""
+    if arguments and plugin is None:
+        raise UserError(f"--{name}-arg: is for a class (--{name} FILE.py:Name)")
+    if arguments and plugin is not None and plugin.instance is not None:
+        raise UserError(f"{name}_arg: {plugin.path} is an instance, which has its arguments already; pass the class")
+
+
+def _digest(plugin: Plugin | None, arguments: Mapping[str, Any]) -> str | None:
+    """The digest of a class with its arguments, or of an instance with what it holds; None of no class."""
+    if plugin is None:
+        return None
+    held = arguments if plugin.instance is None else state_of(plugin.instance)
+    return code_digest(plugin.load(), held)
+
+
+def _state(flag: str, plugin: Plugin | None) -> dict[str, Setting]:
+    """What an instance holds, as the arguments of a class are kept."""
+    if plugin is None or plugin.instance is None:
+        return {}
+    return {flag: as_arguments(state_of(plugin.instance))}
+
+
+def _made(plugin: Plugin, argument: Any, arguments: Mapping[str, Any]) -> Any:
     """An instance of a plug-in's class. Raises UserError where it cannot be made."""
+    if plugin.instance is not None:
+        made = copy(plugin.instance)
+        made.context = argument
+        return made
     try:
-        return plugin.load()(argument)
+        return plugin.load()(argument, **arguments)
     except UserError:
         raise
     except Exception as error:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from medagent.agents.base import Move
-from medagent.agents.choice import AgentChoice
+from medagent.agents.choice import AgentChoice, check_arguments
 from medagent.agents.known import KnownAnswers
 from medagent.agents.unusable import MOST
 from medagent.core.errors import UserError
@@ -136,6 +136,8 @@ def who_answers(
     settings: SingleTurnSettings, items: Sequence[AskedItem], beside: Sequence[ModelSettings] = ()
 ) -> AgentChoice:
     """Who answers these items: a file, a baseline, a model or a class. Raises UserError, InputError."""
+    if settings.answers is not None or settings.agent in BASELINES:
+        check_arguments("agent", None, settings.agent_arg)
     if settings.answers is not None:
         if off := next((name for name in ("model", "agent", "few_shot", "system") if getattr(settings, name)), None):
             raise UserError(f"--answers has the answers of its own model: leave --{off.replace('_', '-')} out")

@@ -20,6 +20,7 @@ COMMANDS = {
     "report": Lazy("medagent.cli.report:command", "One HTML file that shows why: of a run, or of several."),
     "judge": Lazy("medagent.cli.judge:app", "Judges: check one, judge a run again, compare what judges say."),
     "compare": Lazy("medagent.cli.compare:command", "Compare runs item by item: what flipped, more than chance?"),
+    "power": Lazy("medagent.cli.power:command", "How large a difference must be to be no noise, before a run."),
     "submit": Lazy("medagent.cli.submit:app", "A run as one archive that others can check: pack, check."),
     "leaderboard": Lazy("medagent.cli.leaderboard:command", "Print runs as a table in Markdown, graded anew."),
     "validate": Lazy("medagent.cli.validate:command", "List every problem of a results file with its place."),

@@ -56,7 +56,7 @@ def command(
     import medagent.api as api
     from medagent.core.errors import UserError
     from medagent.engine.files import write_whole
-    from medagent.reports.compare import document
+    from medagent.reports.compare_table import document
     from medagent.reports.compare_views import junit, markdown, with_reports
 
     if len(runs) < 2:
@@ -90,7 +90,7 @@ def _under(first: Path, found: dict[Path, Any], limit: float) -> bool:
 
 
 def _print(first: Path, found: dict[Path, Any]) -> None:
-    from medagent.reports.compare import print_comparison, print_comparisons
+    from medagent.reports.compare_table import print_comparison, print_comparisons
     from medagent.reports.siblings import SetComparison, print_sets
 
     paired = {other: one for other, one in found.items() if not isinstance(one, SetComparison)}

@@ -27,6 +27,7 @@ from medagent.models.base import Message
 from medagent.models.keys import key_uses
 from medagent.models.prices import own_table, price_line
 from medagent.models.settings import ModelSettings
+from medagent.reports.power import noise_line
 from medagent.sandbox.choose import sandboxes, self_test
 
 PACKAGES = ("medagent", "fhir.resources", "httpx", "openai", "pydantic", "rich", "typer", "uvicorn")
@@ -49,6 +50,7 @@ def examine(
     yield HealthCheck("Python", True, ".".join(map(str, sys.version_info[:3])))
     yield _checked("packages", _packages)
     yield _checked("data sets", _datasets)
+    yield HealthCheck("differences", True, f"{noise_line(300)}, {noise_line(100)} (medagent power)")
     yield _checked("hospital", lambda: asyncio.run(_hospital()))
     yield from asyncio.run(_sandboxes())
     if server is not None:

@@ -16,7 +16,10 @@ def command(
     wrong: Annotated[bool, typer.Option("--wrong", help="List the items that are wrong, with the reasons.")] = False,
     kind: Annotated[
         list[str] | None,
-        typer.Option(metavar="KIND", help="List the items that failed like this, e.g. order-missing; repeatable."),
+        typer.Option(
+            metavar="KIND",
+            help="List the items that failed like this, e.g. order-missing; lucky: right, but not read; repeatable.",
+        ),
     ] = None,
     type_: Annotated[
         list[str] | None,

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,24 +24,36 @@ from medagent.core.errors import UserError
 
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<name>[A-Za-z_]\w*)")
 _MODULE = re.compile(r"(?P<module>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):(?P<name>[A-Z]\w*)")
-_given: dict[str, type] = {}
-"""Classes that a program handed over itself, by their path."""
+_given: dict[str, Handed] = {}
+"""What a program handed over itself, by its path."""
 _executed_here: dict[str, Plugin] = {}
 """Plug-ins of local files that were loaded, by their digest."""
 
 
 @dataclass(frozen=True, slots=True)
+class Handed:
+    """A class that a program handed over, or an instance of it."""
+
+    cls: type
+    instance: Any = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plugin:
-    """A class to load. `digest` is the SHA-256 of its source file, `source` a local file's text; it pickles."""
+    """A class to load. `digest` is the SHA-256 of its source file, `source` a local file's text; it pickles.
+
+    `instance` is one that a program handed over, to be used as it is.
+    """
 
     path: str
     digest: str
     source: str | None = None
+    instance: Any = field(default=None, compare=False)
 
     def load(self) -> Any:
         """The class. Raises UserError where importing it fails, it is not there, or its source is another."""
         if self.path in _given:
-            return _given[self.path]
+            return _given[self.path].cls
         name = self.path.rpartition(":")[2]
         if self.source is None:
             check_module(self.path.partition(":")[0], self.digest)
@@ -66,7 +78,7 @@ def find(text: str, group: str) -> Plugin | None:
     Raises UserError where the file or module is not there.
     """
     if text in _given:
-        return Plugin(text, module_digest(_given[text]))
+        return Plugin(text, module_digest(_given[text].cls), instance=_given[text].instance)
     if not is_import_path(text):
         from importlib.metadata import entry_points
 
@@ -101,15 +113,16 @@ def check_module(module: str, digest: str) -> None:
         raise UserError(f"{module}: has another source here than where the run began; install the same version")
 
 
-def given(cls: type) -> str:
-    """An import path for a class that a program hands over; `find` knows it in this process.
+def given(handed: Any) -> str:
+    """An import path for a class that a program hands over, or for an instance; `find` knows it in this process.
 
     A class of a program's own file is named by the file, so that what the program ran can be found again.
     """
+    cls, instance = (handed, None) if isinstance(handed, type) else (type(handed), handed)
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     place = _from_here(str(file)) if cls.__module__ == "__main__" and file else cls.__module__
     path = f"{place}:{cls.__qualname__}"
-    _given[path] = cls
+    _given[path] = Handed(cls, instance)
     return path
 
 

@@ -58,6 +58,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     """What its units are called, in the plural."""
     example: ClassVar[str] = ""
     """A command to copy, for `--help`."""
+    has_verdicts: ClassVar[bool] = True
+    """Whether an item is right or wrong, so that before a run can be said which difference between two is noise."""
     kinds: ClassVar[Mapping[str, str]] = {}
     """Its kinds of failure, each in words."""
     reference: str = ""

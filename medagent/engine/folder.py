@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from medagent.core.code_digest import UNKNOWN
 from medagent.core.errors import UserError
 from medagent.core.options import Setting
 from medagent.core.versions import versions
@@ -48,6 +49,7 @@ class RunFolder:
         places: Mapping[str, Setting] | None = None,
         unwritten: Mapping[str, Setting] | None = None,
         overwrite: bool = False,
+        reuse: bool = False,
     ) -> None:
         self.path = path
         self._command = command
@@ -56,6 +58,7 @@ class RunFolder:
         self._settings = dict(settings)
         self._places = dict(places or {})
         self._unwritten = dict(unwritten or {})
+        self._reuse = reuse
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -147,7 +150,7 @@ class RunFolder:
         run = read_run(self.path)
         before = run["settings"]
         command = command_line(self._command, {**before, **run["places"], **self._unwritten})
-        names = {*before, *self._settings}
+        names = {*before, *self._settings} - self._unknown(before)
         differing = sorted(k for k in names if _meaning(before.get(k)) != _meaning(self._settings.get(k)))
         if differing:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
@@ -155,6 +158,26 @@ class RunFolder:
                 f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
                 f"{command}; or choose another --round; or start anew with --overwrite"
             )
+
+    def _unknown(self, before: Mapping[str, Setting]) -> set[str]:
+        """The digests of code that cannot be compared. Raises UserError if there are rows of that code, unless the user
+        says that it is the same.
+        """
+        unknown = {
+            name: str(value)
+            for settings in (before, self._settings)
+            for name, value in settings.items()
+            if isinstance(value, str) and value.startswith(UNKNOWN)
+        }
+        if unknown and not self._reuse and self.journal_path.stat().st_size:
+            name, reason = next(iter(unknown.items()))
+            who = name.removesuffix("-digest")
+            raise UserError(
+                f"{self.path}: holds an earlier run, and nothing tells whether its {who} is the same "
+                f"({reason.removeprefix(UNKNOWN)}). If it is, continue with reuse=True (--reuse); start anew with "
+                "overwrite=True (--overwrite); or choose another round"
+            )
+        return set(unknown)
 
 
 def command_line(command: str, settings: Mapping[str, Setting]) -> str:

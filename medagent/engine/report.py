@@ -36,9 +36,26 @@ class DataRef(BaseModel):
     note: str = ""
 
 
+class GroundedRate(BaseModel):
+    """How many items are right for the right reason (`right`), of all graded items that need a reading (`n`).
+
+    `lucky` are right, though their agent had not read what decides. `note` says why there is no rate.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    right: int
+    n: int
+    lucky: int = 0
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+    note: Text = ""
+
+
 class TableLine(BaseModel):
     """A line of the table: a group of items. `counts` are whole numbers with their names, `value` the figure (None: no
-    item), `interval` its 95 % interval, `more` further figures.
+    item), `interval` its 95 % interval, `more` further figures, `grounded` the same items by whether their agent had
+    read what decides (None: the benchmark does not say).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,6 +66,7 @@ class TableLine(BaseModel):
     interval: tuple[float, float] | None = None
     counts: dict[str, int] = {}
     more: dict[str, int | float | None] = {}
+    grounded: GroundedRate | None = None
 
 
 class TableSection(BaseModel):
@@ -86,6 +104,15 @@ class ItemOutcome:
     """The facts that the verdict rests on."""
     finish_reasons: tuple[str, ...] = ()
     """Why replies ended that the model did not end itself, such as `length`, each once."""
+    grounded: bool | None = None
+    """Whether it is right and its agent had read what decides; None if nothing has to be read, or nobody can tell."""
+    reading: Text = ""
+    """What the agent of a right item had not read, or why `grounded` is None."""
+
+    @property
+    def is_lucky(self) -> bool:
+        """Whether it is right, though its agent had not read what decides."""
+        return self.correct is True and self.grounded is False
 
     @property
     def value(self) -> float | None:
@@ -139,6 +166,8 @@ class Report(BaseModel):
     stopped: str | None = None
     """What ended the last command early, or the limit that it came to be above."""
     command: str = ""
+    reused: int = 0
+    """Units that were finished before the last command, and that it took as they were; no file holds it."""
     files: tuple[str, ...] = ()
     slowest: float = 0.0
     """Seconds of the unit that took longest."""

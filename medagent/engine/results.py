@@ -44,6 +44,8 @@ class Standing:
     """The limit that the whole run exceeds."""
     command: str = ""
     """The command that continues the run."""
+    reused: int = 0
+    """Units that were finished before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,7 @@ def compose(
         unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
+        reused=standing.reused,
         files=(*graded.files, *benchmark.journals, SCORES, "run.json", REPORT),
         journals=dict(journals.states()),
         **figures.details,
@@ -284,10 +287,10 @@ def document(report: Report) -> str:
 
 
 def _document(report: Report) -> Iterator[str]:
-    """The report as JSON, indented by 1, in parts, since it may have a hundred thousand items. The command is left out:
-    it says where endpoints are.
+    """The report as JSON, indented by 1, in parts, since it may have a hundred thousand items. The command is left out,
+    since it says where endpoints are, and so is what is true of one call alone.
     """
-    without = report.model_copy(update={"items": ()}).model_dump(mode="json", exclude={"command"})
+    without = report.model_copy(update={"items": ()}).model_dump(mode="json", exclude={"command", "reused"})
     head, begin, tail = json.dumps(without, indent=1).partition('\n "items": [')
     yield head + begin
     before = ""

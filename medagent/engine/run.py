@@ -61,6 +61,7 @@ async def execute(
             places=settings.places(),
             unwritten=settings.unwritten(),
             overwrite=settings.overwrite,
+            reuse=settings.reuse,
         ) as folder,
     ):
         for warning in plan.warnings:
@@ -88,10 +89,11 @@ async def _carried_out(
     say: Say,
 ) -> Report:
     """Carry the stages out, score every unit, and write what came of it."""
-    items = {item.id: item for item in plan.items}
+    items, settings = {item.id: item for item in plan.items}, plan.settings
     judged: dict[str, Any] | None = {} if benchmark.judgements else None
     scoring: Scoring[Any] = Scoring(items, grader, journals[JOURNAL], ScoreBook(folder.path / SCORES), judged)
-    standing = await _stages(plan, journals, folder, scoring, quiet, say)
+    reused = sum(_is_finished(journals, unit, settings.retry) for unit in _asked(plan, journals))
+    standing = replace(await _stages(plan, journals, folder, scoring, quiet, say), reused=reused)
     if standing.stopped:
         say(_stopped(standing, benchmark.unit_noun))
     elif standing.exceeded:
@@ -124,6 +126,12 @@ def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
     """The units that the plan asks for; all that have a row, if it only judges them again."""
     answers = [stage for stage in plan.stages if stage.journal == JOURNAL]
     return [unit for stage in answers for unit in unit_keys(stage.units())] or list(journals[JOURNAL].units)
+
+
+def _is_finished(journals: Journals, unit: str, retry: Sequence[str]) -> bool:
+    """Whether a unit has a row that is not done again."""
+    status = journals[JOURNAL].status(unit)
+    return status is not None and status not in retry and not journals[JOURNAL].is_owed(unit)
 
 
 def _stopped(standing: Standing, noun: str) -> str:

@@ -8,7 +8,7 @@ exports and other tools read these scores and nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from statistics import fmean
@@ -17,6 +17,8 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.wire import Text
+from medagent.engine.grounded import grounded_line, grounded_rate
+from medagent.engine.intervals import interval_notes, these_types
 from medagent.engine.report import ItemOutcome, Measure, TableLine, TableSection
 from medagent.engine.rows import OWED, Row
 from refsol.stats import Interval, cluster_bootstrap, wilson
@@ -73,6 +75,11 @@ class Score:
     part: Any = None
     graded: bool = True
     """False if the unit should have a verdict and has none: the run is not complete."""
+    grounded: bool | None = None
+    """Whether it is right and the agent had read what decides before it acted; False for any other right or wrong unit;
+    None if nothing has to be read, or it cannot be told."""
+    reading: Text = ""
+    """What the agent of a right unit had not read, or why `grounded` is None."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:
@@ -116,6 +123,16 @@ class Scored:
         return "" if cluster in (self.item.group, self.item.id) else cluster
 
     @property
+    def grounded(self) -> bool | None:
+        """See `Score.grounded`."""
+        return self.score.grounded if self.score else None
+
+    @property
+    def reading(self) -> str:
+        """See `Score.reading`."""
+        return self.score.reading if self.score else ""
+
+    @property
     def outcome(self) -> ItemOutcome:
         """It as an item of a report."""
         score, cluster = self.score, self.cluster
@@ -142,6 +159,8 @@ class Scored:
             reason=score.reason,
             kind=score.kind,
             because=score.because,
+            grounded=score.grounded,
+            reading=score.reading,
         )
 
 
@@ -229,20 +248,33 @@ class Grader(ABC, Generic[RowT]):
 def mean_by_group(scores: Sequence[Scored], title: str = "") -> Figures:
     """The mean of each group and of all, with 95 % intervals; trials of an item and items of a cluster go together.
 
-    Of single trials that are right or wrong the interval is Wilson's, else a bootstrap over clusters.
+    Of single trials that are right or wrong the interval is Wilson's, else a bootstrap over clusters. If the groups are
+    types of independent items, the interval of all is that of these types, and the notes have that of other types.
     """
     groups: dict[str, list[Scored]] = {}
     for one in scores:
         groups.setdefault(one.item.group, []).append(one)
     overall = mean_line("overall", scores)
-    lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
-    sections = [TableSection(lines=part) for part in (lines, (overall,)) if part]
-    sections[0] = sections[0].model_copy(update={"title": title})
     whole = all(one.correct is not None for one in scores if one.value is not None)
-    return Figures(sections, overall, measure="percent" if whole else "score", figure="rate" if whole else "mean score")
+    notes: list[str] = []
+    if whole and overall.n and len(groups) > 1 and all(_is_of_type(one.item) for one in scores):
+        bounds = these_types(scores)
+        overall = overall.model_copy(update={"interval": (bounds.low, bounds.high)})
+        notes += interval_notes(scores)
+    lines = tuple(mean_line(name or "all", members) for name, members in groups.items()) if len(groups) > 1 else ()
+    sections = [TableSection(lines=part) for part in (lines, (overall, *grounded_line(overall))) if part]
+    sections[0] = sections[0].model_copy(update={"title": title})
+    return Figures(
+        sections, overall, notes, measure="percent" if whole else "score", figure="rate" if whole else "mean score"
+    )
 
 
-def mean_line(name: str, scores: Iterable[Scored]) -> TableLine:
+def _is_of_type(item: Item) -> bool:
+    """Whether an item depends on no other one, except by its group."""
+    return item.cluster in ("", item.id, item.group)
+
+
+def mean_line(name: str, scores: Sequence[Scored]) -> TableLine:
     """The mean value of some units as a line of a table."""
     valued = [(one, one.value) for one in scores if one.value is not None]
     values = [value for _, value in valued]
@@ -257,6 +289,7 @@ def mean_line(name: str, scores: Iterable[Scored]) -> TableLine:
         interval = cluster_bootstrap(list(clusters.values()))
     return TableLine(
         name=name,
+        grounded=grounded_rate(scores),
         n=len(values),
         value=fmean(values) if values else None,
         interval=None if interval is None else (interval.low, interval.high),

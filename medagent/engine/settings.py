@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from medagent.core.code_digest import has_json_form
 from medagent.core.errors import UserError
 from medagent.core.options import Names, Option, Setting, addresses, values
 from medagent.core.scrub import safe_name
@@ -31,15 +33,16 @@ RUN = "The run"
 LIMITS = "Limits and speed"
 
 
-def _fields(value: object) -> object:
-    """`name=value` texts as fields of a request: the value as JSON where it is JSON, else as text."""
+def _fields(value: object, info: ValidationInfo) -> object:
+    """`name=value` texts as an object: the value as JSON where it is JSON, else as text."""
     if not isinstance(value, list | tuple):
         return value
     fields: dict[str, object] = {}
     for text in value:
         name, equals, raw = str(text).partition("=")
         if not equals or not name:
-            raise UserError(f"--extra {text!r}: write it as name=value")
+            flag = str(info.field_name).replace("_", "-")
+            raise UserError(f"--{flag} {text!r}: write it as name=value")
         try:
             fields[name] = json.loads(raw)
         except ValueError:
@@ -67,6 +70,10 @@ class RunSettings(BaseModel):
     """
     model: Annotated[str | None, Option(WHO, kind="code")] = None
     """The model's name as its endpoint knows it, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
+    agent_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
+    """With a class as --agent: an argument that it gets by its name, e.g. prompt=short or shots=3; repeatable."""
+    model_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
+    """The same for a class as --model."""
     base_url: Annotated[list[str], Option(WHO, "place", kind="address")] = []
     """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one."""
     allow_host: Annotated[list[str], Option(WHO, "place", metavar="HOST", kind="address")] = []
@@ -129,6 +136,8 @@ class RunSettings(BaseModel):
 
     results_dir: Annotated[Path, Option(RUN, "place", kind="path")] = Path("results")
     """Where runs land."""
+    reuse: Annotated[bool, Option(RUN, "effort", kind="value")] = False
+    """Continue a run though nothing tells whether its agent's code is the same: take it that it is."""
     overwrite: Annotated[bool, Option(RUN, "effort", kind="value")] = False
     """Start anew in a folder that holds a run; files that it did not write stay."""
 
@@ -182,7 +191,8 @@ class RunSettings(BaseModel):
     def decides(self) -> dict[str, Setting]:
         """What decides the rows of a run, by option: what cannot change between two tries."""
         found = values(self, "setting")
-        found["extra"] = [f"{name}={_as_text(value)}" for name, value in sorted(self.extra.items())] or None
+        found["extra"] = as_arguments(self.extra)
+        found["agent-arg"], found["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
         if self.model is None:
             found.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
         elif self.temperature < 0:
@@ -208,8 +218,17 @@ def _without_passwords(value: Setting) -> Setting:
     return without_password(value) if isinstance(value, str) else value
 
 
+def as_arguments(values: Mapping[str, Any]) -> list[str] | None:
+    """Named values as `name=value`, as options that are repeated have them; None of none."""
+    return [f"{name}={_as_text(value)}" for name, value in sorted(values.items())] or None
+
+
 def _as_text(value: object) -> str:
-    """A field's value as `--extra` takes it: a text that is no JSON as it is, all else as JSON."""
+    """A value as `--extra` takes it: a text that is no JSON as it is, all else as JSON; a value without a JSON form is
+    named by its type.
+    """
+    if not has_json_form(value):
+        return f"({type(value).__name__})"
     if isinstance(value, str):
         try:
             json.loads(value)

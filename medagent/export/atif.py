@@ -68,6 +68,7 @@ def trajectory(report: Report, record: Record) -> dict[str, Any]:
             correct=one.correct,
             score=one.score,
             kind=one.kind or None,
+            grounded=one.grounded,
             reason=one.reason,
         ),
     )

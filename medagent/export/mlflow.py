@@ -9,6 +9,7 @@ from pathlib import Path
 from medagent.api import load_run
 from medagent.core.errors import UserError
 from medagent.core.scrub import error_text
+from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import Report
 from medagent.finished import Code
 
@@ -64,6 +65,8 @@ def metrics(report: Report) -> Iterator[tuple[str, float]]:
             yield "low", report.overall.interval[0]
             yield "high", report.overall.interval[1]
         yield "n", float(report.overall.n)
+        if report.overall.grounded is not None and report.overall.grounded.value is not None:
+            yield GROUNDED, report.overall.grounded.value
     for line in report.table[0].lines if report.table else ():
         if line.value is not None:
             yield f"group/{_UNFIT.sub('_', line.name)}", line.value

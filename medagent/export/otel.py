@@ -38,6 +38,7 @@ NAMES = {
     "retries": "medagent.retries",
     "group": "medagent.group",
     "kind": "medagent.failure_kind",
+    "grounded": "medagent.grounded",
 }
 """Ours, and the name in a span."""
 _CLIENT, _INTERNAL, _ERROR = 3, 1, 2
@@ -82,6 +83,7 @@ def _spans(report: Report, record: Record) -> Iterator[dict[str, Any]]:
         "label": {True: "right", False: "wrong", None: None}[one.correct],
         "explanation": one.reason or None,
         "kind": one.kind or None,
+        "grounded": one.grounded,
         "error": row.status if row.status != "completed" else None,
     }
     yield _span(trace, parent, "", f"invoke_agent {agent}", begun, ended, _INTERNAL, said)
@@ -113,6 +115,8 @@ def _span(
 
 
 def _attribute(name: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, bool):
+        return {"key": name, "value": {"boolValue": value}}
     if isinstance(value, int):
         return {"key": name, "value": {"intValue": str(value)}}
     return {"key": name, "value": {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}}

@@ -82,6 +82,8 @@ class Record:
             "kind": one.kind,
             "reason": one.reason,
             "because": one.because,
+            "grounded": one.grounded,
+            "reading": one.reading,
             "checks": [asdict(check) for check in self.checks],
             "prompt_tokens": spent.prompt if called else None,
             "completion_tokens": spent.completion if called else None,

@@ -42,6 +42,7 @@ def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
         "messages": arrow.list_(message),
         "reasoning": arrow.list_(text),
         "correct": truth,
+        "grounded": truth,
         "score": real,
         "checks": arrow.list_(check),
         "prompt_tokens": whole,

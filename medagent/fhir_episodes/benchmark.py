@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from medagent.agents.choice import NO_MODEL, AgentChoice
+from medagent.agents.choice import NO_MODEL, AgentChoice, check_arguments
 from medagent.core.errors import UserError
 from medagent.core.options import Setting, checked, part
 from medagent.engine.benchmark import Benchmark, Say
@@ -208,6 +208,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """The agent in effect. Raises UserError, with the choices, if nothing says who acts."""
         own = self.scripted(settings, items)
         if own is not None:
+            check_arguments("agent", None, settings.agent_arg)
             return own
         if settings.agent == "text":
             if settings.model is None:

@@ -94,6 +94,7 @@ class PlayedRun:
                 data=plan.data.model_dump(),
                 places=settings.places(),
                 overwrite=settings.overwrite,
+                reuse=settings.reuse,
             )
         )
         self._journals = self._stack.enter_context(

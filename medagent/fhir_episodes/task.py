@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from medagent.engine.scores import Item
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FhirTask:
-    """A task as an agent sees it. It has no answer, and `mrn` only as far as the words state it."""
+    """A task as an agent sees it, `vars(task)` too. It has no answer, and `mrn` only as far as the words state it."""
 
     id: str
     type: str

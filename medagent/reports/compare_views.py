@@ -12,6 +12,7 @@ from medagent.core.scrub import printable
 from medagent.engine.figures import natural
 from medagent.engine.report import Report
 from medagent.reports.compare import Comparison, ScoreComparison
+from medagent.reports.compare_table import grounded_words, other_types_words
 from medagent.reports.markdown import cell, table
 from medagent.reports.siblings import SetComparison
 from medagent.reports.tables import named, percent
@@ -81,7 +82,9 @@ def _section(one: Compared, runs: int) -> Iterator[str]:
         yield f"**{difference}** (95 % {bounds}, paired bootstrap)"
         counts = [len(found.lower), len(found.higher), found.items]
         columns = ["lower", "higher", "compared"]
-    yield from ("", *table(columns, [list(map(str, counts))]))
+    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(found.other_types)}.")
+    if found.grounded is not None:
+        yield from ("", f"{grounded_words(found.grounded)}.")
     if found.uncompared:
         yield from ("", f"Not compared: {len(found.uncompared)}: {cell(named(found.uncompared, NAMED))}")
     if one.lost:

@@ -52,6 +52,9 @@ def _lines(benchmark: Benchmark[Any, Any], one: Scored, row: Row, blocks: Sequen
         yield from row.traceback.rstrip().split("\n")
 
 
+_GROUNDED = {True: "yes", False: "no", None: "–"}
+
+
 def _verdict(one: Scored, row: Row) -> Iterator[str]:
     score = one.score
     if score is None:
@@ -71,6 +74,8 @@ def _verdict(one: Scored, row: Row) -> Iterator[str]:
         yield f"why: {score.kind}: {score.reason}"
     if score.because:
         yield f"because: {score.because}"
+    if score.correct and (score.grounded is not None or score.reading):
+        yield f"grounded: {_GROUNDED[score.grounded]}" + (f" ({score.reading})" if score.reading else "")
 
 
 def _of_block(block: Block) -> Iterator[str]:

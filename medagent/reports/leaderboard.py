@@ -12,10 +12,10 @@ from medagent.engine.figures import dollars
 from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
 from medagent.reports.markdown import cell, table
 from medagent.reports.measured import measured_on, protocol, who
-from medagent.reports.tables import figure, percent
+from medagent.reports.tables import figure, grounded_words, percent
 from refsol.trials import rates
 
-_RATES = ("#", "who", "rate", "95 %", "of", "trials k", "pass@1", "pass@k", "pass^k")
+_RATES = ("#", "who", "rate", "95 %", "of", "grounded", "above blind", "trials k", "pass@1", "pass@k", "pass^k")
 _SETTINGS = ("protocol", "loop", "temperature", "max tokens", "cost", "medagent", "ended")
 _COLUMNS = (*_RATES, *_SETTINGS)
 
@@ -80,6 +80,8 @@ def _row(number: int, report: Report) -> list[str]:
         figure(overall.value if overall is not None else None, report.measure),
         f"{low} to {high}" if interval else "–",
         of,
+        grounded_words(overall.grounded) or "–" if overall is not None else "–",
+        _above_blind(report),
         *_trials(report),
         protocol(report) or "–",
         *(_said(settings.get(name)) for name in ("loop", "temperature", "max-tokens")),
@@ -87,6 +89,12 @@ def _row(number: int, report: Report) -> list[str]:
         " ".join(filter(None, (report.versions.get("medagent"), report.versions.get("commit")))),
         report.ended[:10],
     ]
+
+
+def _above_blind(report: Report) -> str:
+    """How far the rate is above the blind baseline's, in points, if the benchmark has one."""
+    found = report.details.get("above_blind")
+    return f"{100 * found['difference']:+.1f}" if found else "–"
 
 
 def _trials(report: Report) -> list[str]:

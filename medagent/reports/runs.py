@@ -26,11 +26,14 @@ def carry_out(plan: Any, benchmark: Any, *, as_json: bool, quiet: bool, rewrite:
     from medagent.engine.results import document
     from medagent.engine.run import execute
     from medagent.reports.end import print_end
+    from medagent.reports.power import noise_before
     from medagent.reports.tables import say
     from medagent.terminal.signals import leave_in_time, run_to_end
 
     async def work() -> Any:
         made = await plan if inspect.isawaitable(plan) else plan
+        if not quiet and (noise := noise_before(made, benchmark)):
+            say(noise)
         async with _rewritten(made.folder, rewrite, say):
             return await execute(made, benchmark, quiet=quiet, say=say)
 

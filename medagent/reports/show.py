@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from medagent.core.errors import UserError
 from medagent.core.scrub import printable
 from medagent.engine.figures import dollars, duration, natural
+from medagent.engine.grounded import LUCKY
 from medagent.engine.report import REQUESTS, ItemOutcome, ItemView, Report, ShownMessage, by_trial
 from medagent.engine.rows import FAILED
 from medagent.reports.fhir_lines import DECIDES, bundle_lines
 from medagent.reports.measured import measured_on
+from medagent.reports.tables import grounded_words as rate_words
 from medagent.reports.tables import percent, print_section, print_table, put
 from medagent.reports.trials import flip_notes, trial_section
 from refsol.trials import reliability
@@ -50,7 +52,7 @@ class ItemFilter:
         """Whether an item is listed."""
         return (
             (not self.wrong or item.correct is False)
-            and (not self.kinds or item.kind in self.kinds)
+            and (not self.kinds or item.kind in self.kinds or (LUCKY in self.kinds and item.is_lucky))
             and (not self.groups or item.group in self.groups)
             and (not self.finish_reasons or not set(self.finish_reasons).isdisjoint(item.finish_reasons))
         )
@@ -62,7 +64,7 @@ def list_items(report: Report, wanted: ItemFilter) -> None:
     Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
     for name, asked, known in (
-        ("kind", wanted.kinds, {item.kind for item in report.items if item.kind}),
+        ("kind", wanted.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
         ("type", wanted.groups, {item.group for item in report.items if item.group}),
         ("finish-reason", wanted.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
     ):
@@ -78,9 +80,12 @@ def list_items(report: Report, wanted: ItemFilter) -> None:
         outcome = {True: "right", False: "wrong", None: score}[item.correct]
         share = [percent(shares.get(item.item)).rjust(7)] if several else []
         why = f"{item.reason}" if item.kind or item.correct is not True else item.because
+        kind = item.kind
+        if item.is_lucky:
+            kind, why = LUCKY, f"{item.reading}; {why}"
         if error := report.error_of(item) if item.status == FAILED else "":
             why = f"{why}: {error}"
-        put("  ".join([name.ljust(12), outcome.ljust(6), *share, item.kind.ljust(15), why]).rstrip())
+        put("  ".join([name.ljust(12), outcome.ljust(6), *share, kind.ljust(15), why]).rstrip())
     head = "item, outcome, " + ("share of its trials that are right, " if several else "") + "kind, why"
     put(f"{len(listed)} of {len(report.items)} ({head})")
 
@@ -111,6 +116,8 @@ def show_run(report: Report) -> None:
         print_section(report, trial_section(graded, {item.item: item.group or "all" for item in report.items}))
         for note in flip_notes(graded):
             put(note)
+    if report.overall is not None and report.overall.grounded is not None:
+        put(f"Grounded: {rate_words(report.overall.grounded)}")
     for line in (*_kinds(report), *measured_on(report)):
         put(line)
     if report.finish_reasons:
@@ -124,11 +131,11 @@ def show_run(report: Report) -> None:
 
 
 def _kinds(report: Report) -> Iterator[str]:
-    """The items that are wrong by kind, the most frequent first; of each kind the first few."""
+    """The items that are wrong by kind, or lucky, the most frequent first; of each kind the first few."""
     found: dict[str, list[str]] = {}
     for item in report.items:
-        if item.kind:
-            found.setdefault(item.kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
+        if kind := LUCKY if item.is_lucky else item.kind:
+            found.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
     for kind, names in sorted(found.items(), key=lambda one: -len(one[1])):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{len(names)} {kind}: {', '.join(names[:_NAMED])}{more}"

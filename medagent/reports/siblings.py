@@ -7,12 +7,13 @@ was worth, next to chance and to how hard the sets are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from medagent.core.errors import UserError
 from medagent.engine.figures import natural
 from medagent.engine.report import ItemOutcome
 from medagent.reports.tables import percent, print_table
+from refsol.intervals import other_types_difference, stratified_newcombe
 from refsol.stats import Interval, newcombe
 
 
@@ -32,6 +33,8 @@ class SetComparison:
 
     groups: dict[str, Drop]
     overall: Drop
+    other_types: Interval | None = None
+    """The interval of the difference for other types; None below five."""
 
     @property
     def difference(self) -> float:
@@ -46,8 +49,12 @@ def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) ->
     if not shared:
         raise UserError("the two runs have no graded task type in common")
     groups = {group: _drop(ours[group], theirs[group]) for group in shared}
-    whole = [[one for group in shared for one in found[group]] for found in (ours, theirs)]
-    return SetComparison(groups, _drop(*whole))
+    whole = _drop(*([one for group in shared for one in found[group]] for found in (ours, theirs)))
+    first_strata, second_strata = (
+        [[(int(one), 1) for one in found[group]] for group in shared] for found in (ours, theirs)
+    )
+    overall = replace(whole, interval=stratified_newcombe(first_strata, second_strata))
+    return SetComparison(groups, overall, other_types_difference([[drop.difference] for drop in groups.values()]))
 
 
 def print_sets(a: object, b: object, found: SetComparison) -> None:
@@ -55,6 +62,9 @@ def print_sets(a: object, b: object, found: SetComparison) -> None:
     print(f"A: {a}\nB: {b}\nThe two are over sibling sets: the same types of task, other patients. Nothing is paired.")
     rows = [_row(group, drop) for group, drop in found.groups.items()]
     print_table("", ["group", "A right", "B right", "B − A", "95 %"], [*rows, [], _row("overall", found.overall)])
+    if found.other_types is not None:
+        low, high = percent(found.other_types.low), percent(found.other_types.high)
+        print(f"The intervals are those of these types and other patients. Other types: 95 % {low} to {high}")
 
 
 def _by_group(items: Sequence[ItemOutcome]) -> dict[str, list[bool]]:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from medagent.core.scrub import printable
-from medagent.engine.report import Measure, Report, TableLine, TableSection
+from medagent.engine.grounded import GROUNDED
+from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 
 WIDTH = 160
 """Characters of a line in a file or a pipe, where no terminal says how wide it is."""
@@ -66,6 +67,7 @@ def _cells(report: Report, sections: Sequence[TableSection]) -> tuple[list[str],
     lines = [line for section in sections for line in section.lines]
     counts = list(dict.fromkeys(name for line in lines for name in line.counts))
     more = list(dict.fromkeys(name for line in lines for name in line.more))
+    grounded = any(line.grounded is not None for line in lines)
     intervals = any(line.interval for line in lines)
     valued = any(line.value is not None for line in lines)
     head = sections[0]
@@ -76,10 +78,13 @@ def _cells(report: Report, sections: Sequence[TableSection]) -> tuple[list[str],
         *([head.figure or report.figure] if valued else []),
         *(["95 %"] if intervals else []),
         *more,
+        *([GROUNDED] if grounded else []),
     ]
     rows: list[list[str]] = []
     for section in sections:
-        rows += [_row(line, report.measure, counts, more, intervals, valued) for line in section.lines]
+        for line in section.lines:
+            row = _row(line, report.measure, counts, more, intervals, valued)
+            rows.append([*row, *([grounded_words(line.grounded)] if grounded else [])])
         rows.append([])
     return columns, rows[:-1]
 
@@ -94,6 +99,14 @@ def _row(
     cells += [figure(line.value, measure)] if valued else []
     cells += [interval] if intervals else []
     return cells + [_further(line, name, measure) for name in more]
+
+
+def grounded_words(rate: GroundedRate | None) -> str:
+    """What of some items is grounded: how many of how many, and the 95 % interval; else why nobody can say."""
+    if rate is None or rate.interval is None:
+        return rate.note if rate else ""
+    low, high = rate.interval
+    return f"{rate.right} of {rate.n}, {percent(low)} to {percent(high)}"
 
 
 def _further(line: TableLine, name: str, measure: Measure) -> str:

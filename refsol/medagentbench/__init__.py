@@ -1,13 +1,15 @@
 """MedAgentBench: the official verdict on every item of a results file, with the reason, with or without a server."""
 
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
-from refsol.medagentbench.baselines import constant_answers
+from refsol.grounds import Grounds
+from refsol.medagentbench.baselines import BASELINES, Baselines
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.deciding import DecidingTest, deciding_test
 from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
 from refsol.medagentbench.facts import Facts, NdjsonEhr, Observation, Patient, SearchEhr
 from refsol.medagentbench.failures import failure_of
 from refsol.medagentbench.grade import grade_item, task_type
+from refsol.medagentbench.grounded import NEEDS_NO_READING, grounds
 from refsol.medagentbench.key import KeyEhr, build_key, read_key, write_key
 from refsol.medagentbench.recorded import RecordedRun, read_recorded, stated_version
 from refsol.medagentbench.results import ResultItem, ResultsFile, read_results
@@ -16,10 +18,13 @@ from refsol.medagentbench.score import GradedItem, Grader, GradeReport, Rate, gr
 from refsol.verdict import Because, Branch, Check, Fact, Verdict
 
 __all__ = [
+    "BASELINES",
     "FAILURE_KINDS",
     "KIND_WORDS",
+    "NEEDS_NO_READING",
     "PUBLISHED",
     "RULE_SETS",
+    "Baselines",
     "Because",
     "Branch",
     "Check",
@@ -32,6 +37,7 @@ __all__ = [
     "GradeReport",
     "GradedItem",
     "Grader",
+    "Grounds",
     "KeyEhr",
     "NdjsonEhr",
     "Observation",
@@ -45,11 +51,11 @@ __all__ = [
     "SearchEhr",
     "Verdict",
     "build_key",
-    "constant_answers",
     "deciding_test",
     "failure_of",
     "grade_file",
     "grade_item",
+    "grounds",
     "read_episodes",
     "read_key",
     "read_recorded",

@@ -10,18 +10,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from refsol.errors import InputError
 from refsol.failures import FAILURE_KINDS, Failure, FailureKind
-from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
+from refsol.grounds import NOT_GRADED, Grounds
+from refsol.medagentbench.baselines import BASELINES, Baselines
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
 from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.failures import failure_of
 from refsol.medagentbench.grade import grade_item, task_type
+from refsol.medagentbench.grounded import grounds
 from refsol.medagentbench.recorded import read_recorded
 from refsol.medagentbench.results import ResultItem
 from refsol.medagentbench.rules import RuleName
@@ -54,7 +55,11 @@ class Rate:
     @classmethod
     def of(cls, verdicts: Iterable[Judged]) -> Rate:
         """Count verdicts."""
-        outcomes = [verdict.correct for verdict in verdicts]
+        return cls.of_outcomes([verdict.correct for verdict in verdicts])
+
+    @classmethod
+    def of_outcomes(cls, outcomes: Sequence[bool | None]) -> Rate:
+        """Count what is right, wrong or neither."""
         return cls(outcomes.count(True), outcomes.count(False), outcomes.count(None))
 
     @property
@@ -95,6 +100,7 @@ class GradedItem:
     verdict: Verdict
     others: dict[RuleName, Verdict]
     failure: Failure | None = None
+    grounds: Grounds = NOT_GRADED
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,7 @@ class GradeReport:
     absent: int
     """How many tasks of the task set the file lacks."""
     baselines: dict[str, Rate]
-    """`nop` and `constant` on the tasks of this file, under the official rules."""
+    """The `BASELINES` on the tasks of this file, under the official rules."""
 
     @property
     def overall(self) -> Rate:
@@ -187,7 +193,7 @@ class Grader:
         self._rules: RuleName = rules
         self._also = also
         self._constants = constants
-        self._doing_nothing: dict[tuple[str, str], Verdict] = {}
+        self.baselines = Baselines(tasks, facts, constants)
 
     def file(self, path: Path, episodes: Mapping[str, RecordedEpisode] | None = None) -> GradeReport:
         """Grade a results file; `episodes.jsonl` beside it is read where it is, unless `episodes` are given by task.
@@ -211,8 +217,8 @@ class Grader:
             duplicates=tuple(task_id for task_id in first if counts[task_id] > 1),
             absent=len(self._known) - len(present),
             baselines={
-                name: Rate.of(self._of_constant(task_id, answers) for task_id in present)
-                for name, answers in self._baselines.items()
+                name: Rate.of_outcomes([self.baselines.outcomes(self._known[task_id])[name] for task_id in present])
+                for name in BASELINES
             },
         )
 
@@ -222,8 +228,9 @@ class Grader:
         verdict = verdicts.pop(self._rules)
         known_end = (episode.status, episode.transcript) if episode else (None, ())
         failure = failure_of(verdict, item.answer, *known_end)
-        kind = task_type(self._known.get(item.task_id, {"id": item.task_id}))
-        return GradedItem(item.task_id, kind, verdict, verdicts, failure)
+        task = self._known.get(item.task_id, {"id": item.task_id})
+        had_read = grounds(task, verdict, known_end[1], self._constants)
+        return GradedItem(item.task_id, task_type(task), verdict, verdicts, failure, had_read)
 
     def _verdict(self, item: ResultItem, rules: RuleName, episode: RecordedEpisode | None) -> Verdict:
         task = self._known.get(item.task_id)
@@ -243,21 +250,6 @@ class Grader:
             episode=episode,
             constants=self._constants,
         )
-
-    @cached_property
-    def _baselines(self) -> dict[str, dict[str, str]]:
-        """What the baselines answer to each task type."""
-        answers = constant_answers(self._tasks, self._facts, self._constants)
-        return {"nop": dict.fromkeys(answers, NOP_ANSWER), "constant": answers}
-
-    def _of_constant(self, task_id: str, answers: Mapping[str, str]) -> Verdict:
-        """The official verdict on an agent that gives the answer of a task's type and sends nothing."""
-        task = self._known[task_id]
-        answer = answers[task_type(task)]
-        if (task_id, answer) not in self._doing_nothing:
-            verdict = grade_item(task, answer, [], self._facts, constants=self._constants)
-            self._doing_nothing[task_id, answer] = verdict
-        return self._doing_nothing[task_id, answer]
 
 
 def grade_file(

@@ -36,6 +36,7 @@ def test_a_sound_installation_is_ok_without_network_or_writes(tmp_path: Path) ->
         "Python",
         "packages",
         "data sets",
+        "differences",
         "hospital",
         "sandbox bwrap",
         "sandbox monty",

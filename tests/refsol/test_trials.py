@@ -8,8 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from refsol.stats import Interval
-from refsol.trials import by_type, clustered, flipping, rates, reliability
+from refsol.trials import by_type, flipping, rates, reliability
 
 FOUR_TRIALS = {
     "task1_1": [True, True, False, False],
@@ -60,15 +59,6 @@ def test_groups_are_the_task_types_in_their_order() -> None:
     groups = by_type({"task2_1": [True], "task10_1": [False], "task2_2": [False]})
     assert list(groups) == ["task2", "task10"]
     assert list(groups["task2"]) == ["task2_1", "task2_2"]
-
-
-def test_the_cluster_bootstrap_draws_whole_types() -> None:
-    """Two types, one all right and one all wrong: half of the draws are one type twice, so the interval is all."""
-    assert clustered({f"task{kind}_{n}": [kind == 1] for kind in (1, 2) for n in range(50)}) == Interval(0, 1)
-
-
-def test_types_that_do_not_differ_have_no_spread() -> None:
-    assert clustered({f"task{kind}_{n}": [n % 2 == 0] for kind in range(10) for n in range(30)}) == Interval(0.5, 0.5)
 
 
 def test_a_task_that_is_right_at_times_flips() -> None:

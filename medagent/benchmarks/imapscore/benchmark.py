@@ -40,6 +40,7 @@ class Imapscore(Benchmark[ImapscoreSettings, ItemRow]):
     """A medical-fact metric: what a response says, asks and leaves out, against the doctor's answer."""
 
     name = "imapscore"
+    has_verdicts = False
     example = "medagent run imapscore --model gpt-4o-mini --round r1"
     Settings = ImapscoreSettings
     Source = ImapSource

@@ -41,7 +41,7 @@ from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.models.limiter import EndpointStats
-from refsol.medagentbench import KIND_WORDS, RULE_SETS, constant_answers
+from refsol.medagentbench import KIND_WORDS, RULE_SETS, Baselines
 
 
 class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
@@ -108,6 +108,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
             key=options.key,
             api_base=options.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
             official=options.official,
+            agent=settings.get("agent"),
         )
         if (options.fhir, options.ehr, options.key) != (None, None, None):
             return source
@@ -145,7 +146,8 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         answers: Mapping[str, str] = {}
         if settings.agent == "constant":
             dataset = dataset_of(settings)
-            answers = constant_answers(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
+            baselines = Baselines(task_dicts(dataset), open_facts(settings, dataset).facts, dataset.constants)
+            answers = {kind: behaviour.answer for kind, behaviour in baselines.constant.items()}
         messages = recorded_messages(settings.replay) if settings.replay else {}
         return OwnAgent(settings.agent, answers, messages, code=settings.protocol == "code")
 

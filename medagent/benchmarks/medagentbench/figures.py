@@ -10,18 +10,20 @@ from typing import Any
 from medagent.benchmarks.medagentbench.published import published_notes, published_sections
 from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.engine.grounded import grounded_line, grounded_rate
+from medagent.engine.intervals import above, interval_document, interval_notes, shown, these_types
 from medagent.engine.report import TableLine, TableSection, by_trial
 from medagent.engine.scores import Figures, Scored
 from medagent.reports.tables import percent
 from medagent.reports.trials import flip_notes, trial_section
-from refsol.medagentbench import Rate
+from refsol.medagentbench import BASELINES, Rate
 from refsol.medagentbench.score import ACTION_TYPES, QUERY_TYPES
 from refsol.medagentbench.tasks import TASKS
-from refsol.trials import Rates, by_type, clustered, flipping, rates, reliability
+from refsol.stats import Interval
+from refsol.trials import Rates, by_type, flipping, rates, reliability
 
 BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
 """What was right to do, in words."""
-BASELINES = ("nop", "constant")
 
 
 def figures(
@@ -39,10 +41,8 @@ def figures(
     items = tuple(one.outcome for one in scores)
     graded = by_trial(items)
     groups = {item.item: item.group for item in items}
-    notes = [] if official is None else official.notes(items)
-    interval = clustered(graded, groups) if graded and len(set(groups.values())) > 1 else None
-    if interval is not None and interval.low < interval.high:  # one that has no width says nothing
-        notes.append(f"95 % by bootstrap over task types: {percent(interval.low)} to {percent(interval.high)}")
+    notes = [*_above_blind_note(first), *interval_notes(scores)]
+    notes += [] if official is None else official.notes(items)
     notes += _conduct(scores)
     if kinds := Counter(item.kind for item in items if item.kind):
         notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
@@ -56,13 +56,14 @@ def figures(
         notes += flip_notes(graded)
     return Figures(
         table=[*sections, *published_sections(dataset)],
-        overall=_line("overall", Rate.of(first), ungraded=False),
+        overall=_line("overall", first, ungraded=False),
         notes=[*notes, *published_notes(dataset)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
             "grades": [_grade([one for one in scores if one.trial == trial], rules, whole) for trial in trials],
             "trials": _trials(graded, groups) if several else {},
-            "cluster_bootstrap": None if not graded else _bounds(graded, groups),
+            "intervals": interval_document(scores) if graded else None,
+            "above_blind": above_blind(first),
             **({"official_grader": official.document(items)} if official is not None else {}),
         },
     )
@@ -77,11 +78,12 @@ def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
     """The rates of one trial, as `grade.json` has them."""
     return {
         "rules": rules,
-        "overall": _rate(Rate.of(scores)),
-        "by_type": {name: _rate(rate) for name, rate in _by_type(scores).items()},
-        "groups": {name: _rate(rate) for name, rate in _groups(scores).items()},
-        "branches": {name: _rate(rate) for name, rate in _branches(scores).items()},
+        "overall": _rates(scores),
+        "by_type": {name: _rates(some) for name, some in _by_type(scores).items()},
+        "groups": {name: _rates(some) for name, some in _groups(scores).items()},
+        "branches": {name: _rates(some) for name, some in _branches(scores).items()},
         "baselines": {name: _rate(rate) for name, rate in baselines(scores).items()},
+        "above_blind": above_blind(scores),
     }
 
 
@@ -94,61 +96,82 @@ def item_documents(scores: Iterable[Scored]) -> Iterator[dict[str, Any]]:
             "correct": one.correct,
             "branch": score.part["branch"] if score else None,
             "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
+            "grounded": score.grounded if score else None,
+            "reading": score.reading if score else "",
             "checks": [asdict(check) for check in score.checks] if score else [],
         }
 
 
 def baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
-    """What agents score on these items that send nothing."""
+    """What agents score on these items that read nothing."""
     parts = [one.score.part for one in scores if one.score is not None]
-    return {name: _count([part.get(name) for part in parts]) for name in BASELINES}
+    return {name: Rate.of_outcomes([part.get(name) for part in parts]) for name in BASELINES}
 
 
-def _by_type(scores: Sequence[Scored]) -> dict[str, Rate]:
-    rates = {kind: Rate.of(one for one in scores if one.item.group == kind) for kind in TASKS}
-    return {kind: rate for kind, rate in rates.items() if rate.total}
+def above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
+    """How far the rate is above the blind baseline's on the same items, 0 to 1, with its 95 % interval."""
+    blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
+    found = above(scores, blind)
+    return None if found is None else {"difference": found[0], "interval_95": [found[1].low, found[1].high]}
 
 
-def _groups(scores: Sequence[Scored]) -> dict[str, Rate]:
+def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
+    found = above_blind(scores)
+    if found is not None:
+        points = shown(Interval(*found["interval_95"]), unit="")
+        share = percent(Rate.of(scores).share)
+        yield f"Score: {share}; above blind: {100 * found['difference']:+.1f} points (95 % {points})"
+
+
+def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
+    types = {kind: [one for one in scores if one.item.group == kind] for kind in TASKS}
+    return {kind: some for kind, some in types.items() if some}
+
+
+def _groups(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
     types = {"query": QUERY_TYPES, "action": ACTION_TYPES}
-    return {name: Rate.of(one for one in scores if one.item.group in kinds) for name, kinds in types.items()}
+    return {name: [one for one in scores if one.item.group in kinds] for name, kinds in types.items()}
 
 
-def _branches(scores: Sequence[Scored]) -> dict[str, Rate]:
+def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
     return {
-        name: Rate.of(one for one in scores if one.score is not None and one.score.part["branch"] == name)
-        for name in BRANCHES
+        name: [one for one in scores if one.score is not None and one.score.part["branch"] == name] for name in BRANCHES
     }
 
 
 def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
-    """Rates by task type, group and branch, the baselines, overall."""
-    overall = Rate.of(scores)
-    ungraded = overall.ungraded > 0
-    parts: Sequence[Mapping[str, Rate]] = (
+    """Rates by task type, group and branch, the baselines, overall with what of it is grounded."""
+    ungraded = Rate.of(scores).ungraded > 0
+    parts: Sequence[Mapping[str, Sequence[Scored]]] = (
         _by_type(scores),
-        {f"{name} tasks": rate for name, rate in _groups(scores).items()},
-        {BRANCHES[name]: rate for name, rate in _branches(scores).items()},
-        {f"baseline {name}": rate for name, rate in baselines(scores).items()},
-        {"overall": overall},
+        {f"{name} tasks": some for name, some in _groups(scores).items()},
+        {BRANCHES[name]: some for name, some in _branches(scores).items()},
     )
+    overall = _line("overall", scores, ungraded)
+    sections = [
+        *([_line(name, some, ungraded) for name, some in part.items()] for part in parts),
+        [_rate_line(f"baseline {name}", rate, rate.interval, ungraded) for name, rate in baselines(scores).items()],
+        [overall, *grounded_line(overall)],
+    ]
     title = "" if rules == "official" else f"under the rules {rules!r}"
     return [
-        TableSection(
-            title=title if number == 0 else "",
-            name="MedAgentBench",
-            lines=tuple(_line(name, rate, ungraded) for name, rate in part.items()),
-        )
-        for number, part in enumerate(parts)
+        TableSection(title=title if number == 0 else "", name="MedAgentBench", lines=tuple(lines))
+        for number, lines in enumerate(sections)
     ]
 
 
-def _line(name: str, rate: Rate, ungraded: bool) -> TableLine:
+def _line(name: str, scores: Sequence[Scored], ungraded: bool) -> TableLine:
+    """A rate of some items; its interval is that of these types over other patients."""
+    line = _rate_line(name, Rate.of(scores), these_types(scores), ungraded)
+    return line.model_copy(update={"grounded": grounded_rate(scores)})
+
+
+def _rate_line(name: str, rate: Rate, interval: Interval, ungraded: bool) -> TableLine:
     return TableLine(
         name=name,
         n=rate.graded,
         value=rate.share,
-        interval=(rate.interval.low, rate.interval.high) if rate.graded else None,
+        interval=(interval.low, interval.high) if rate.graded else None,
         counts={"right": rate.right},
         more={"not graded": rate.ungraded, "rate of all": rate.share_of_all} if ungraded else {},
     )
@@ -189,13 +212,11 @@ def _pass_rates(rates: Rates) -> dict[str, Any]:
     return {"pass@k": rates.at, "pass^k": rates.hat, "standard_error": rates.error}
 
 
-def _bounds(graded: dict[str, list[bool]], groups: Mapping[str, str]) -> list[float]:
-    interval = clustered(graded, groups)
-    return [interval.low, interval.high]
-
-
-def _count(outcomes: Sequence[bool | None]) -> Rate:
-    return Rate(outcomes.count(True), outcomes.count(False), outcomes.count(None))
+def _rates(scores: Sequence[Scored]) -> dict[str, Any]:
+    """The rate of some items as JSON, with what of it is grounded."""
+    grounded, interval = grounded_rate(scores), these_types(scores)
+    known = {} if grounded is None else {"grounded": grounded.model_dump(mode="json")}
+    return {**_rate(Rate.of(scores)), "interval_95": [interval.low, interval.high], **known}
 
 
 def _rate(rate: Rate) -> dict[str, Any]:

@@ -19,11 +19,23 @@ from medagent.engine.scores import Check, Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import acted, post_history
 from refsol.history import HistoryMessage
-from refsol.medagentbench import Facts, Failure, ResultItem, Verdict, constant_answers, failure_of, grade_item
-from refsol.medagentbench.baselines import NOP_ANSWER
+from refsol.medagentbench import (
+    Baselines,
+    Facts,
+    Failure,
+    Grounds,
+    ResultItem,
+    Verdict,
+    failure_of,
+    grade_item,
+    grounds,
+)
 from refsol.medagentbench.episodes import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
 from refsol.verdict import show
+
+GROUNDS = "1"
+"""The version of what `grounds` and the baselines say: scores of another one are made again."""
 
 
 class TaskGrader(Grader[EpisodeRow]):
@@ -50,7 +62,7 @@ class TaskGrader(Grader[EpisodeRow]):
     @property
     def digests(self) -> Mapping[str, str]:
         """See `Grader.digests`."""
-        return {"tasks": self._dataset.digest, "facts": self._open.digest}
+        return {"tasks": self._dataset.digest, "facts": self._open.digest, "grounds": GROUNDS}
 
     def score(self, item: TaskItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
         """See `Grader.score`; facts that are asked for are asked off the event loop."""
@@ -76,7 +88,9 @@ class TaskGrader(Grader[EpisodeRow]):
             constants=self._dataset.constants,
         )
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
-        return score_of(verdict, failure, {**self.baselines(item), **_conduct(row)})
+        kept = () if self._source.replayed and not _has_read(episode) else episode.transcript
+        had_read = grounds(self._task(item), verdict, kept, self._dataset.constants)
+        return score_of(verdict, failure, had_read, {**self.baselines(item), **_conduct(row)})
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
         if item.id not in self._tasks:
@@ -84,19 +98,12 @@ class TaskGrader(Grader[EpisodeRow]):
         return self._tasks[item.id]
 
     @cached_property
-    def _constant(self) -> Mapping[str, str]:
-        return constant_answers(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
+    def _baselines(self) -> Baselines:
+        return Baselines(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
 
-    def baselines(self, item: TaskItem) -> dict[str, bool | None]:
-        """Whether an agent that sends nothing would be right by the official rules, with each baseline's answer."""
-        answers = {"nop": NOP_ANSWER, "constant": self._constant.get(item.group, NOP_ANSWER)}
-        verdicts = {
-            answer: grade_item(
-                self._task(item), answer, [], self._open.facts, constants=self._dataset.constants
-            ).correct
-            for answer in set(answers.values())
-        }
-        return {name: verdicts[answer] for name, answer in answers.items()}
+    def baselines(self, item: TaskItem) -> Mapping[str, bool | None]:
+        """Whether each baseline would be right by the official rules."""
+        return self._baselines.outcomes(self._task(item))
 
     def _official(self) -> OfficialGrades | None:
         if not isinstance(self._source, GradingSource) or self._source.official is None:
@@ -104,7 +111,7 @@ class TaskGrader(Grader[EpisodeRow]):
         return official_grades(self._source, self._dataset, self.graded)
 
 
-def score_of(verdict: Verdict, failure: Failure | None, part: Mapping[str, Any]) -> Score:
+def score_of(verdict: Verdict, failure: Failure | None, had_read: Grounds, part: Mapping[str, Any]) -> Score:
     """A verdict of refsol as a score; `part` is what the item contributes beside its branch."""
     because = verdict.because
     details: dict[str, Any] = {"accepted": [show(one) for one in verdict.accepted], "verdict": verdict.reason}
@@ -119,6 +126,8 @@ def score_of(verdict: Verdict, failure: Failure | None, part: Mapping[str, Any])
         details=details,
         part={"branch": verdict.branch, **part},
         graded=verdict.correct is not None,
+        grounded=had_read.grounded,
+        reading=had_read.reading,
     )
 
 
@@ -127,6 +136,10 @@ def recorded(row: EpisodeRow) -> RecordedEpisode:
     said = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
     created = tuple(Created(write.url, write.resource) for write in row.created)
     return RecordedEpisode(row.task_id, row.trial, row.status, created, said)
+
+
+def _has_read(episode: RecordedEpisode) -> bool:
+    return any(message.get_url is not None for message in episode.transcript)
 
 
 def _conduct(row: EpisodeRow) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
 from medagent.reports.tables import named
+from refsol.grounds import NOT_GRADED
 from refsol.medagentbench import RULE_SETS, Grader, GradeReport, RecordedRun, read_recorded, rule_name
 from refsol.medagentbench.recorded import RESULTS_FILE
 
@@ -108,13 +109,13 @@ def _scores(report: GradeReport, dataset: Dataset, source: GradingSource, grader
         task = tasks.get(one.task_id)
         item = FhirItem(id=one.task_id, group=one.type) if task is None else item_of(task, dataset, source)
         part = {} if task is None else grader.baselines(item_of(task, dataset, source))
-        yield Scored(item, 1, one.task_id, "completed", score_of(one.verdict, one.failure, part))
+        yield Scored(item, 1, one.task_id, "completed", score_of(one.verdict, one.failure, one.grounds, part))
 
 
 def _other(report: GradeReport, rules: Any, scores: Sequence[Scored]) -> list[Scored]:
     """The same items under another rule set."""
     return [
-        replace(scored, score=score_of(one.others[rules], None, {}))
+        replace(scored, score=score_of(one.others[rules], None, NOT_GRADED, {}))
         for scored, one in zip(scores, report.items, strict=True)
     ]
 

@@ -15,7 +15,8 @@ from medagent.engine.benchmark import GradeOptions
 from medagent.engine.settings import WHICH, WHO
 from medagent.fhir_episodes.settings import DataSource, EpisodeSettings, FhirSettings
 
-AGENTS = ("text", "reference", "nop", "constant", "replay")
+REPLAY = "replay"
+AGENTS = ("text", "reference", "nop", "constant", REPLAY)
 GRADING = "MedAgentBench"
 
 
@@ -29,6 +30,11 @@ class TaskSource(DataSource):
     tasks_file: Annotated[Path | None, Option(WHICH, "place", kind="path")] = None
     """Your own task file instead of a data set."""
 
+    @property
+    def replayed(self) -> bool:
+        """Whether the run repeats a recording, which may hold no GET though its agent had read."""
+        return False
+
 
 class TaskEpisodes(TaskSource, EpisodeSettings):
     """The options of single episodes."""
@@ -40,6 +46,13 @@ class GradingSource(TaskSource):
     key: Path | None = None
     official: Path | None = None
     """A user's copy of the official grader."""
+    agent: str | None = None
+    """Who acted in the run."""
+
+    @property
+    def replayed(self) -> bool:
+        """See `TaskSource.replayed`."""
+        return self.agent == REPLAY
 
 
 class MedAgentBenchSettings(FhirSettings, TaskEpisodes):
@@ -79,6 +92,11 @@ class MedAgentBenchSettings(FhirSettings, TaskEpisodes):
             if applies:
                 raise UserError(problem)
         return self
+
+    @property
+    def replayed(self) -> bool:
+        """See `TaskSource.replayed`."""
+        return self.agent == REPLAY
 
     def decides(self) -> dict[str, Setting]:
         """See `RunSettings.decides`."""

@@ -45,6 +45,7 @@ class Promptcblue(Benchmark[PromptcblueSettings, LineRow]):
     """16 or 18 Chinese medical tasks, by one call a line."""
 
     name = "promptcblue"
+    has_verdicts = False
     example = "medagent run promptcblue --model gpt-4o-mini --round r1"
     Settings = PromptcblueSettings
     Source = LineSource
@@ -163,7 +164,8 @@ def _calls(data: DataFile, keys: Sequence[str], settings: PromptcblueSettings, e
         line = data.lines.find(units[place])
         assert line is not None
         message = fill(template, input=line.value["input"])
-        return Call(units[place], message, trial=place // len(keys) + 1, item=line.value, before=before[line.task])
+        asked = {name: value for name, value in line.value.items() if name != "target"}  # the right answer, if known
+        return Call(units[place], message, trial=place // len(keys) + 1, item=asked, before=before[line.task])
 
     return LazyUnits(units, call)
 

@@ -96,7 +96,7 @@ class Simpleqa(JudgedBenchmark[SimpleqaSettings, ExchangeRow]):
                 prompt.fill(item.language, item.question),
                 who.label,
                 trial,
-                item,
+                item.asked,
                 _turns(prompt, item.language, examples),
             )
             for item, (key, trial) in zip(chosen * settings.trials, keys, strict=True)

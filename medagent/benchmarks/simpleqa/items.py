@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from medagent.benchmarks.simpleqa.settings import QuestionSource
 from medagent.engine.scores import Item
@@ -19,6 +19,11 @@ class QuestionItem(Item):
     name: str
     language: str
     gold: GoldQuestion = field(repr=False)
+
+    @property
+    def asked(self) -> QuestionItem:
+        """The item as agents see it: without the right answer."""
+        return replace(self, target="", gold=replace(self.gold, answer=""))
 
 
 def question_items(source: QuestionSource) -> Sequence[QuestionItem]:

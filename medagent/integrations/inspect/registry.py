@@ -1,10 +1,10 @@
 """What Inspect finds by the entry point `inspect_ai`; its key and the import package must be equal (`medagent`)."""
 
-from medagent.integrations.inspect.scorers import medagent_score, overall
+from medagent.integrations.inspect.scorers import grounded, medagent_score, overall
 from medagent.integrations.inspect.solvers import episode, private_record, single_unit
 from medagent.integrations.inspect.tasks import installed
 
-__all__ = ["episode", "medagent_score", "overall", "private_record", "single_unit"]
+__all__ = ["episode", "grounded", "medagent_score", "overall", "private_record", "single_unit"]
 
 for _name, _task in installed().items():
     globals()[_name.replace("-", "_")] = _task

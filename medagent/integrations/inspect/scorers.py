@@ -59,7 +59,19 @@ def overall() -> Metric:
     return compute
 
 
-@scorer(metrics=[overall(), stderr(cluster="cluster"), grouped(mean(), "group", all=False)])
+@metric
+def grounded() -> Metric:
+    """Of the samples that need a reading, the share that is right by an agent that had read what decides."""
+
+    def compute(scores: list[SampleScore]) -> float:
+        told = [(one.score.metadata or {}).get(STORED, {}).get("score", {}).get("grounded") for one in scores]
+        known = [one for one in told if one is not None]
+        return sum(known) / len(known) if known else math.nan
+
+    return compute
+
+
+@scorer(metrics=[overall(), grounded(), stderr(cluster="cluster"), grouped(mean(), "group", all=False)])
 def medagent_score() -> Scorer:
     """What an item is worth: right or wrong, or its value."""
     return _scored
@@ -70,6 +82,7 @@ def metric_definitions() -> list[dict[str, Any]]:
     nested = {"type": "metric", "name": "mean", "params": {}}
     return [
         {"name": f"medagent/{HEADLINE}", "options": {}},
+        {"name": f"medagent/{grounded.__name__}", "options": {}},
         {"name": "inspect_ai/stderr", "options": {"cluster": "cluster"}},
         {"name": "inspect_ai/grouped", "options": {"metric": nested, "group_key": "group", "all": False}},
     ]
@@ -95,7 +108,8 @@ def as_score(
     if score is None:
         return InspectScore.unscored(answer=answer, explanation="the judges left no verdict")
     kept = {"benchmark": benchmark, "options": options, "status": status, "score": _SCORE.dump_python(score)}
-    details = {name: value for name, value in kept["score"].items() if value and name in ("kind", "because", "checks")}
+    shown = ("kind", "because", "checks", "grounded", "reading")
+    details = {name: value for name, value in kept["score"].items() if name in shown and value not in (None, "", ())}
     metadata = {"status": status, **details, STORED: kept}
     if score.value is None:
         return InspectScore.unscored(answer=answer, explanation=score.reason, metadata=metadata)

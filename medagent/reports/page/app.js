@@ -108,9 +108,10 @@ class App {
   view(item, one, blocks, context, run) {
     const [glyph, word, kind] = one.correct === null && one.score !== null ? ["", `score ${shownFigure(one.score, "score")}`, "na"] : GLYPH[one.correct];
     const reason = one.because && one.reason.endsWith(one.because) ? one.reason.slice(0, -one.because.length).replace(/[:;]\s*$/, "") : one.reason;
-    const badge = h("span", { class: `badge ${kind}` }, `${glyph} ${word}`.trim()), several = this.runs.length > 1;
+    const verdict = h("span", { class: `badge ${kind}` }, `${glyph} ${word}`.trim()), several = this.runs.length > 1;
+    const badge = [verdict, one.correct === true && one.grounded !== null ? h("span", { class: `badge grounds ${one.grounded ? "ok" : "na"}` }, one.grounded ? "grounded" : "not read") : null];
     const lines = [one.kind ? ["Kind", [h("b", null, one.kind), this.head.kinds[one.kind] ? `: ${this.head.kinds[one.kind]}` : ""]] : null, reason && reason !== one.kind ? [one.correct ? "Verdict" : "Why", reason] : null,
-      one.because ? ["Because", one.because] : null, one.status && one.status !== "completed" ? ["Ended as", one.status] : null,
+      one.because ? ["Because", one.because] : null, one.reading ? ["Read", one.reading] : null, one.status && one.status !== "completed" ? ["Ended as", one.status] : null,
       one.tokens !== null || one.seconds >= 0.05 ? ["Took", [one.seconds >= 0.05 ? seconds(one.seconds) : null, one.tokens !== null ? `${thousands(one.tokens)} tokens` : null, one.cost !== null ? dollars(one.cost) : null].filter(Boolean).join(" · ")] : null].filter(Boolean);
     return h("section", null, h("div", { class: "headline" }, several ? h("h3", null, h("span", { class: "letter" }, this.letter(run)), ` ${this.runs[run].label}`) : [h("h2", { id: "item-title" }, item.label), h("span", { class: "quiet" }, item.group)], badge), lines.length ? h("div", { class: `why-box edge-${kind}` }, h("dl", null, lines.map(([name, text]) => [h("dt", null, name), h("dd", null, text)]))) : null,
       drawBlocks(blocks, context), blocks.length ? null : h("p", { class: "quiet" }, "Nothing more was kept of this item."));

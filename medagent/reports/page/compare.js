@@ -10,8 +10,8 @@ function comparisonPanels(app) {
 function board(app) {
   const ranked = app.runs.map((run, place) => ({ run, place })).sort((a, b) => (b.run.value ?? -1) - (a.run.value ?? -1));
   return h("section", { class: "panel wide" }, h("h3", null, "Board"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Board" }, h("table", null,
-    h("thead", null, h("tr", null, ["", "run", app.runs[0].figure, "95 %", "n", "cost", "cost an item", "tokens"].map((name, place) => (name ? h("th", { class: place > 1 ? "num" : null, scope: "col" }, name) : h("td"))))),
-    h("tbody", null, ranked.map(({ run, place }) => h("tr", null, h("td", null, h("span", { class: "letter" }, app.letter(place))), h("td", null, run.label), h("td", { class: "num" }, h("b", null, run.shown)), h("td", { class: "num" }, run.bounds || "–"),
+    h("thead", null, h("tr", null, ["", "run", app.runs[0].figure, "95 %", "grounded", "n", "cost", "cost an item", "tokens"].map((name, place) => (name ? h("th", { class: place > 1 ? "num" : null, scope: "col" }, name) : h("td"))))),
+    h("tbody", null, ranked.map(({ run, place }) => h("tr", null, h("td", null, h("span", { class: "letter" }, app.letter(place))), h("td", null, run.label), h("td", { class: "num" }, h("b", null, run.shown)), h("td", { class: "num" }, run.bounds || "–"), h("td", { class: "num" }, run.grounded || "–"),
       h("td", { class: "num" }, run.n), h("td", { class: "num" }, dollars(run.cost)), h("td", { class: "num" }, run.cost !== null && run.n ? dollars(run.cost / run.n) : "–"), h("td", { class: "num" }, run.tokens === null ? "–" : thousands(run.tokens))))))));
 }
 
@@ -22,7 +22,7 @@ function pairsTable(app) {
     h("thead", null, h("tr", null, heads.map((name, place) => h("th", { class: place ? "num" : null, scope: "col" }, name)))),
     h("tbody", null, pairs.map((pair) => h("tr", null, h("td", null, `${app.letter(pair.second)} − ${app.letter(pair.first)}`), h("td", { class: "num" }, pair.n), h("td", { class: "num" }, h("b", null, signed(pair.difference, measure))), h("td", { class: "num" }, `${signed(pair.low, measure)} to ${signed(pair.high, measure)}`),
       h("td", { class: "num" }, pair.gained), h("td", { class: "num" }, pair.lost), tested ? h("td", { class: "num" }, pair.p === null ? "–" : probability(pair.p)) : null, several ? h("td", { class: "num" }, pair.holm === null ? "–" : probability(pair.holm)) : null))))),
-    legend("Intervals: paired bootstrap over items.", h("button", { type: "button", onclick: () => app.filter({ outcome: "flips" }) }, "Show the items that flip")));
+    legend("Intervals: these types, other patients.", h("button", { type: "button", onclick: () => app.filter({ outcome: "flips" }) }, "Show the items that flip")));
 }
 
 function groupDifferences(app) {

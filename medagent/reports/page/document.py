@@ -17,7 +17,7 @@ from medagent.engine.rows import OWED, Spent
 from medagent.reports.measured import measured_on
 from medagent.reports.page.pack import Parts
 from medagent.reports.page.paired import Official, comparison
-from medagent.reports.tables import figure
+from medagent.reports.tables import figure, grounded_words
 
 _SHORTEST_PREAMBLE = 400
 """A beginning that prompts share is kept once if it is longer than this."""
@@ -104,6 +104,8 @@ def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: tuple[int, int] 
         part,
         one.status in OWED,
         one.finish_reasons,
+        one.grounded,
+        one.reading,
     ]
 
 
@@ -156,6 +158,7 @@ def _run(page: RunPage) -> dict[str, Any]:
         "bounds": f"{figure(interval[0], report.measure)} to {figure(interval[1], report.measure)}" if interval else "",
         "n": overall.n if overall else 0,
         "right": overall.counts.get("right") if overall else None,
+        "grounded": grounded_words(overall.grounded) if overall else "",
         "notes": [without_password(hide(note)) for note in report.notes],
         "endings": report.endings,
         "owed": len(report.owed),

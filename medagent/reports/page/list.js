@@ -1,5 +1,5 @@
 /* The items: an index that filters, sorts and searches; rows are made as they are scrolled to. */
-const OUTCOME = ["correct", "score", "status", "kind", "reason", "because", "cost", "tokens", "seconds", "failed", "part", "owed", "finish"];
+const OUTCOME = ["correct", "score", "status", "kind", "reason", "because", "cost", "tokens", "seconds", "failed", "part", "owed", "finish", "grounded", "reading"];
 const PAGE = 80;
 
 const itemOf = ([name, trial, group, question, outcomes], place) => ({
@@ -9,8 +9,10 @@ const itemOf = ([name, trial, group, question, outcomes], place) => ({
 
 const some = (item, test) => item.outcomes.some((one) => one && test(one));
 const flips = (item) => new Set(item.outcomes.filter((one) => one && one.correct !== null).map((one) => one.correct)).size > 1;
+const isLucky = (one) => one.correct === true && one.grounded === false;
 const OUTCOMES = {
   right: (item) => some(item, (one) => one.correct === true), wrong: (item) => some(item, (one) => one.correct === false),
+  "right but not read": (item) => some(item, isLucky),
   "not graded": (item) => some(item, (one) => one.correct === null && one.score === null), flips,
 };
 const SORTS = {
@@ -37,7 +39,7 @@ class List {
     const values = (list) => [...new Set(list)].filter(Boolean).sort(natural);
     const outcomes = items.flatMap((item) => item.outcomes.filter(Boolean));
     const choices = {
-      outcome: ["wrong", "right", "not graded", ...(app.runs.length > 1 ? ["flips"] : [])].filter((name) => items.some(OUTCOMES[name])),
+      outcome: ["wrong", "right", "right but not read", "not graded", ...(app.runs.length > 1 ? ["flips"] : [])].filter((name) => items.some(OUTCOMES[name])),
       group: values(items.map((item) => item.group)), kind: values(outcomes.map((one) => one.kind)),
       status: values(outcomes.map((one) => one.status)), check: values(outcomes.flatMap((one) => one.failed)), finish: values(outcomes.flatMap((one) => one.finish)),
     };
@@ -98,9 +100,10 @@ class List {
     const { app } = this, one = item.outcomes.find(Boolean), several = app.runs.length > 1;
     const marks = several ? item.outcomes.map((each, place) => [h("span", { class: "quiet" }, app.letter(place)), mark(each), " "]) : one.correct === null && one.score !== null ? [one.score.toFixed(3)] : [mark(one), " ", h("span", { class: GLYPH[one.correct][2] }, GLYPH[one.correct][1])];
     const kinds = [...new Set(item.outcomes.filter(Boolean).map((each) => each.kind).filter(Boolean))].join(", ");
-    const told = item.outcomes.filter((each) => each && each.correct === false && each.reason !== each.kind).map((each) => each.reason)[0] || item.question || one.reason;
+    const missed = item.outcomes.filter((each) => each && isLucky(each)).map((each) => each.reading)[0];
+    const told = missed || item.outcomes.filter((each) => each && each.correct === false && each.reason !== each.kind).map((each) => each.reason)[0] || item.question || one.reason;
     return h("div", { role: "listitem" }, h("a", { class: "row", href: app.link(item), "data-place": item.place, "aria-current": app.current === item ? "true" : null },
-      h("span", null, marks), h("b", null, item.label), h("span", { class: "group" }, item.group), h("span", null, kinds), h("span", { class: "why" }, told.slice(0, 300)),
+      h("span", null, marks), h("b", null, item.label), h("span", { class: "group" }, item.group), h("span", null, missed ? "lucky" : kinds), h("span", { class: "why" }, told.slice(0, 300)),
       h("span", { class: "num" }, seconds(one.seconds)), h("span", { class: "num" }, one.tokens === null ? "–" : thousands(one.tokens)), h("span", { class: "num" }, dollars(one.cost))));
   }
 }

