@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
-from types import MappingProxyType
 
 from medagent.core.errors import UserError
 from medagent.engine.figures import natural
@@ -118,8 +117,8 @@ class Kinship:
     item that has one.
     """
 
-    types: Mapping[str, str] = MappingProxyType({})
-    clusters: Mapping[str, str] = MappingProxyType({})
+    types: Mapping[str, str] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
 
 
 ALONE = Kinship()
