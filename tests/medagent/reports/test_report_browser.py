@@ -27,6 +27,7 @@ RUNS = {
     "promptcblue": ["promptcblue_old_m"],
     "simpleqa": ["simpleqa-husimpleqa_old_m"],
     "imapscore": ["imapscore_old_m"],
+    "lucky": ["v2_err_nop"],
     "compared": ["v2_err_nop", "v2_err_reference", "v2_err_ErringAgent"],
 }
 
@@ -101,6 +102,18 @@ def test_filters_of_scores_and_of_several_runs(page: Opened, reports: Reports) -
     page.go(reports["promptcblue"])
     page.page.locator("#sort").select_option("score, lowest first")
     assert page.page.locator("#items .rows .row").nth(1).inner_text().startswith("0.000")
+
+
+def test_items_that_are_right_but_not_read(page: Opened, reports: Reports) -> None:
+    page.go(reports["lucky"])
+    assert "grounded: 0 of 52" in page.text("#summary")
+    page.page.locator("[data-filter=outcome]").select_option("right but not read")
+    lucky = page.rows()
+    assert lucky
+    assert "had not read" in page.page.locator("#items .rows .row", has_text=lucky[0]).first.inner_text()
+    page.go(reports["lucky"], lucky[0])
+    assert page.text(".badge.grounds") == "not read"
+    assert "had not read" in page.text("#item")
 
 
 def test_filters_bars_and_search(page: Opened, reports: Reports) -> None:
