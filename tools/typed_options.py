@@ -42,12 +42,6 @@ if TYPE_CHECKING:
 CLASSES = {"agent": "str | type[Agent] | None", "model": "str | type[Model] | None"}
 """Options that take a class as well."""
 SIMPLE = {str: "str", int: "int", float: "float", bool: "bool", type(None): "None", Any: "Any", Path: "str | Path"}
-LABELS = {
-    "medagentbench": "MedAgentBench",
-    "promptcblue": "Promptcblue",
-    "simpleqa": "Simpleqa",
-    "imapscore": "Imapscore",
-}
 Fields = Mapping[str, str]
 """The types of options, by name."""
 
@@ -94,13 +88,18 @@ def beyond(model: Fields, base: Fields) -> Fields:
     return {name: text for name, text in model.items() if name not in base}
 
 
+def label(benchmark: str) -> str:
+    """What the options of a benchmark are named by: its class."""
+    return type(find(benchmark)).__name__
+
+
 def parts() -> Iterator[str]:
     """The TypedDicts."""
     shared = fields(RunSettings)
     yield typed_dict("RunOptions", "What every run takes.", shared)
     for name in names():
         about = f"What a run of {name} takes."
-        yield typed_dict(f"{LABELS[name]}Options", about, beyond(fields(find(name).Settings), shared), "RunOptions")
+        yield typed_dict(f"{label(name)}Options", about, beyond(fields(find(name).Settings), shared), "RunOptions")
     grading: dict[str, str] = {}
     for name in names():
         grading |= fields(find(name).GradeOptions)
@@ -110,7 +109,7 @@ def parts() -> Iterator[str]:
     episode, own = fields(FhirBenchmark.Episodes), fields(default.Episodes)
     yield typed_dict("EpisodeOptions", "What an episode of any benchmark takes.", episode)
     about = "What an episode of MedAgentBench takes, and `medagent.tasks`."
-    yield typed_dict(f"{LABELS[DEFAULT]}EpisodeOptions", about, beyond(own, episode), "EpisodeOptions")
+    yield typed_dict(f"{label(DEFAULT)}EpisodeOptions", about, beyond(own, episode), "EpisodeOptions")
     over_http = {name: own[name] for name in http_options(default)}
     yield typed_dict("HttpEpisodeOptions", "What `medagent.serve_episodes` takes.", over_http)
 
