@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 
 from fhir_server import Server
 from tests.fhir_server.test_live import send
-from tools.hapi_diff.answers import Plan
+from tools.hapi_diff.answers import Plan, stable
+from tools.hapi_diff.client import Answer, Case, Client
 from tools.hapi_diff.grammar import TIERS
+from tools.hapi_diff.servers import CHANCE, Side
 from tools.hapi_diff.standard import EXAMPLES
 
 pytestmark = pytest.mark.skipif(not EXAMPLES.exists(), reason=f"{EXAMPLES} is missing")
@@ -24,3 +28,20 @@ def test_none_of_them_is_a_fault() -> None:
         for case in Plan(400, seed=6).cases():
             request = {"method": case.method, "url": case.url, "headers": case.headers, "body": case.body}
             assert send(server, request).status < 500, case
+
+
+@pytest.mark.parametrize(("bodies", "chance"), [(["HAPI-1094: a", "HAPI-1094: b"], True), (["HAPI-1094: a"], False)])
+def test_what_hapi_names_by_chance_is_not_counted(bodies: list[str], chance: bool) -> None:
+    """Of several references that lead nowhere HAPI names another one each time."""
+    answers = cycle(bodies)
+
+    class Scripted(Client):
+        def send(self, case: Case) -> Answer:
+            text = next(answers)
+            return Answer(400, {}, text, text)
+
+    side = Side("http://localhost:1/fhir")
+    side.client = Scripted("http://localhost:1/fhir")
+    rows = side.pages(Case("POST", "Encounter"))
+    assert (rows[0].body == CHANCE) == chance
+    assert stable([[rows], [rows]]) == [None if chance else rows]
