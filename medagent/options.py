@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
+    from functools import partial
+
     from medagent.agents.base import Agent
     from medagent.models.base import Model
 
@@ -21,8 +23,8 @@ class RunOptions(TypedDict, total=False):
     """What every run takes."""
 
     round: str
-    agent: str | type[Agent] | None
-    model: str | type[Model] | None
+    agent: str | type[Agent] | Agent | partial[Any] | None
+    model: str | type[Model] | Model | partial[Any] | None
     agent_arg: Mapping[str, Any]
     model_arg: Mapping[str, Any]
     base_url: Sequence[str]

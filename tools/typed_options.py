@@ -36,10 +36,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
+    from functools import partial
+
     from medagent.agents.base import Agent
     from medagent.models.base import Model
 '''
-CLASSES = {"agent": "str | type[Agent] | None", "model": "str | type[Model] | None"}
+CLASSES = {name.lower(): f"str | type[{name}] | {name} | partial[Any] | None" for name in ("Agent", "Model")}
 """Options that take a class as well."""
 SIMPLE = {str: "str", int: "int", float: "float", bool: "bool", type(None): "None", Any: "Any", Path: "str | Path"}
 Fields = Mapping[str, str]
