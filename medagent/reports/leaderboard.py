@@ -11,7 +11,7 @@ from medagent.core.versions import versions
 from medagent.engine.figures import dollars
 from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
 from medagent.reports.markdown import cell, table
-from medagent.reports.measured import measured_on, protocol, who
+from medagent.reports.measured import above_blind, measured_on, protocol, who
 from medagent.reports.tables import figure, grounded_words, percent
 from refsol.trials import rates
 
@@ -81,7 +81,7 @@ def _row(number: int, report: Report) -> list[str]:
         f"{low} to {high}" if interval else "–",
         of,
         grounded_words(overall.grounded) or "–" if overall is not None else "–",
-        _above_blind(report),
+        above_blind(report).partition(" ")[0] or "–",
         *_trials(report),
         protocol(report) or "–",
         *(_said(settings.get(name)) for name in ("loop", "temperature", "max-tokens")),
@@ -89,12 +89,6 @@ def _row(number: int, report: Report) -> list[str]:
         " ".join(filter(None, (report.versions.get("medagent"), report.versions.get("commit")))),
         report.ended[:10],
     ]
-
-
-def _above_blind(report: Report) -> str:
-    """How far the rate is above the blind baseline's, in points, if the benchmark has one."""
-    found = report.details.get("above_blind")
-    return f"{100 * found['difference']:+.1f}" if found else "–"
 
 
 def _trials(report: Report) -> list[str]:

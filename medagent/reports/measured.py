@@ -34,6 +34,17 @@ def protocol(report: Report) -> str:
     return str(report.settings.get("protocol") or ("text" if report.settings.get("loop") else ""))
 
 
+def above_blind(report: Report) -> str:
+    """How far the rate is above that of the blind baseline, in points, with the 95 % interval; empty if the benchmark
+    has no such baseline.
+    """
+    found = report.details.get("above_blind")
+    if not found:
+        return ""
+    low, high = (100 * bound for bound in found["interval_95"])
+    return f"{100 * found['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
+
+
 def _data(data: DataRef) -> str:
     name = " ".join(filter(None, (data.name, data.version)))
     line = _line("Data set", [name, f"digest {data.digest[:_SHOWN]}" if data.digest else ""]) if name else ""

@@ -20,6 +20,7 @@ from medagent.benchmarks.medagentbench.packed import packed_task, resource_lines
 from medagent.benchmarks.medagentbench.results.write import write_grade, write_trials
 from medagent.benchmarks.medagentbench.settings import (
     AGENTS,
+    REPLAY,
     GradingSource,
     MedAgentBenchGrading,
     MedAgentBenchSettings,
@@ -108,7 +109,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
             key=options.key,
             api_base=options.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
             official=options.official,
-            agent=settings.get("agent"),
+            of_replay=settings.get("agent") == REPLAY,
         )
         if (options.fhir, options.ehr, options.key) != (None, None, None):
             return source

@@ -46,13 +46,13 @@ class GradingSource(TaskSource):
     key: Path | None = None
     official: Path | None = None
     """A user's copy of the official grader."""
-    agent: str | None = None
-    """Who acted in the run."""
+    of_replay: bool = False
+    """Whether the run was a replay."""
 
     @property
     def replayed(self) -> bool:
         """See `TaskSource.replayed`."""
-        return self.agent == REPLAY
+        return self.of_replay
 
 
 class MedAgentBenchSettings(FhirSettings, TaskEpisodes):

@@ -26,6 +26,7 @@ from inspect_ai.scorer import Score as InspectScore
 from inspect_ai.solver import TaskState
 from pydantic import TypeAdapter
 
+from medagent.engine.grounded import GROUNDED
 from medagent.engine.rows import OWED
 from medagent.engine.scores import Score, Scored
 from medagent.integrations.inspect.source import STORED, Source, source_of
@@ -82,7 +83,7 @@ def metric_definitions() -> list[dict[str, Any]]:
     nested = {"type": "metric", "name": "mean", "params": {}}
     return [
         {"name": f"medagent/{HEADLINE}", "options": {}},
-        {"name": f"medagent/{grounded.__name__}", "options": {}},
+        {"name": f"medagent/{GROUNDED}", "options": {}},
         {"name": "inspect_ai/stderr", "options": {"cluster": "cluster"}},
         {"name": "inspect_ai/grouped", "options": {"metric": nested, "group_key": "group", "all": False}},
     ]

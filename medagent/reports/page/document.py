@@ -14,7 +14,7 @@ from medagent.engine.blocks import Block, ConversationBlock, Details, ItemDetail
 from medagent.engine.figures import dollars, duration
 from medagent.engine.report import ItemOutcome, Report
 from medagent.engine.rows import OWED, Spent
-from medagent.reports.measured import measured_on
+from medagent.reports.measured import above_blind, measured_on
 from medagent.reports.page.pack import Parts
 from medagent.reports.page.paired import Official, comparison
 from medagent.reports.tables import figure, grounded_words
@@ -158,6 +158,7 @@ def _run(page: RunPage) -> dict[str, Any]:
         "bounds": f"{figure(interval[0], report.measure)} to {figure(interval[1], report.measure)}" if interval else "",
         "n": overall.n if overall else 0,
         "right": overall.counts.get("right") if overall else None,
+        "above": above_blind(report),
         "grounded": grounded_words(overall.grounded) if overall else "",
         "notes": [without_password(hide(note)) for note in report.notes],
         "endings": report.endings,

@@ -107,6 +107,7 @@ def test_filters_of_scores_and_of_several_runs(page: Opened, reports: Reports) -
 def test_items_that_are_right_but_not_read(page: Opened, reports: Reports) -> None:
     page.go(reports["lucky"])
     assert "grounded: 0 of 52" in page.text("#summary")
+    assert "above blind: " in page.text("#summary")
     page.page.locator("[data-filter=outcome]").select_option("right but not read")
     lucky = page.rows()
     assert lucky
