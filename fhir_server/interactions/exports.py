@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fhir_server.errors import FhirError
 from fhir_server.store.base import temporary_folder
@@ -66,7 +67,7 @@ class Exports:
 
     def __init__(self, data: Path) -> None:
         self._data = data
-        self._folder = temporary_folder()
+        self._folder: TemporaryDirectory[str] | None = None
         self._exports: dict[str, Export] = {}
 
     def start(self, export_id: str, order: Order, request: str, now: int, *, authorized: bool) -> None:
@@ -80,6 +81,7 @@ class Exports:
             raise FhirError(429, problem, "throttled")
         if len(self._exports) >= KEPT:
             self.drop(next(name for name, one in self._exports.items() if one.status != "running"))
+        self._folder = self._folder or temporary_folder()
         folder = Path(self._folder.name) / export_id
         folder.mkdir()
         words = [sys.executable, "-m", "fhir_server.processes.export"]
@@ -107,4 +109,5 @@ class Exports:
         """Drops all."""
         for export_id in [*self._exports]:
             self.drop(export_id)
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()

@@ -20,9 +20,11 @@ from fhir_server.search.walks import Planned, SearchSql
 from fhir_server.terminology.library import HL7
 from fhir_server.wire.http import Pairs
 
-_VALUE = re.compile(r"((?:[^,$\\]*[/|])?)([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)")
+_VALUE = re.compile(r"((?:[^,$\\]{0,100}[/|])?)([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)")
 """What a value begins with (a type, a system), and the plain text behind it, which may differ within a shape."""
 _KINDS = ("token", "reference")
+MAX_PAIRS = 8
+"""A search of more parameters is planned by itself: such a shape hardly comes again."""
 Names = tuple[tuple[str, str], ...]
 """Each parameter, with what its value begins with; of `_count` the whole value."""
 
@@ -40,6 +42,8 @@ def understood(registry: ParameterRegistry, resource_type: str, pairs: Pairs) ->
     """The query and the plan of a search; None where it is not of a known kind of shape. `criteria` of the query are
     those of its shape.
     """
+    if len(pairs) > MAX_PAIRS:
+        return None
     names, texts = [], []
     for name, value in pairs:
         found = _VALUE.fullmatch(value)

@@ -121,4 +121,8 @@ def members(fields: Iterable[tuple[str, str]]) -> str:
 
 def compact(text: str) -> str:
     """The text without the blanks of its layout (`_pretty=false`)."""
+    if "\\" not in text:  # every other part lies between two quotes
+        parts = text.split('"')
+        parts[::2] = ["".join(part.split()) for part in parts[::2]]
+        return '"'.join(parts)
     return _SPACE.sub(lambda found: found.group(1) or "", text)

@@ -37,7 +37,7 @@ def server() -> Iterator[Server]:
         ("Observation?subject:Foo=x", 400, 'HAPI-2498: Unsupported search modifier(s): "[:Foo]"'),
         ("Observation?subject:Foo.name=x", 400, 'HAPI-1250: Invalid/unsupported resource type: "Foo"'),
         ("Patient?identifier:of-type=a|b|c", 405, "HAPI-2012: The :of-type modifier is not enabled on this server"),
-        ("Patient?_tag=urn:t|", 400, "HAPI-1218: Invalid _tag parameter (must supply a value/code"),
+        ("Patient?_tag=urn:t|", 400, "HAPI-1218: Missing _tag parameter (must supply a value/code"),
         ("Patient/p7/_history/abc", 404, 'HAPI-0978: Version "abc" is not valid for resource Patient/p7'),
     ],
 )  # fmt: skip
