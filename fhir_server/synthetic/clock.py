@@ -29,6 +29,20 @@ class Clock:
         """The time `days_ago` days before today at `hour`:`minute`."""
         return -days_ago * DAY + hour * 60 + minute - self._minute
 
+    def minute_of_day(self, time: int) -> int:
+        """Minutes since midnight."""
+        return (self._minute + time) % DAY
+
+    def days_ago(self, time: int) -> int:
+        """Midnights between a time and now."""
+        return -((self._minute + time) // DAY)
+
+    def stored(self, time: int) -> str:
+        """When what happened then reached the record: in the next night's batch, today as it happened."""
+        if self.days_ago(time) <= 0:
+            return self.text(time).replace("+", ".000+")
+        return self._day_text((self._minute + time) // DAY + 1) + "T00:00:00.000+00:00"
+
     def date_of(self, days: int) -> date:
         """Today and so many days."""
         return self.today + timedelta(days=days)
