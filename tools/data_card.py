@@ -16,7 +16,7 @@ from medagent.benchmarks.medagentbench.generator.write import Wanted, make
 from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL, Like
 
 PAGE = Path(__file__).parent.parent / "docs" / "data-card.md"
-SEEDS: dict[Like, str] = {"bundled": "synthetic@2", "full": "data card"}
+SEEDS: dict[Like, str] = {"bundled": "synthetic", "full": "data card"}
 ORIGINAL = {"Observation": 5634, "Procedure": 1250, "Condition": 748, "MedicationRequest": 220}
 """Resources a patient in the original, as its paper reports them."""
 PAIRS = (

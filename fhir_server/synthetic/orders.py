@@ -23,6 +23,7 @@ from fhir_server.synthetic.story import Problem, Story
 _COMMON = ("acetaminophen", "ondansetron", "docusate", "sennosides", "polyethylene", "melatonin", "flush")
 _OPIOIDS = ("oxycodone", "hydromorphone", "fentanyl")
 _ONCE = ("flush", "acetaminophen", "bolus", "polyethylene", "melatonin", "ondansetron", "flush")
+_ENDED = ("completed",) * 28 + ("cancelled", "entered-in-error")
 _SURGERY = (("cefazolin once", -30), ("oxycodone", 180), ("hydromorphone", 90))
 """Around an operation, and when, in minutes from its beginning."""
 
@@ -63,7 +64,7 @@ class Pharmacy:
 
     def given(self, order: Order) -> list[int]:
         """When a drug of a stay was given: every dose of what goes into a vein or under the skin, up to a bound."""
-        if order.home or order.drug.route == "Oral" or order.drug.key == "flush":
+        if order.home or order.status in _ENDED[-2:] or order.drug.route == "Oral" or order.drug.key == "flush":
             return []
         end = -1 if order.end is None else order.end
         first = order.start + self._dice.between(10, 50)
@@ -170,7 +171,7 @@ class Pharmacy:
             and (one.end is None or one.end >= stay.until)
             and self._continues(one, stay, had)
         )
-        if self._sugar and "lispro" not in had:
+        if self._has_sugar(stay.start) and "lispro" not in had:
             yield order(DRUGS["lispro"], admitted + 40)
             yield order(DRUGS["dextrose"], admitted + 41)
         yield from (order(*one) for one in self._fluids(stay, admitted))
@@ -185,7 +186,7 @@ class Pharmacy:
             for _ in range(dice.between(*self._profile.size.drugs)):
                 time = day + dice.between(0, 12 * HOUR)
                 if time < stay.until - 60:
-                    yield order(DRUGS[dice.pick(_ONCE)], time, time + 45, "completed")
+                    yield order(DRUGS[dice.pick(_ONCE)], time, time + 45, dice.pick(_ENDED))
 
     def _continues(self, one: Order, stay: Stay, had: set[str]) -> bool:
         """Whether a drug from home goes on in the hospital; those that need a watch there do not."""
@@ -199,9 +200,8 @@ class Pharmacy:
         had.add(one.drug.key)
         return True
 
-    @property
-    def _sugar(self) -> bool:
-        return any(one.diagnosis.code.startswith("E11") for one in self._story.problems)
+    def _has_sugar(self, time: int) -> bool:
+        return any(one.diagnosis.code.startswith("E11") and one.recorded < time for one in self._story.problems)
 
     def _featured(self, stay: Stay) -> list[tuple[str, ...]]:
         """What is dealt for those who are in now (`features`); for earlier stays what is usual."""

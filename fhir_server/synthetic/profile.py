@@ -74,7 +74,7 @@ FULL = Size(
     glucose=7,
     diagnoses=(5, 13),
     services=(10, 20),
-    drugs=(0, 2),
+    drugs=(2, 5),
 )
 """The size of the benchmark's own record: about 785,000 resources of 100 patients."""
 BLOCK = 100

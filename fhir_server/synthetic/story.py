@@ -68,7 +68,10 @@ def stories(dice: Dice, clock: Clock, profile: Profile, mrns: Sequence[str]) -> 
     dead = round(DECEASED * len(mrns))
     courses = all_courses(dice, profile, len(mrns) - dead)
     features = deal(dice, [one.setting for one in courses])
-    ages = [AGES[one.setting] for one in courses] + [(58, 91)] * dead
+    ages = [
+        (46, 88) if feature.tumour == "yes" else AGES[one.setting]
+        for one, feature in zip(courses, features, strict=True)
+    ] + [(58, 91)] * dead
     persons = people(dice, clock, mrns, ages)
     for n in range(len(courses), len(mrns)):
         time = clock.at(dice.between(20, 400), dice.between(0, 23), dice.between(0, 59))
@@ -88,6 +91,8 @@ class _Teller:
     def story(self, person: Person, courses: Courses, features: Features) -> Story:
         """One patient's story."""
         dice = self._dice
+        if person.age < p.TUMOUR.age + 2:
+            features = replace(features, tumour="no")
         listed = self._problems(person, courses, features)
         stays = self._stays(person, courses, features, [one.code for one in listed])
         planner = Planner(dice, self._clock, self._profile, stays, -1 if person.died is None else person.died)
@@ -169,8 +174,12 @@ class _Teller:
             onset = -course.readings[-1].ago
             return Problem(diagnosis, onset, min(-1, onset + dice.between(20, 40)))
         until = 0 if person.died is None else clock.days_ago(person.died)
-        oldest = 900 if diagnosis is p.TUMOUR else max(300, min(4000, (person.age - 16) * 365))
-        onset = clock.at(until + dice.between(240, oldest), dice.between(8, 16), dice.between(0, 59))
+        grown = (person.age - max(18, diagnosis.age - 3)) * 365
+        oldest = max(241, min(700 if diagnosis is p.TUMOUR else 4000, grown - 300))
+        needing = [clock.days_ago(one.start) - until for one in stays if one.reason.needs == diagnosis.code]
+        least = max([240, *(days + 10 for days in needing)])
+        day = dice.between(least, max(oldest, least + 60))
+        onset = clock.at(until + day, dice.between(8, 16), dice.between(0, 59))
         contacts = [one.start + 10 for one in visits] + [one.start + 30 for one in stays]
         later = sorted(time for time in contacts if time >= onset)
         first = min(contacts, default=0)
