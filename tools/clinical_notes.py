@@ -7,7 +7,7 @@ import re
 from datetime import datetime, timedelta
 
 from tools import clinical_tables as t
-from tools.clinical_rules import Chart, Resource, Tally, drug_text, moment, where
+from tools.hospital_chart import Chart, Resource, Tally, drug_text, moment, where
 
 SIGNS = re.compile(
     r"Vital signs at (\d\d:\d\d): HR (\d+)/min, BP (\d+/\d+ mmHg), T ([\d.]+) °C, RR (\d+)/min, SpO2 (\d+) %"

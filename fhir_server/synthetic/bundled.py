@@ -10,7 +10,7 @@ from fhir_server.synthetic import BUNDLED, KeyTest, Profile, lines
 
 SEED = 40213136129902201442980131730198505774071864133607317288457115753238127672853
 """The number that `medagent data new` draws its hospital from for the seed in `tasks/data/synthetic/seed.txt`."""
-DIGEST = "9a734789f4b81cae33fd52beac071b0622e3e07aeda58d0befc72a9036ebaea0"
+DIGEST = "0b5c29f74403946a95093925b411bbee8733707706caf8e4535330ab6f0fd218"
 """SHA-256 of the lines, each with its newline. Names the hospital in caches and in the settings of runs."""
 PROFILE = Profile(
     seed=SEED,

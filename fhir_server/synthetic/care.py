@@ -115,7 +115,7 @@ class Planner:
         for _ in range(30):
             day = last + self._dice.between(*self._dice.pick(spans))
             time = self._clock.at(day, self._dice.between(8, 15), self._dice.between(0, 59))
-            if fits(time):
+            if not self._clock.is_weekend(day) and fits(time):
                 return time
         return None
 
@@ -145,12 +145,14 @@ class Planner:
         while day < size.span or len(made) < least:
             start = clock.at(day, dice.between(8, 15), dice.between(0, 59))
             visit = Visit(start, start + dice.between(30, 55), "clinic")
-            if self._free(visit.start, visit.end):
+            if not clock.is_weekend(day) and self._free(visit.start, visit.end):
                 made.append(visit)
                 self._visits.append(visit)
             if setting == "new" and len(made) >= max(2, least):
                 break
-            day += max(46 if len(made) < least else 1, dice.between(*size.between_visits))
+            step = dice.between(*size.between_visits)
+            spaced = max(46, step) if len(made) < least else step
+            day += spaced if made and made[-1] is visit else 1
         return made[::-1]
 
     def _thyroid(self, kind: str, clinic: Sequence[Visit]) -> tuple[Thyroid, ...]:

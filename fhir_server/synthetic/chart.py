@@ -23,7 +23,7 @@ from fhir_server.synthetic.stays import HOUR, Stay
 from fhir_server.synthetic.story import Story
 from fhir_server.synthetic.vocabulary import NEIGHBOURS
 
-PULL = 5 * DAY
+PULL = 2 * DAY
 """For so long before a course magnesium and potassium are pulled towards its last level."""
 HEMOLYZED, CORRECTED = 0.003, 0.006
 UNREVIEWED = 6 * HOUR
@@ -212,10 +212,10 @@ class Chart:
         if test.decimals == 1 and text.endswith(".0") and luck > 0.85:
             text = text[:-2]
         bound = "<" if value <= test.low else ">" if value >= test.high else ""
-        normal = test.reference(self._story.person.gender)
-        limits = tuple(None if one is None else o.shown(one, test.decimals) for one in normal)
+        limits = o.limits(code, self._story.person.gender)
+        rendered = o.result(text, test.unit, limits, bound)
         draw.results[code] = (text, o.flag(text, limits))
-        return Reading(code, status, draw.time, o.result(text, test.unit, limits, bound), draw.contact.id, "lab", delay)
+        return Reading(code, status, draw.time, rendered, draw.contact.id, "lab", delay)
 
     def _history(self, draw: Draw, code: str, value: float) -> Reading:
         """A reading of a key test that is older than its course, pulled towards it."""
@@ -264,9 +264,8 @@ class Chart:
                 ("TSH", f"{one.tsh // 100}.{one.tsh % 100:02d}"),
                 ("FT4", f"{one.ft4 // 10}.{one.ft4 % 10}"),
             ):
-                test = c.LABS[code]
-                limits = tuple(None if bound is None else o.shown(bound, test.decimals) for bound in test.normal)
-                yield Reading(code, "final", one.time, o.result(text, test.unit, limits), where, "lab", delay)
+                value = o.result(text, c.LABS[code].unit, o.limits(code, self._story.person.gender))
+                yield Reading(code, "final", one.time, value, where, "lab", delay)
         for ecg in self._story.care.ecgs:
             value = o.quantity(str(ecg.qtc), c.VITALS["QTCINTERVAL"].unit)
             where = self._contacts.encounter(ecg.time)

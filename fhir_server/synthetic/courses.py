@@ -169,7 +169,9 @@ def _old(dice: Dice, profile: Profile, count: int, share: float) -> list[Course]
 def _daytime(dice: Dice, profile: Profile, first: int, last: int) -> int:
     """Minutes from a time in the clinic's hours, so many days ago, to now."""
     minute = profile.now.hour * 60 + profile.now.minute
-    return dice.between(first, last) * DAY + minute - dice.between(8 * 60 + 30, 16 * 60)
+    day = dice.between(first, last)
+    day += {5: 1, 6: 2}.get((profile.now.weekday() - day) % 7, 0)  # the clinic is closed at weekends
+    return day * DAY + minute - dice.between(8 * 60 + 30, 16 * 60)
 
 
 def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Course]:
@@ -237,7 +239,7 @@ def _a1c(dice: Dice, profile: Profile, count: int) -> list[Course]:
             out.append(Course())
             continue
         percent = 6.3 + 4.2 * dice.unit() * dice.unit() if dice.chance(0.45) else 4.8 + 1.4 * dice.unit()
-        first, last = (4, days - 2) if kind == "recent" else (days + 2, max(1000, 2 * days))
+        first, last = (4, days - 4) if kind == "recent" else (days + 2, max(1000, 2 * days))
         ago = edges[kind].pop() if edges[kind] else _daytime(dice, profile, first, last)
         out.append(Course((KeyReading(ago, profile.a1c.steps(percent)),)))
     return out

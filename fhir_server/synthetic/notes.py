@@ -13,7 +13,7 @@ from fhir_server.synthetic.chart import Chart
 from fhir_server.synthetic.clock import DAY, Clock
 from fhir_server.synthetic.contacts import Contact
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.orders import Order
+from fhir_server.synthetic.orders import Order, operation
 from fhir_server.synthetic.resources import LOINC, Code
 from fhir_server.synthetic.stays import HOUR, WARDS, Stay
 from fhir_server.synthetic.story import Story
@@ -80,10 +80,12 @@ class Notes:
         found = [one for one in self._draws if one.contact is contact and time - 12 * HOUR < one.time < time - 110]
         labs = [f"{code} {text}" for one in found for code, (text, mark) in one.results.items() if mark != "N"][:5]
         drugs = self._active(time, home=False)
+        operated = stay.reason.service == "Surgery" and operation(stay) < time
+        plan = "pain relief, mobilize, watch the wound" if operated else stay.reason.plan
         return (
             f"Hospital day {day}, {here}: {stay.reason.text}. {feels} {self._signs(time)} "
-            f"{f'Outside the reference range: {chr(44).join(labs)}. ' if labs else ''}"
-            f"{f'Receives: {_listed(drugs)}. ' if drugs else ''}Plan: {stay.reason.plan}."
+            f"{_sentence('Outside the reference range', ', '.join(labs))}"
+            f"{_sentence('Receives', _listed(drugs))}Plan: {plan}."
         )
 
     def _discharge(self, stay: Stay) -> str:
@@ -95,7 +97,7 @@ class Notes:
         problems = self._problems(end)
         return (
             f"In hospital since {since} for {reason.text}, with {reason.complaint}.{done} Improved. {self._signs(end)} "
-            f"{f'Problems: {_listed(problems)}. ' if problems else ''}Home medication: "
+            f"{_sentence('Problems', _listed(problems))}Home medication: "
             f"{_listed(self._active(end, home=True)) or 'none'}. Follow-up in the clinic."
         )
 
@@ -118,6 +120,7 @@ class Notes:
                 one.drug.text
                 for one in self._orders
                 if one.home == home
+                and one.status not in ("cancelled", "entered-in-error")
                 and one.start <= time
                 and (one.end is None or one.end > time)
                 and one.drug.key not in ("flush", "covid")
@@ -144,3 +147,7 @@ class Notes:
 
 def _listed(names: Sequence[str]) -> str:
     return "; ".join(names)
+
+
+def _sentence(label: str, words: str) -> str:
+    return f"{label}: {words}. " if words else ""

@@ -6,9 +6,10 @@ observations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
+from fhir_server.synthetic.catalog import TESTS
 from fhir_server.synthetic.clock import Clock
 
 _TERMS = "http://terminology.hl7.org/CodeSystem/"
@@ -23,8 +24,7 @@ Limits = tuple[str | None, ...]
 """The lower and the upper end of a reference range, as shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A reading to be written: its code as shown, status, time taken, value as JSON, encounter id, and category.
 
     `delay`: minutes until a laboratory result is issued; `stored`: when it reached the record, if not soon after.
@@ -68,9 +68,19 @@ def _quantity(unit: str) -> str:
     return f',"unit":"{unit}","system":"{_UNITS}","code":"{unit}"}}'
 
 
+_FORMS = tuple(f"{{:.{decimals}f}}".format for decimals in range(4))
+
+
 def shown(value: float, decimals: int) -> str:
     """A value as it is shown."""
-    return f"{value:.{decimals}f}"
+    return _FORMS[decimals](value)
+
+
+@cache
+def limits(code: str, gender: str) -> Limits:
+    """The reference range of a test for a gender, as shown."""
+    test = TESTS[code]
+    return tuple(None if one is None else shown(one, test.decimals) for one in test.reference(gender))
 
 
 def quantity(text: str, unit: str, comparator: str = "") -> str:
@@ -79,22 +89,28 @@ def quantity(text: str, unit: str, comparator: str = "") -> str:
     return f'"valueQuantity":{{"value":{text}{bound}{_quantity(unit)}'
 
 
-def result(text: str, unit: str, limits: Limits, comparator: str = "") -> str:
+def result(text: str, unit: str, ends: Limits, comparator: str = "") -> str:
     """A laboratory value with its interpretation and reference range."""
-    return quantity(text, unit, comparator) + _range(flag(text, limits), unit, limits)
-
-
-def flag(text: str, limits: Limits) -> str:
-    """`L`, `H` or `N`, by the reference range."""
-    low, high = limits
-    value = float(text)
-    return "L" if low is not None and value < float(low) else "H" if high is not None and value > float(high) else "N"
+    return quantity(text, unit, comparator) + _range(flag(text, ends), unit, ends)
 
 
 @cache
-def _range(mark: str, unit: str, limits: Limits) -> str:
-    ends = zip(("low", "high"), limits, strict=True)
-    bounds = ",".join(f'"{name}":{{"value":{end},"unit":"{unit}"}}' for name, end in ends if end is not None)
+def _numbers(ends: Limits) -> tuple[float, float]:
+    low, high = ends
+    return float(low or "-inf"), float(high or "inf")
+
+
+def flag(text: str, ends: Limits) -> str:
+    """`L`, `H` or `N`, by the reference range."""
+    low, high = _numbers(ends)
+    value = float(text)
+    return "L" if value < low else "H" if value > high else "N"
+
+
+@cache
+def _range(mark: str, unit: str, ends: Limits) -> str:
+    named = zip(("low", "high"), ends, strict=True)
+    bounds = ",".join(f'"{name}":{{"value":{end},"unit":"{unit}"}}' for name, end in named if end is not None)
     coding = f'{{"system":"{_TERMS}v3-ObservationInterpretation","code":"{mark}"}}'
     return f',"interpretation":[{{"coding":[{coding}]}}],"referenceRange":[{{{bounds}}}]'
 

@@ -8,7 +8,7 @@ for home are on hold.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fhir_server.synthetic.chart import Draw
 from fhir_server.synthetic.clock import DAY, Clock
@@ -22,7 +22,8 @@ from fhir_server.synthetic.story import Problem, Story
 
 _COMMON = ("acetaminophen", "ondansetron", "docusate", "sennosides", "polyethylene", "melatonin", "flush")
 _OPIOIDS = ("oxycodone", "hydromorphone", "fentanyl")
-_ONCE = ("flush", "acetaminophen", "bolus", "polyethylene", "melatonin", "ondansetron", "flush")
+_ONCE = (("flush", 0, 23), ("flush", 0, 23), ("bolus", 6, 22), ("polyethylene", 7, 10), ("melatonin", 21, 23))
+"""What is ordered once, and the first and last hour of the day at which it is."""
 _ENDED = ("completed",) * 28 + ("cancelled", "entered-in-error")
 _SURGERY = (("cefazolin once", -30), ("oxycodone", 180), ("hydromorphone", 90))
 """Around an operation, and when, in minutes from its beginning."""
@@ -182,11 +183,13 @@ class Pharmacy:
                 opioid = stay.end is None and name != "cefazolin once"
                 if drug is not None and drug.key not in had and not opioid and drug.key != "fentanyl":
                     yield order(drug, cut + offset, cut + offset + 2 * DAY if offset > 0 else cut + 30)
-        for day in range(stay.start + DAY, stay.until, DAY):
+        clock = self._clock
+        for day in range(clock.days_ago(stay.start) - 1, clock.days_ago(stay.until) - 1, -1):
             for _ in range(dice.between(*self._profile.size.drugs)):
-                time = day + dice.between(0, 12 * HOUR)
+                key, first, last = dice.pick(_ONCE)
+                time = clock.at(day, dice.between(first, last), dice.between(0, 59))
                 if time < stay.until - 60:
-                    yield order(DRUGS[dice.pick(_ONCE)], time, time + 45, dice.pick(_ENDED))
+                    yield order(replace(DRUGS[key], daily=1, needed=False), time, time + 45, dice.pick(_ENDED))
 
     def _continues(self, one: Order, stay: Stay, had: set[str]) -> bool:
         """Whether a drug from home goes on in the hospital; those that need a watch there do not."""

@@ -59,16 +59,16 @@ BUNDLED = Size(
     span=1170,
     stays={"admitted": (0, 1), "followed": (0, 2), "new": (0, 0)},
     between_visits=(120, 260),
-    rounds=4,
+    rounds=3,
     glucose=2,
     diagnoses=(0, 1),
     services=(0, 2),
-    drugs=(2, 4),
+    drugs=(3, 5),
 )
 """About 60,000 resources of 100 patients."""
 FULL = Size(
     span=1826,
-    stays={"admitted": (5, 9), "followed": (5, 8), "new": (3, 6)},
+    stays={"admitted": (6, 10), "followed": (7, 10), "new": (4, 7)},
     between_visits=(18, 50),
     rounds=11,
     glucose=7,

@@ -21,6 +21,7 @@ ICD10 = "http://hl7.org/fhir/sid/icd-10-cm"
 CVX = "http://hl7.org/fhir/sid/cvx"
 LOCAL = "https://fhir.example.org/codes/"
 """The hospital's own code systems."""
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 JsonObject = dict[str, Any]
 Code = tuple[str, str, str]
 """System, code and text."""
@@ -28,14 +29,14 @@ Code = tuple[str, str, str]
 
 def line(resource: JsonObject, stamp: str) -> str:
     """A resource as one line of compact JSON; `stamp` is its `meta.lastUpdated`."""
-    text = json.dumps(resource, ensure_ascii=False, separators=(",", ":"))
+    text = _encode(resource)
     head = f'{{"resourceType":"{resource["resourceType"]}","id":"{resource["id"]}"'
     return f'{head},"meta":{{"lastUpdated":"{stamp}"}}{text[len(head) :]}'
 
 
 def compact(value: JsonObject) -> str:
     """A value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def coding(system: str, code: str, display: str) -> JsonObject:

@@ -78,7 +78,7 @@ def fitting(age: int, gender: str, listed: Sequence[str]) -> list[Reason]:
 def present(dice: Dice, clock: Clock, reasons: Sequence[Reason], least: int) -> Stay:
     """A stay that began at least so many days ago and goes on."""
     reason = dice.pick([one for one in reasons if one.days[1] >= 6 and not one.planned])
-    start = _arrival(dice, clock, reason, dice.between(least, least + 2))
+    start = _arrival(dice, clock, reason, dice.between(least, least + 1))
     return _stay(dice, reason, start, None)
 
 

@@ -21,10 +21,6 @@ SYMPTOMS = (
     ("M25.561", "Pain in right knee"),
     ("G47.00", "Insomnia, unspecified"),
     ("K59.00", "Constipation, unspecified"),
-    ("Z00.00", "General adult medical examination without abnormal findings"),
-    ("Z79.899", "Other long term (current) drug therapy"),
-    ("Z12.11", "Encounter for screening for malignant neoplasm of colon"),
-    ("Z91.81", "History of falling"),
 )
 VISIT_SERVICES = (
     ("99213", "Office visit, established patient"),
@@ -44,9 +40,9 @@ STAY_SERVICES = (
     ("85025", "Blood count with differential"),
     ("83735", "Magnesium"),
     ("84132", "Potassium, serum"),
-    ("71046", "Chest X-ray, 2 views"),
-    ("94640", "Inhalation treatment"),
     ("96374", "Intravenous push"),
+    ("97530", "Therapeutic activities, 15 minutes"),
+    ("97802", "Nutrition therapy, assessment"),
     ("97110", "Therapeutic exercise, 15 minutes"),
 )
 PANELS = {

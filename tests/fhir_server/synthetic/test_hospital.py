@@ -19,7 +19,7 @@ from fhir_server.synthetic.bundled import PROFILE
 from tests.shared_data import ROOT, SHARED, need
 
 NOW = "2023-11-13T10:15:00+00:00"
-DIGEST = "7b84145a7b0ca15e63d0d32700208dffa7bc657912d722dfa699d7ca76e9395f"
+DIGEST = "688102ff6f19e3a3d5a231c8de23582a58f1b861be267067bc0183994f6d5333"
 """SHA-256 over the lines of `small()`, each with its newline."""
 Resource = dict[str, Any]
 

@@ -1,9 +1,10 @@
 """Tasks dealt from charts: every branch in its share, also in v1, which is the first third of each type.
 
 In a sixth of the tasks of task1, task4, task6 and task9 nobody, nothing or no low level is found; a quarter of task5
-and half of task10 needs no order; in a tenth of task7 there is nothing to report. Of several deals of a type that one is
-taken in which one answer or order is right least often. So doing nothing scores a tenth at most, and the best behaviour
-of an agent that reads nothing is right in about a fifth of the tasks. Which branch a chart is in, the rules say.
+and half of task10 needs no order; in a tenth of task7 there is nothing to report. A type is dealt several times, and
+the deal is taken in which one answer or order is right least often. So doing nothing scores a tenth at most, and the
+best behaviour of an agent that reads nothing is right in about a fifth of the tasks. Which branch a chart is in, the
+rules say.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from tests.medagent.benchmarks.medagentbench.generator.made import (
 )
 
 TYPES = [f"task{n}" for n in range(1, 11)]
-DIGEST = "17e66172b8c525b1325c0515fc927707f955d5e866529d62c70cb2ec84b99d30"
+DIGEST = "b5cdc4d56d991117dee45032b497cccc2c563c2d2457ca7c9bf64b1bd1057166"
 """SHA-256 over the digests that `dataset.json` names for the set of `small`, like shift, seed `one`."""
 
 
