@@ -94,9 +94,9 @@ def chart(
 ) -> None:
     """Write a patient's chart as one HTML page: problems, drugs, stays, tests over time, notes.
 
-    Example: medagent data chart S1352639
+    Example: medagent data chart S5143664
 
-    Example: medagent data chart S1352639 --dataset fresh --output chart.html
+    Example: medagent data chart S5143664 --dataset fresh --output chart.html
     """
     from fhir_server.synthetic.bundled import hospital
     from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
