@@ -218,7 +218,10 @@ PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
 
 
 def fever(found: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
-    """Stays, and those with fever (38 °C) or a pulse of 100 on the first day: of infections, and planned ones."""
+    """Fever (38 °C) or a pulse of 100 on the first day: in 60 % of stays for pneumonia or sepsis, 10 % of planned ones.
+
+    Gives the stays, and those with it, by kind.
+    """
     stays, hot = Counter[str](), Counter[str]()
     for chart in found:
         for stay in chart.stays:
@@ -275,6 +278,12 @@ def audit(lines: Iterable[str]) -> dict[str, Tally]:
     tallies["fever"].checked = stays.total()
     tallies["stamps"].check(len(stamps.found) > 1, "all stamps are the same")
     return tallies
+
+
+def sentence(name: str) -> str:
+    """What a rule demands."""
+    rules: dict[str, object] = {**PER_CHART, "notes": notes, "stamps": Stamps, "fever": fever}
+    return " ".join((rules[name].__doc__ or "").partition("\n\n")[0].split())
 
 
 def main() -> int:
