@@ -245,7 +245,7 @@ def _hot(chart: Chart, stay: Resource) -> bool:
 
 
 class Stamps:
-    """`meta.lastUpdated`: never before what it is about, before 2025 where the clock is, and not all the same."""
+    """`meta.lastUpdated`: never before what it is about, and not all the same."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
