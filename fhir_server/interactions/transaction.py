@@ -164,6 +164,9 @@ def _check_entry(one: Entry) -> None:
             raise FhirError(400, f"HAPI-2006: Unable to perform {one.method}, URL provided is invalid: {one.url}")
         if one.rest and one.rest[0] != "_history":
             raise FhirError(400, f"HAPI-1742: Invalid FHIR resource URL: {one.url}")
+        if one.method == "PUT" and not one.id and not one.query:
+            shown = f"{one.kind}?{one.kind}"
+            raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
     if one.method == "POST" and one.resource is not None:
         one.kind, one.id, one.query = str(one.resource["resourceType"]), "", ""
 

@@ -66,6 +66,8 @@ def test_the_url_of_a_put_decides_about_the_id(server: Server) -> None:
          "HAPI-0543: Missing required resource in Bundle.entry[0].resource for operation POST"),
         ([entry("PUT", "Patient/x")],
          "HAPI-0543: Missing required resource in Bundle.entry[0].resource for operation PUT"),
+        ([entry("PUT", "Patient", PEOPLE[0])],
+         "HAPI-0518: Invalid match URL[Patient?Patient] - URL has no search parameters"),
     ],
 )  # fmt: skip
 def test_what_a_transaction_refuses(server: Server, entries: list[dict[str, Any]], words: str) -> None:
