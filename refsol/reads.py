@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from refsol.history import HistoryMessage
 from refsol.resources import as_object, objects
 
 _HARMLESS = {"_count", "_format", "_include", "_offset", "_pretty", "_sort", "_total"}
@@ -45,6 +48,28 @@ class Query:
     code: str | None = None
     status: str | None = None
     window: tuple[datetime, datetime] | None = None
+
+
+def reads_before_post(messages: Sequence[HistoryMessage]) -> list[Read]:
+    """The GETs of an episode that were answered with a resource, up to its first POST; `messages` are all of it."""
+    reads = []
+    for message, following in pairwise(messages):
+        if message.is_post_action:
+            break
+        action = message.content.strip()
+        if message.role == "agent" and action.startswith("GET") and (body := _resource_in(following.content)):
+            reads.append(Read(action[3:].strip(), body))
+    return reads
+
+
+def _resource_in(text: str) -> Mapping[str, Any] | None:
+    """The resource in a reply, whatever words stand around it; None for an error."""
+    brace = text.find("{")
+    try:
+        body = as_object(json.JSONDecoder().raw_decode(text, brace)[0]) if brace >= 0 else {}
+    except (ValueError, RecursionError):
+        return None
+    return body if body.get("resourceType", "OperationOutcome") != "OperationOutcome" else None
 
 
 def has_read(reads: Sequence[Read], reference: str) -> bool:

@@ -7,12 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.benchmarks.base import find, names
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 
-@with_options(fields_of(MedAgentBenchGrading))
+def _fields() -> list[Any]:
+    """The options of all benchmarks, each once: those of MedAgentBench, which results files have, come first."""
+    fields = [field for name in names() for field in fields_of(find(name).GradeOptions)]
+    return list({field.name: field for field in reversed(fields)}.values())[::-1]
+
+
+@with_options(_fields())
 def command(
     given: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
@@ -21,7 +27,8 @@ def command(
 ) -> None:
     """Grade a results file of MedAgentBench, offline for the bundled data set, or a run of any benchmark.
 
-    The options are about MedAgentBench. Exit code 0: everything was graded; 2: something could not be.
+    An option that the run's benchmark does not have is refused. Exit code 0: everything was graded; 2: something could
+    not be.
 
     Example: medagent grade results/v2_r2_reference
 

@@ -38,14 +38,30 @@ def list_tasks(context: typer.Context) -> None:
 def import_(
     checkout: Annotated[Path, typer.Argument(metavar="DIR", help="A checkout of the official repository.")],
 ) -> None:
-    """Import the published tasks, function list and wording as data set `official`.
+    """Import published tasks: those of MedAgentBench as its data set `official`, those of psb-300 as its `published`.
+
+    What is imported is what the checkout has: MedAgentBench's data, new_patient_tasks.json, or both.
 
     Example: medagent tasks import ~/src/MedAgentBench
-    """
-    from medagent.benchmarks.medagentbench.tasks.official import import_official
 
-    folder = import_official(checkout)
-    print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")
+    Example: medagent data import ~/src/GRASP
+    """
+    from medagent.benchmarks.medagentbench.tasks.official import import_official, is_official
+    from medagent.benchmarks.psb300.imported import import_published, task_file
+    from medagent.reports.tables import say
+
+    file = task_file(checkout)
+    if file is not None:
+        done = import_published(file)
+        for warning in done.warnings:
+            say(f"warning: {warning}")
+        print(
+            f"{done.folder}: {done.tasks} tasks of psb-300 imported from {file}. Run them: medagent run psb-300 "
+            "--dataset published --fhir http://localhost:8080/fhir/"
+        )
+    if file is None or is_official(checkout):
+        folder = import_official(checkout)
+        print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")
 
 
 @app.command("check")

@@ -191,9 +191,10 @@ class EpisodeWorker:
         with blame("agent"):
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
+        code = self.code and self.code.at(unit.task.now)
         async with (
             self.ehr.session(unit.key) as fhir,
-            open_session(unit.task, fhir, self.protocol, self.rules, self.code) as session,
+            open_session(unit.task, fhir, self.protocol, self.rules, code) as session,
         ):
             observation = session.reset()
             try:

@@ -40,10 +40,11 @@ def _data(data: DataRef) -> str:
 
 def _protocol(report: Report) -> str:
     digest = report.settings.get("prompts-digest")
-    loop = report.settings.get("loop")
+    loop, tools = report.settings.get("loop"), report.settings.get("tools-digest")
     parts = [
         protocol(report),
         f"prompts {str(digest)[:_SHOWN]}" if digest else "",
+        f"own tools {str(tools)[:_SHOWN]}" if tools else "",
         f"loop {loop}" if loop else "",
         f"rules {report.rule_set}" if report.rule_set else "",
     ]

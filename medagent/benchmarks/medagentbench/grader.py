@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -15,15 +14,15 @@ from medagent.benchmarks.medagentbench.results.official_grades import OfficialGr
 from medagent.benchmarks.medagentbench.results.write import result_of
 from medagent.benchmarks.medagentbench.settings import GradingSource, TaskSource
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
-from medagent.engine.scores import Check, Figures, Grader, Score, Scored
+from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import acted, post_history
+from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
-from refsol.medagentbench import Facts, Failure, ResultItem, Verdict, constant_answers, failure_of, grade_item
+from refsol.medagentbench import Facts, ResultItem, constant_answers, failure_of, grade_item
 from refsol.medagentbench.baselines import NOP_ANSWER
 from refsol.medagentbench.episodes import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
-from refsol.verdict import show
 
 
 class TaskGrader(Grader[EpisodeRow]):
@@ -76,7 +75,7 @@ class TaskGrader(Grader[EpisodeRow]):
             constants=self._dataset.constants,
         )
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
-        return score_of(verdict, failure, {**self.baselines(item), **_conduct(row)})
+        return score_of(verdict, failure, {**self.baselines(item), **conduct_of(row)})
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
         if item.id not in self._tasks:
@@ -104,32 +103,8 @@ class TaskGrader(Grader[EpisodeRow]):
         return official_grades(self._source, self._dataset, self.graded)
 
 
-def score_of(verdict: Verdict, failure: Failure | None, part: Mapping[str, Any]) -> Score:
-    """A verdict of refsol as a score; `part` is what the item contributes beside its branch."""
-    because = verdict.because
-    details: dict[str, Any] = {"accepted": [show(one) for one in verdict.accepted], "verdict": verdict.reason}
-    if because is not None:
-        details["facts"] = [asdict(fact) for fact in because.facts]
-    return Score(
-        correct=verdict.correct,
-        kind="" if failure is None else failure.kind,
-        reason=verdict.reason if failure is None else failure.reason,
-        because="" if because is None else because.sentence,
-        checks=tuple(Check(one.name, one.passed, one.expected, one.actual) for one in verdict.checks),
-        details=details,
-        part={"branch": verdict.branch, **part},
-        graded=verdict.correct is not None,
-    )
-
-
 def recorded(row: EpisodeRow) -> RecordedEpisode:
     """What grading reads of a row."""
     said = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
     created = tuple(Created(write.url, write.resource) for write in row.created)
     return RecordedEpisode(row.task_id, row.trial, row.status, created, said)
-
-
-def _conduct(row: EpisodeRow) -> dict[str, Any]:
-    """How the agent behaved, as far as a figure counts it."""
-    left = row.thinking and all(turn.dispatched is None for turn in row.transcript)
-    return {**({"thinking": True} if left else {}), **({"malformed": row.malformed} if row.malformed else {})}
