@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, CountedModel
+from medagent.agents.base import Agent, AgentContext, CountedModel, learning
 from medagent.agents.chat import ChatAgent
 from medagent.agents.known import KnownAgent, KnownAnswers
 from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.options import Names
 from medagent.core.plugins import Plugin
+from medagent.engine.learning import agent_folder
 from medagent.engine.settings import RunSettings
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
@@ -117,8 +118,8 @@ class AgentChoice:
                 f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
                 "a class of yours: --agent FILE.py:Name or package.module:Name"
             )
-        if agent is not None:
-            agent.load()
+        if agent is not None and learning(agent.load()) is not None and not settings.sequential:
+            raise UserError(f"--agent {settings.agent}: learns from each score, so it needs --sequential")
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system)
@@ -140,6 +141,11 @@ class AgentChoice:
             return _label(self.agent.path, self.agent)
         assert self.model is not None
         return self.model.label
+
+    @property
+    def learns(self) -> bool:
+        """Whether the agent learns from scores."""
+        return self.agent is not None and learning(self.agent.load()) is not None
 
     def digests(self) -> dict[str, str | None]:
         """The digests of the sources that decide what is answered, and the agent's path as it is known."""
@@ -163,7 +169,8 @@ class AgentChoice:
         if self.known is not None:
             return KnownAgent(self.known)
         if self.agent is not None:
-            made: Agent = _made(self.agent, AgentContext(CountedModel(model) if model is not None else None, base))
+            counted = CountedModel(model) if model is not None else None
+            made: Agent = _made(self.agent, AgentContext(counted, base, agent_folder.get()))
             return made
         assert model is not None
         return ChatAgent(model, self.system)

@@ -20,6 +20,7 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.files import write_changed_parts
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Journals, Run
+from medagent.engine.learning import LEARNED
 from medagent.engine.memory import few_collections
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef, ItemOutcome, Report
@@ -103,10 +104,16 @@ def compose(
         unusable=figures.unusable or _all_failed(benchmark.unit_noun, endings, failed),
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
-        files=(*graded.files, *benchmark.journals, SCORES, "run.json", REPORT),
+        files=(*graded.files, *journals.states(), SCORES, "run.json", REPORT),
+        learned=_learned(journals),
         journals=dict(journals.states()),
         **figures.details,
     )
+
+
+def _learned(journals: Journals) -> tuple[str, ...]:
+    """The units that the agent learned from, in order."""
+    return tuple(row.unit for row in journals[LEARNED].rows() if row.is_complete) if LEARNED in journals else ()
 
 
 def _is_ungraded(one: Scored) -> bool:

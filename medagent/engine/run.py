@@ -21,6 +21,7 @@ from medagent.engine.folder import RunFolder
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
 from medagent.engine.journals import Journals, Run
+from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.limits import Limits
 from medagent.engine.local import LocalExecutor
 from medagent.engine.memory import few_collections
@@ -48,6 +49,10 @@ async def execute(
     """
     settings = plan.settings
     source = settings if plan.source is None else plan.source
+    if settings.sequential:
+        if benchmark.judgements:
+            raise UserError(f"--sequential: scores of {benchmark.name} come after all answers, when they are judged")
+        agent_folder.set(folder_of(plan.folder))
     for stage in plan.stages:  # whatever cannot be opened is found before anything is made
         async with stage.job.open():
             pass
@@ -74,7 +79,13 @@ async def execute(
         plan.prepare()
         with (
             few_collections(),
-            Journals(folder.path, benchmark.journals, first=folder.journal, writable=folder.writable) as journals,
+            Journals(
+                folder.path,
+                benchmark.journals,
+                first=folder.journal,
+                writable=folder.writable,
+                optional=settings.sequential,
+            ) as journals,
         ):
             return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)
 
@@ -171,12 +182,19 @@ async def _stage(
 ) -> Summary:
     settings = plan.settings
     progress = Progress(quiet=quiet)
+    units = stage.units()
+    carries_out: Executor = executor(settings)
+    pending = False
+    if settings.sequential:
+        learning = Learning(journals[JOURNAL], journals[LEARNED], units, scoring, settings.learn_from)
+        carries_out = SequentialExecutor(learning, unit_limits(settings))
+        pending = learns(stage.job) and learning.any_pending
     summary = await run_units(
         stage.job,
-        stage.units(),
+        units,
         journals[stage.journal],
-        executor(settings),
-        Watch(progress, scoring.of_row if stage.journal == JOURNAL else None),
+        carries_out,
+        Watch(progress, scoring.of_row if stage.journal == JOURNAL else None, pending),
         Limits(
             settings.max_cost,
             settings.max_tokens_total,

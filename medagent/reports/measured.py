@@ -9,15 +9,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medagent.engine.report import DataRef, Report
+from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
+_NAMED = 20
+"""Items that are listed."""
 _SHOWN = 12
 """Characters of a digest that a person compares."""
 
 
 def measured_on(report: Report) -> list[str]:
     """The lines; what the report does not know is left out."""
-    lines = [_data(report.data), _protocol(report), _sandbox(report), _model(report), _ran(report), _versions(report)]
+    lines = [
+        _data(report.data),
+        _protocol(report),
+        _sandbox(report),
+        _model(report),
+        _learned(report),
+        _ran(report),
+        _versions(report),
+    ]
     return [line for line in lines if line]
 
 
@@ -47,6 +58,7 @@ def _protocol(report: Report) -> str:
         f"own tools {str(tools)[:_SHOWN]}" if tools else "",
         f"loop {loop}" if loop else "",
         f"rules {report.rule_set}" if report.rule_set else "",
+        *report.details.get("graded_by", ()),
     ]
     return _line("Protocol", parts)
 
@@ -84,6 +96,15 @@ def _sampling(report: Report) -> Iterator[str]:
             yield f"{name} {' '.join(value) if isinstance(value, list) else value}"
     if report.spent.reused:
         yield f"{report.spent.reused} of {report.spent.calls} replies from the cache"
+
+
+def _learned(report: Report) -> str:
+    """That the agent learned during the run, and from which items."""
+    if not report.learned:
+        return ""
+    what = "value, correct, kind" + (", reason, checks, facts" if report.settings.get("learn-from") == "facts" else "")
+    units = [unit.removesuffix("#1") for unit in report.learned]
+    return f"Learned: from the scores ({what}) of {len(units)} items, each after its own: {named(units, _NAMED)}"
 
 
 def _ran(report: Report) -> str:

@@ -36,6 +36,7 @@ PUBLIC = [
     "EpisodeError",
     "EpisodeRow",
     "EpisodeSettings",
+    "Feedback",
     "FhirBenchmark",
     "FhirItem",
     "FhirSettings",

@@ -33,6 +33,15 @@ class Measured:
     notes: Sequence[str] = ()
     cut_off_applied: bool = True
 
+    @property
+    def words(self) -> list[str]:
+        """It, as the line under a table has it."""
+        return [
+            f"clock {self.clock.isoformat()}",
+            *(["an episode without FINISH is wrong"] if self.unfinished == "wrong" else []),
+            *([] if self.cut_off_applied else ["cut-off not applied"]),
+        ]
+
 
 def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
     """The figures of all trials; the table is of the first one."""
@@ -57,6 +66,7 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
         else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
+            "graded_by": by.words,
             "clock": by.clock.isoformat(),
             "unfinished": by.unfinished,
             "floors": {name: overall.more.get(name) for name in FLOORS},
