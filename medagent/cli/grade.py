@@ -7,18 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from medagent.benchmarks.base import find, names
+from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.benchmarks.psb300.settings import Psb300Grading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
-
-def _fields() -> list[Any]:
-    """The options of all benchmarks, each once: those of MedAgentBench, which results files have, come first."""
-    fields = [field for name in names() for field in fields_of(find(name).GradeOptions)]
-    return list({field.name: field for field in reversed(fields)}.values())[::-1]
+_FIELDS = {field.name: field for model in (Psb300Grading, MedAgentBenchGrading) for field in fields_of(model)}
+"""The options that any benchmark has, each once."""
 
 
-@with_options(_fields())
+@with_options(list(_FIELDS.values()))
 def command(
     given: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],

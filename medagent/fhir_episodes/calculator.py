@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 LONGEST, NODES = 4_000, 1_000
@@ -86,6 +87,8 @@ def _bounded(value: Any) -> Any:
     """A number that is not too large. Raises CalculationError."""
     if isinstance(value, complex):
         raise CalculationError("the result is not a real number")
+    if isinstance(value, float) and not isfinite(value):
+        raise CalculationError("the result is not finite")
     if isinstance(value, int) and value.bit_length() > BITS:
         raise CalculationError(f"a number has over {BITS} bits")
     return value

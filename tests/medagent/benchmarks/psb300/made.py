@@ -24,8 +24,8 @@ DAMAGED = 7
 DUE = {
     "task1": 15,
     "task2": 20,
-    "task4": 7,
-    "task5": 7,
+    "task4": 8,
+    "task5": 8,
     "task6": 16,
     "task7": 10,
     "task8": 10,
