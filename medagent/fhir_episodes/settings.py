@@ -75,6 +75,8 @@ def _header(text: str) -> tuple[str, str]:
 class CodeSettings(BaseModel):
     """How agents act in code."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     sandbox: Annotated[SandboxName, Option(CODE, kind="value")] = "auto"
     """Where programs run: bwrap, monty, docker, or auto (the first of them that works)."""
     sandbox_image: Annotated[str | None, Option(CODE, metavar="NAME@sha256:…", kind="value")] = None

@@ -28,6 +28,7 @@ from medagent.benchmarks.psb300.charts import (
 from medagent.benchmarks.psb300.grader import ChartGrader, Grading
 from medagent.benchmarks.psb300.items import ChartItem, item_of, task_set_of
 from medagent.benchmarks.psb300.packed import packed_task, unpacked_task
+from medagent.benchmarks.psb300.results import write_results
 from medagent.benchmarks.psb300.settings import (
     AGENTS,
     ChartEpisodes,
@@ -45,7 +46,7 @@ from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
 from medagent.engine.plan import Plan
 from medagent.engine.report import DataRef
-from medagent.engine.scores import Grader
+from medagent.engine.scores import Grader, Scored
 from medagent.fhir_data.asking import Ask
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_episodes.benchmark import FhirBenchmark
@@ -130,6 +131,10 @@ class Psb300(FhirBenchmark[Psb300Settings]):
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
         return unpacked_task(folder)
+
+    def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
+        """Write a results file for each trial."""
+        return write_results(run, scores)
 
     def folder_name(self, settings: Psb300Settings) -> str:
         """See `FhirBenchmark.folder_name`: a split has a folder of its own."""

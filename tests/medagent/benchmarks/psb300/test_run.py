@@ -155,6 +155,9 @@ def test_charts_of_a_server_are_those_before_the_first_episode(published: Set, t
     document = report(path)
     assert (document["cut_off"], document["overall"]["counts"]["right"]) == ("not applied", 4)
     assert "cut-off not applied" in document["data"]["note"]
+    results = json.loads((path / "results.json").read_text())
+    assert (results["cut_off"], results["clock"]) == ("not applied", made.CLOCK)
+    assert [len(one["history"]) for one in results["results"]] == [2, 2, 2, 2]
     graded = medagent("grade", path)  # the server is gone
     assert graded.out.split("overall")[1].split()[:2] == ["4", "4"]
 
