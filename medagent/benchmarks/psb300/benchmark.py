@@ -39,7 +39,7 @@ from medagent.benchmarks.psb300.settings import (
 )
 from medagent.benchmarks.psb300.tasks import TaskSet
 from medagent.core.errors import UserError
-from medagent.core.options import checked, part
+from medagent.core.options import Setting, checked, part
 from medagent.engine.benchmark import Say
 from medagent.engine.files import write_whole
 from medagent.engine.folder import read_run
@@ -139,6 +139,17 @@ class Psb300(FhirBenchmark[Psb300Settings]):
     def folder_name(self, settings: Psb300Settings) -> str:
         """See `FhirBenchmark.folder_name`: a split has a folder of its own."""
         return f"{self.name}-{settings.split}" if settings.split else self.name
+
+    def canary(self, source: ChartSource) -> str:
+        """See `FhirBenchmark.canary`."""
+        made = task_set_of(source).manifest.made
+        return made.canary if made else ""
+
+    def decides(self, settings: Psb300Settings) -> dict[str, Setting]:
+        """See `FhirBenchmark.decides`."""
+        tasks = task_set_of(settings)
+        made = tasks.manifest.made
+        return {"tasks-digest": tasks.digest, **({"seed-digest": made.seed_sha256} if made else {})}
 
     def scripted(self, settings: Psb300Settings, items: Sequence[FhirItem]) -> Scripted | None:
         """See `FhirBenchmark.scripted`."""

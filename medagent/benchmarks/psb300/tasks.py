@@ -66,6 +66,21 @@ class Task(BaseModel):
         return self.id.partition("_")[0]
 
 
+class Made(BaseModel):
+    """How a set was made from a seed, which its SHA-256 names. `private`: it was drawn, and shown to nobody."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    generator: int
+    seed_sha256: str
+    private: bool
+    patients: int
+    per_type: int
+    resources: dict[str, int]
+    """By type."""
+    canary: str
+
+
 class Manifest(BaseModel):
     """`dataset.json`. `files` are SHA-256s by name; `now` and `cut_off` are what the set fixes."""
 
@@ -78,6 +93,7 @@ class Manifest(BaseModel):
     """The clock by which task1 is graded; None: the wall clock of the run."""
     cut_off: AwareDatetime | None = PUBLISHED.cut_off
     files: dict[str, str]
+    made: Made | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +150,7 @@ def folder_of(name: str) -> Path:
                 "checkout that has new_patient_tasks.json"
             )
         return folder
-    if (Path(name) / MANIFEST).is_file():
+    if is_set(Path(name)):
         return Path(name)
     raise UserError(
         f"unknown data set {name!r}; known: {', '.join(SETS)}, and folders of `medagent data new --like psb-300`"
@@ -149,14 +165,24 @@ def imported_folder() -> Path:
 def load_tasks(name: str, split: Split | None = None) -> TaskSet:
     """A set, or a split of it. Raises UserError, naming file and place of what is wrong."""
     folder = folder_of(name)
-    manifest = read_json(
-        folder / MANIFEST, validator(Manifest), expected="the manifest of a set of psb-300 is expected", error=UserError
-    )
+    manifest = read_manifest(folder)
     path = checked_file(folder, manifest, TASK_FILE)
     tasks = read_tasks(path)
     chosen = tasks if split is None else split_tasks(tasks, split, str(path))
     title = name if name in SETS else manifest.name
     return TaskSet(title, split, chosen, file_sha256(path), folder, manifest)
+
+
+def is_set(folder: Path) -> bool:
+    """Whether a folder holds a set of psb-300."""
+    return (folder / MANIFEST).is_file() and (folder / TASK_FILE).is_file()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """A folder's `dataset.json`. Raises UserError."""
+    return read_json(
+        folder / MANIFEST, validator(Manifest), expected="the manifest of a set of psb-300 is expected", error=UserError
+    )
 
 
 def read_tasks(path: Path) -> tuple[Task, ...]:
