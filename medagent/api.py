@@ -77,12 +77,12 @@ def episode(
     `max_rounds` …), as in `medagent run`; `key` seeds the ids that the server makes up. Raises UserError for an unknown
     task or data that cannot be used.
     """
-    return open_episode(EpisodeSource.of(_fhir(benchmark), options), task, key)
+    return open_episode(EpisodeSource.of(fhir_benchmark(benchmark), options), task, key)
 
 
 def tasks(*, benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, **options: Any) -> Sequence[Any]:
     """The tasks of a data set; options as `episode` has them. Raises UserError."""
-    return [item.record for item in EpisodeSource.of(_fhir(benchmark), options).items.values()]
+    return [item.record for item in EpisodeSource.of(fhir_benchmark(benchmark), options).items.values()]
 
 
 def serve_episodes(
@@ -96,7 +96,7 @@ def serve_episodes(
 
     Options are those of `episode` that name tasks and patients, and `api_base`. Raises UserError.
     """
-    return serve_on(_fhir(benchmark), host, port, options)
+    return serve_on(fhir_benchmark(benchmark), host, port, options)
 
 
 def grade(path: str | Path, *, benchmark: Code | None = None, **given: Any) -> Report:
@@ -229,7 +229,8 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def _fhir(benchmark: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
+def fhir_benchmark(benchmark: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
+    """The benchmark with FHIR sessions of a name, an import path or a class. Raises UserError."""
     found = find(benchmark)
     if not isinstance(found, FhirBenchmark):
         raise UserError(f"{found.name}: has no episodes on a FHIR server")

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.cli import tasks
+from medagent.terminal import options
 from medagent.terminal.groups import group
 from medagent.terminal.settings import fields_of, with_options
 
@@ -129,6 +131,7 @@ def _exports() -> None:
 def harbor(
     given: dict[str, Any],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    benchmark: options.FhirBenchmarkName = DEFAULT,
 ) -> None:
     """A folder a task that Harbor runs: any agent in a container, the record served over HTTP, a reward of 1.0 or 0.0.
 
@@ -136,11 +139,10 @@ def harbor(
 
     Example: medagent data export harbor tasks/ --dataset fresh
     """
-    from medagent.benchmarks.base import DEFAULT, find
+    from medagent.api import fhir_benchmark
     from medagent.integrations.harbor.tasks import export_harbor
 
-    benchmark: Any = find(DEFAULT)
-    done = export_harbor(benchmark, folder, given)
+    done = export_harbor(fhir_benchmark(benchmark), folder, given)
     if done.unsolved:
         print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
     print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
+from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 PLAYED_OPTIONS = (
@@ -35,6 +37,7 @@ def command(
         str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: ask clients for this bearer token.")
     ] = None,
     idle: Annotated[float, typer.Option(min=1, help="Seconds after which a forgotten episode is ended.")] = 1800.0,
+    benchmark: options.FhirBenchmarkName = DEFAULT,
 ) -> None:
     """Serve MedAgentBench's tasks to an MCP client; or, with --fhir URL or --ehr FILE, that record.
 
@@ -57,7 +60,10 @@ def command(
     with needs("mcp"):
         import medagent.integrations.mcp.server as mcp_server
 
-    settings = checked(MedAgentBenchSettings, given)
+    from medagent.api import fhir_benchmark
+
+    found = fhir_benchmark(benchmark)
+    settings = checked(found.Settings, given)
     if host != "127.0.0.1" and http is None:
         raise UserError("--host needs --http PORT")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the run's results are written then, too
@@ -68,12 +74,10 @@ def command(
         else:
             await mcp_server.serve_http(offer, host, http, token)
 
-    from medagent.benchmarks.base import DEFAULT, find
     from medagent.integrations.mcp.run import serving
 
-    names_tasks = settings.dataset != "synthetic" or settings.tasks_file is not None
-    benchmark: Any = find(DEFAULT)
-    asyncio.run(serving(benchmark, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
+    names_tasks = benchmark != DEFAULT or bool({"dataset", "tasks_file"} & given.keys())
+    asyncio.run(serving(found, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
 
 
 def _say(text: str) -> None:

@@ -21,16 +21,17 @@ def list_tasks(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.benchmarks.psb300.tasks import present_sets
     from medagent.reports.tables import print_table
 
-    found = present_datasets()
-    print_table(
-        "Task sets",
-        ["name", "version", "tasks", "digest"],
-        [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found],
-    )
+    found, newer = present_datasets(), present_sets()
+    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found]
+    rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
+    print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
     for folder in dict.fromkeys(one.path.parent for one in found):
         print(f"{folder.name}: {folder}")
+    for one in newer:
+        print(f"{one.ref.name}: {one.folder}")
     print(f"hospital: {built_hospital() or 'not built yet; the first run builds it, or `medagent ehr build`'}")
 
 

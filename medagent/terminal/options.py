@@ -32,6 +32,9 @@ BenchmarkCode = Annotated[
         help="The code that reads a run whose benchmark is not installed. The run's own files never say what is run.",
     ),
 ]
+FhirBenchmarkName = Annotated[
+    str, typer.Option("--benchmark", metavar="NAME", help="A benchmark with FHIR sessions, such as psb-300.")
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on.")]
 OwnUrl = Annotated[

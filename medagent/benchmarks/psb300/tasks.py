@@ -162,6 +162,12 @@ def imported_folder() -> Path:
     return data_dir() / "psb-300" / IMPORTED
 
 
+def present_sets() -> list[TaskSet]:
+    """The named sets that are here. Raises UserError for one whose file is damaged."""
+    folders = {BUNDLED: folder_of(BUNDLED), IMPORTED: imported_folder()}
+    return [load_tasks(name) for name, folder in folders.items() if is_set(folder)]
+
+
 def load_tasks(name: str, split: Split | None = None) -> TaskSet:
     """A set, or a split of it. Raises UserError, naming file and place of what is wrong."""
     folder = folder_of(name)
