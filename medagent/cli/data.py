@@ -74,7 +74,7 @@ def _new_psb300(folder: Path, seed: str | None, split: str | None, patients: int
     if split is not None:
         raise UserError("--split: a set of psb-300 is one set; medagent run psb-300 --split takes a part of it")
     manifest = make(folder, Order(seed, patients, per_type))
-    _describe(folder, manifest.name, manifest.made)
+    _describe(folder, f"psb-300 {manifest.name}", manifest.made)
     print(f"Run it: medagent run psb-300 --dataset {folder} --agent reference")
 
 

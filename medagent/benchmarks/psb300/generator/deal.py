@@ -15,7 +15,8 @@ from refsol.psb300 import TASKS
 
 _FILE = Path(__file__).with_name("wording.toml")
 SCARCE = 10
-"""Of the heart-rate tasks, one in so many has a window without a reading."""
+"""Of the heart-rate tasks, one in so many has no reading at all: a constant answer would be right in these."""
+_EMPTY = "absent: [True, True]"
 
 
 @cache
@@ -42,12 +43,9 @@ def _dealt(kind: str, candidates: Sequence[Candidate], dice: Dice, count: int) -
     """The candidates of a type's tasks, in any order, each patient once."""
     shuffled = dice.shuffled(candidates)
     if kind == "task3":
-        gaps = [one for one in shuffled if "True" in one.branch]
-        whole = [one for one in shuffled if "True" not in one.branch]
-        few = count // SCARCE
-        chosen = _in_turn(kind, gaps, few, "without a reading in a window")
-        rest = [one for one in whole if one.mrn not in {done.mrn for done in chosen}]
-        chosen += _in_turn(kind, rest, count - few, "with readings")
+        empty = [one for one in shuffled if one.branch == _EMPTY][: count // SCARCE]
+        rest = [one for one in shuffled if one.branch != _EMPTY and one.mrn not in {done.mrn for done in empty}]
+        chosen = empty + _in_turn(kind, rest, count - len(empty), "with readings")
     else:
         due = [one for one in shuffled if one.due]
         others = [one for one in shuffled if not one.due]

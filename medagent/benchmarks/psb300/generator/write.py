@@ -18,11 +18,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fhir_server.synthetic import lines
-from fhir_server.synthetic.bundled import PROFILE
+from fhir_server.synthetic.bundled import PROFILE, hospital
 from fhir_server.synthetic.dice import Dice
 from medagent.benchmarks.psb300.generator.candidates import Charts
 from medagent.benchmarks.psb300.generator.deal import tasks
-from medagent.benchmarks.psb300.tasks import HOSPITAL, MANIFEST, TASK_FILE, Made, Manifest, file_sha256
+from medagent.benchmarks.psb300.tasks import (
+    BUNDLED,
+    HOSPITAL,
+    MANIFEST,
+    PER_TYPE,
+    TASK_FILE,
+    Made,
+    Manifest,
+    file_sha256,
+)
 from medagent.core.errors import UserError
 from refsol.psb300 import PUBLISHED
 
@@ -38,7 +47,7 @@ class Order:
 
     seed: str | None = None
     patients: int = 100
-    per_type: int = 30
+    per_type: int = PER_TYPE
 
     def __post_init__(self) -> None:
         if self.seed is not None and not self.seed.strip():
@@ -112,6 +121,13 @@ def seed_number(seed: str) -> int:
     return int.from_bytes(hashlib.sha256(f"medagent data psb-300 {GENERATOR} {seed}".encode()).digest())
 
 
+def write_bundled(folder: Path, seed: str) -> Manifest:
+    """Write the bundled set: the tasks of a seed over the bundled hospital, which every installation can make."""
+    counts = Counter[str]()
+    dealt = deal(_counted(hospital(), counts), PROFILE.now, seed_number(seed) + 1, PER_TYPE)
+    return _write_tasks(folder, Order(seed), seed, dealt, counts, name=BUNDLED, private=False)
+
+
 def _write(folder: Path, order: Order, seed: str, *, private: bool) -> Manifest:
     number, counts = seed_number(seed), Counter[str]()
     profile = replace(PROFILE, seed=number, patients=order.patients)
@@ -119,19 +135,40 @@ def _write(folder: Path, order: Order, seed: str, *, private: bool) -> Manifest:
 
         def written() -> Iterator[str]:
             for line in lines(profile):
-                counts[line[17 : line.index('"', 17)]] += 1  # after {"resourceType":"
                 file.write(line + "\n")
                 yield line
 
-        dealt = deal(written(), PROFILE.now, number + 1, order.per_type)
+        dealt = deal(_counted(written(), counts), PROFILE.now, number + 1, order.per_type)
+    name = hashlib.sha256(seed.encode()).hexdigest()[:12]
+    return _write_tasks(folder, order, seed, dealt, counts, name=name, private=private)
+
+
+def _counted(resources: Iterable[str], counts: Counter[str]) -> Iterator[str]:
+    """Lines, counted by type on their way."""
+    for line in resources:
+        counts[line[17 : line.index('"', 17)]] += 1  # after {"resourceType":"
+        yield line
+
+
+def _write_tasks(
+    folder: Path,
+    order: Order,
+    seed: str,
+    dealt: list[dict[str, Any]],
+    counts: Counter[str],
+    *,
+    name: str,
+    private: bool,
+) -> Manifest:
+    """Write tasks and manifest beside the hospital, if it is there."""
     (folder / TASK_FILE).write_text(rendered(dealt, seed), encoding="utf-8", newline="\n")
     digest = hashlib.sha256(seed.encode()).hexdigest()
     manifest = Manifest(
-        name=f"psb-300-{digest[:12]}",
+        name=name,
         now=PROFILE.now,
         clock=PROFILE.now,
         cut_off=PUBLISHED.cut_off,
-        files={name: file_sha256(folder / name) for name in (HOSPITAL, TASK_FILE)},
+        files={file: file_sha256(folder / file) for file in (HOSPITAL, TASK_FILE) if (folder / file).is_file()},
         made=Made(
             generator=GENERATOR,
             seed_sha256=digest,
