@@ -51,6 +51,7 @@ def test_the_bundled_set_needs_nothing(tmp_path: Path) -> None:
     assert lines["something is due"]["n"] == lines["nothing is due"]["n"] == 135
 
 
+@pytest.mark.long
 def test_every_branch_is_in_the_bundled_set() -> None:
     from fhir_server.synthetic.bundled import PROFILE, hospital
 
@@ -116,7 +117,7 @@ def test_the_environment_for_training_has_the_tools_of_the_benchmark() -> None:
     assert not hasattr(environment, "get_patient") or environment.get_patient is None
     prompt = environment.reset(task=0)
     assert "S" in prompt
-    assert environment.calculator("2 * 3") == "6"
+    assert environment.calculator(expression="2 * 3") == "6"
     environment.finish(value=[])
     assert environment.get_reward() in (0.0, 1.0)
     assert {tool.name for tool in Environment().tools} & {"get_patient"}
