@@ -29,7 +29,8 @@ from medagent.engine.scores import Check, Score
 from medagent.engine.scoring import Scoring
 from medagent.engine.unit_limits import UnitLimits
 
-LEARNED = "learned.jsonl"
+LEARNED, LEARNING = "learned.jsonl", "learning"
+"""The journal of what was learned, and the role of its calls in the account."""
 LearnFrom = Literal["score", "facts"]
 _FOLDER, _CURRENT = "agent", "current"
 
@@ -207,7 +208,8 @@ class SequentialExecutor:
         """See `Executor.run`."""
         unit = await take()
         for trial in self._learning.trials:
-            if not self._learning.pending(trial) and (unit is None or self._learning.trial(unit.key) != trial):
+            pending = self._learning.pending(trial) if learns(job) else []
+            if not pending and (unit is None or self._learning.trial(unit.key) != trial):
                 continue
             if learns(job):
                 self._learning.begin(trial)
@@ -217,7 +219,7 @@ class SequentialExecutor:
                     progress.watch(worker.stats)
                     learner = worker if learns(job) and isinstance(worker, LearningWorker) else None
                     if learner is not None:
-                        for left in self._learning.pending(trial):
+                        for left in pending:
                             await self._learning.learn(learner, left)
                     while unit is not None and self._learning.trial(unit.key) == trial:
                         performed: Performed[Any] = await perform(worker, unit, job.row.begin(unit), lane, self._limits)

@@ -20,7 +20,7 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.files import write_changed_parts
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Journals, Run
-from medagent.engine.learning import LEARNED
+from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.memory import few_collections
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef, ItemOutcome, Report
@@ -68,7 +68,8 @@ def compose(
     spending: dict[str, Spent] = {}
     unusual: dict[str, list[str]] = {}
     for role, journal in journals.items():
-        endings.update(journal.endings())
+        if role != LEARNING:
+            endings.update(journal.endings())
         unusual |= journal.unusual
         for unit, status, error in journal.failures():
             if unit in owed or status == FAILED:

@@ -49,10 +49,9 @@ async def execute(
     """
     settings = plan.settings
     source = settings if plan.source is None else plan.source
-    if settings.sequential:
-        if benchmark.judgements:
-            raise UserError(f"--sequential: scores of {benchmark.name} come after all answers, when they are judged")
-        agent_folder.set(folder_of(plan.folder))
+    if settings.sequential and benchmark.judgements:
+        raise UserError(f"--sequential: scores of {benchmark.name} come after all answers, when they are judged")
+    agent_folder.set(folder_of(plan.folder) if settings.sequential else None)
     for stage in plan.stages:  # whatever cannot be opened is found before anything is made
         async with stage.job.open():
             pass
