@@ -6,17 +6,23 @@ The figures of the original are those that its paper and its published image rep
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from medagent.benchmarks.medagentbench.generator.write import Wanted, make
-from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL, Like
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-PAGE = Path(__file__).parent.parent / "docs" / "data-card.md"
-SEEDS: dict[Like, str] = {"bundled": "synthetic@2", "full": "data card"}
+from medagent.benchmarks.medagentbench.generator.write import Wanted, make  # noqa: E402
+from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL, Like  # noqa: E402
+from tools.clinical_rules import audit, sentence  # noqa: E402
+from tools.hospital_figures import figures  # noqa: E402
+
+PAGE = ROOT / "docs" / "data-card.md"
+SEEDS: dict[Like, str] = {"bundled": "synthetic", "full": "data card"}
 ORIGINAL = {"Observation": 5634, "Procedure": 1250, "Condition": 748, "MedicationRequest": 220}
 """Resources a patient in the original, as its paper reports them."""
 PAIRS = (
@@ -37,7 +43,8 @@ def main() -> None:
     """Write the page."""
     with TemporaryDirectory() as aside:
         sets = {like: _facts(Path(aside) / like, like) for like in SEEDS}
-    PAGE.write_text(_page(sets["bundled"], sets["full"]), encoding="utf-8", newline="\n")
+        checked = _checked(Path(aside) / "bundled" / HOSPITAL)
+    PAGE.write_text(_page(sets["bundled"], sets["full"], checked), encoding="utf-8", newline="\n")
 
 
 class _Facts:
@@ -90,9 +97,27 @@ def _resources(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _page(bundled: _Facts, full: _Facts) -> str:
+def _checked(hospital: Path) -> dict[str, str]:
+    """The tables of the real hospital's figures and of the clinical rules."""
+    with hospital.open(encoding="utf-8") as lines:
+        found = [
+            [one.name, f"{one.ours:.3g}", f"{one.real:.3g}", f"{one.low:.3g} to {one.high:.3g}"]
+            for one in figures(lines)
+        ]
+    with hospital.open(encoding="utf-8") as lines:
+        rules = [
+            [sentence(name), str(tally.checked), str(len(tally.violations))] for name, tally in audit(lines).items()
+        ]
+    return {
+        "figures": _table(["figure", "bundled", "real", "bound"], found),
+        "rules": _table(["rule", "checked", "violations"], rules),
+    }
+
+
+def _page(bundled: _Facts, full: _Facts, checked: dict[str, str]) -> str:
     text = Path(__file__).with_name("data_card.md").read_text(encoding="utf-8")
     return text.format(
+        **checked,
         seed=SEEDS["full"],
         counts=_counts(bundled, full),
         correlations=_table(

@@ -1,52 +1,79 @@
 """A made-up hospital for every seed: FHIR R4 resources of so many patients, the same bytes everywhere.
 
     profile  what is asked for: size, clock, the tests that decide and their levels
-      → courses (how the deciding tests end) → story (who, and when they were seen)
-      → chart (observations, from physiology) and events (all else)
-      → render (lines of JSON)
+      → courses, features (how the deciding tests and orders end), dealt by share
+      → story (who, with which problems, in hospital and at the clinic when) with stays and care
+      → contacts (encounters) → chart (readings, from physiology), orders, notes, events (all else)
+      → observations, resources (lines of JSON)
 
-Chance comes from `fhir_server.synthetic.dice` alone.
+Chance comes from `fhir_server.synthetic.dice` alone. `tools/clinical_rules.py` says what holds of every hospital.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
-from fhir_server.synthetic import render
+from fhir_server.synthetic import resources as r
+from fhir_server.synthetic.bedside import outputs
 from fhir_server.synthetic.chart import Chart
-from fhir_server.synthetic.clock import Clock
+from fhir_server.synthetic.clock import DAY, Clock
+from fhir_server.synthetic.contacts import Contacts, Ids
 from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic.drugs import MIXED
 from fhir_server.synthetic.events import Events
-from fhir_server.synthetic.profile import BUNDLED, FULL, KeyTest, Profile, Size
+from fhir_server.synthetic.observations import observation
+from fhir_server.synthetic.people import Mrns
+from fhir_server.synthetic.profile import BLOCK, BUNDLED, FULL, KeyTest, Profile, Size
+from fhir_server.synthetic.stays import WARDS, Stay
 from fhir_server.synthetic.story import Story, stories
 
 __all__ = ["BUNDLED", "FULL", "KeyTest", "Profile", "Size", "lines"]
 
+_FOUNDED = -3000 * DAY
+"""When the hospital's units and formulary were recorded."""
+
 
 def lines(profile: Profile) -> Iterator[str]:
-    """The hospital as lines of compact JSON, without line ends; each refers only to patients before it."""
+    """The hospital as lines of compact JSON, without line ends; each refers only to resources before it, except that
+    an observation may have members after it.
+    """
     clock = Clock(profile.now)
     dice = Dice(profile.seed)
-    told = stories(dice, clock, profile)
-    number = dice.between(100_000, 900_000)
-    for place, story in enumerate(dice.shuffled(told)):
-        own = Dice(profile.seed * 100_003 + place)
-        person = story.person
-        died = None if person.died is None else clock.text(clock.at(person.died, own.between(0, 23), 30))
-        yield render.line(render.patient(person, died))
-        number = yield from _chart(own, clock, profile, story, number)
+    mrns = Mrns(dice, profile.mrn_form)
+    ids = Ids(dice.between(100_000, 900_000))
+    stamp = clock.stored(_FOUNDED)
+    for resource in _shared():
+        yield r.line(resource, stamp)
+    blocks = max(1, profile.patients // BLOCK)
+    for block in range(blocks):
+        first, after = profile.patients * block // blocks, profile.patients * (block + 1) // blocks
+        own = Dice(profile.seed * 7919 + block)
+        dealt = stories(own, clock, profile, [mrns[place] for place in range(first, after)])
+        for place, story in enumerate(own.shuffled(dealt), first):
+            yield from _patient(Dice(profile.seed * 100_003 + place), clock, profile, story, ids)
 
 
-def _chart(dice: Dice, clock: Clock, profile: Profile, story: Story, number: int) -> Generator[str, None, int]:
-    """A patient's chart; gives the next free number of an id."""
-    events = Events(dice, clock, profile, story, number)
-    for resource in events.resources():
-        yield render.line(resource)
-    number = events.number
-    subject = render.line(render.subject(story.person.mrn))
-    for reading in Chart(dice, clock, profile, story).readings():
-        taken = clock.text(reading.time)
-        issued = clock.text(min(reading.time + reading.delay, -1)) if reading.delay else taken
-        yield render.observation(number, reading.code, reading.status, subject, (taken, issued), reading.value)
-        number += 1
-    return number
+def _shared() -> Iterator[r.JsonObject]:
+    """Units, and what drugs are mixed from."""
+    yield from (r.location(key) for key in WARDS)
+    yield r.fluid()
+    for drug in MIXED:
+        yield r.ingredient(drug)
+        yield r.mix(drug)
+
+
+def _patient(dice: Dice, clock: Clock, profile: Profile, story: Story, ids: Ids) -> Iterator[str]:
+    """A patient's chart."""
+    person = story.person
+    died = None if person.died is None else clock.text(person.died)
+    yield r.line(r.patient(person, died), clock.stored(story.until))
+    contacts = Contacts(story, ids)
+    chart = Chart(dice, clock, profile, story, contacts)
+    readings = chart.readings()
+    for contact in contacts.stays:
+        if isinstance(contact.what, Stay):
+            readings += outputs(dice, contact, contact.what)
+    yield from Events(dice, clock, profile, story, contacts, ids).lines(chart)
+    subjects = r.compact(r.subject(person.mrn)), r.compact(r.reference("Patient", person.mrn))
+    for reading in readings:
+        yield observation(clock, ids.next("o"), subjects[reading.category != "lab"], reading)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from fhir_server.synthetic import BUNDLED, KeyTest, Profile, lines
 
-SEED = 53727461934388065794296458687090248118224801527759988221886819864588209771727
+SEED = 40213136129902201442980131730198505774071864133607317288457115753238127672853
 """The number that `medagent data new` draws its hospital from for the seed in `tasks/data/synthetic/seed.txt`."""
-DIGEST = "324fa40054df21c96478757bc1f53a7c82332b47eb752a6832f4a9dcc2553268"
+DIGEST = "0b5c29f74403946a95093925b411bbee8733707706caf8e4535330ab6f0fd218"
 """SHA-256 of the lines, each with its newline. Names the hospital in caches and in the settings of runs."""
 PROFILE = Profile(
     seed=SEED,

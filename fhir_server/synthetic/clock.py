@@ -15,6 +15,7 @@ class Clock:
         self.today = now.date()
         self._minute = now.hour * 60 + now.minute
         self._days: dict[int, str] = {}
+        self._stamps: dict[int, str] = {}
 
     def text(self, time: int) -> str:
         """`2023-11-13T10:15:00+00:00`."""
@@ -28,6 +29,29 @@ class Clock:
     def at(self, days_ago: int, hour: int, minute: int) -> int:
         """The time `days_ago` days before today at `hour`:`minute`."""
         return -days_ago * DAY + hour * 60 + minute - self._minute
+
+    def minute_of_day(self, time: int) -> int:
+        """Minutes since midnight."""
+        return (self._minute + time) % DAY
+
+    def days_ago(self, time: int) -> int:
+        """Midnights between a time and now."""
+        return -((self._minute + time) // DAY)
+
+    def stored(self, time: int) -> str:
+        """When what happened then reached the record: in the next night's batch, today within the hour."""
+        day = (self._minute + time) // DAY
+        if day >= 0:
+            minute = min(self._minute, ((self._minute + time) // 60 + 1) * 60)
+            return self._day_text(day) + f"T{minute // 60:02d}:{minute % 60:02d}:00.000+00:00"
+        found = self._stamps.get(day)
+        if found is None:
+            found = self._stamps[day] = self._day_text(day + 1) + "T00:00:00.000+00:00"
+        return found
+
+    def is_weekend(self, day: int) -> bool:
+        """Whether the day so many days ago is a Saturday or Sunday."""
+        return self.date_of(-day).weekday() >= 5
 
     def date_of(self, days: int) -> date:
         """Today and so many days."""

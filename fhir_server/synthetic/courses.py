@@ -14,13 +14,15 @@ from dataclasses import dataclass, field
 
 from fhir_server.synthetic.clock import DAY
 from fhir_server.synthetic.dice import Dice
-from fhir_server.synthetic.profile import KeyTest, Profile
+from fhir_server.synthetic.profile import Profile
 
 SETTINGS = (("admitted", 0.48), ("followed", 0.36), ("new", 0.16))
 MAGNESIUM = (("severe", 0.17), ("moderate", 0.19), ("mild", 0.19), ("normal", 0.29), ("stale", 0.1), ("never", 0.06))
 """Of the admitted; all others have an old level or none."""
-POTASSIUM = (("low", 0.3), ("normal", 0.55), ("never", 0.15))
-GLUCOSE = (("recent", 0.84), ("stale", 0.12), ("never", 0.04))
+POTASSIUM = (("low", 0.31), ("normal", 0.69))
+UNMEASURED = 0.26
+"""Share of those at home who never had potassium measured, nor anything else of the basic panel."""
+GLUCOSE = (("recent", 0.88), ("stale", 0.12))
 """Of the admitted; of the others none is recent."""
 A1C = (("recent", 0.3), ("old", 0.45), ("never", 0.25))
 REPEATED, AMENDED, NEIGHBOUR = 0.06, 0.08, 0.25
@@ -73,13 +75,13 @@ def all_courses(dice: Dice, profile: Profile, count: int) -> list[Courses]:
     a1c = _a1c(dice, profile, count)
     magnesium = {
         **dict(zip(inside, _magnesium(dice, profile, len(inside)), strict=True)),
-        **dict(zip(outside, _old(dice, profile.magnesium, profile, len(outside), 0.55), strict=True)),
-    }
-    glucose = {
-        **dict(zip(inside, _glucose(dice, profile, [a1c[n] for n in inside]), strict=True)),
-        **dict(zip(outside, _old(dice, profile.glucose, profile, len(outside), 0.87), strict=True)),
+        **dict(zip(outside, _old(dice, profile, len(outside), 0.55), strict=True)),
     }
     potassium = _potassium(dice, profile, settings)
+    glucose = {
+        **dict(zip(inside, _glucose(dice, profile, [a1c[n] for n in inside]), strict=True)),
+        **{n: _with_panel(dice, profile, a1c[n], potassium[n]) for n in outside},
+    }
     return [
         Courses(
             setting,
@@ -153,33 +155,54 @@ def _stale(dice: Dice, window: int, count: int) -> list[int]:
     return _with_edges(dice, (window + 1, window + 1, window + 20), window + 1, window + 2 * DAY, count)
 
 
-def _old(dice: Dice, test: KeyTest, profile: Profile, count: int, share: float) -> list[Course]:
-    """Of patients at home: a level of weeks or years ago, or none."""
-    usual = test.steps(2.0 if test is profile.magnesium else 104.0)
+def _old(dice: Dice, profile: Profile, count: int, share: float) -> list[Course]:
+    """Magnesium of patients at home: a level of weeks or years ago, or none."""
+    usual = profile.magnesium.steps(2.0)
     measured = int(share * count)
     drawn = [
-        Course((KeyReading(dice.between(9 * DAY, 600 * DAY), usual + usual * dice.between(-25, 30) // 100),))
+        Course((KeyReading(_daytime(dice, profile, 9, 600), usual + usual * dice.between(-25, 30) // 100),))
         for _ in range(measured)
     ]
     return dice.shuffled(drawn + [Course()] * (count - measured))
 
 
+def _daytime(dice: Dice, profile: Profile, first: int, last: int) -> int:
+    """Minutes from a time in the clinic's hours, so many days ago, to now."""
+    minute = profile.now.hour * 60 + profile.now.minute
+    day = dice.between(first, last)
+    day += {5: 1, 6: 2}.get((profile.now.weekday() - day) % 7, 0)  # the clinic is closed at weekends
+    return day * DAY + minute - dice.between(8 * 60 + 30, 16 * 60)
+
+
 def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Course]:
-    """Levels at any time; those of the admitted are of the last two days."""
+    """Levels of the last day of the admitted, older ones of most others."""
     low = profile.potassium_low
-    kinds = _dealt(dice, POTASSIUM, len(settings))
-    short = iter(_with_edges(dice, (low - 1, low - 1, low - 2), low * 65 // 100, low - 1, kinds.count("low")))
-    fine = iter(_with_edges(dice, (low, low, low + 1), low, low * 3 // 2, kinds.count("normal")))
+    outside = [n for n, setting in enumerate(settings) if setting != "admitted"]
+    never = set(dice.shuffled(outside)[: int(UNMEASURED * len(outside))])
+    kinds = iter(_dealt(dice, POTASSIUM, len(settings) - len(never)))
+    dealt = [None if n in never else next(kinds) for n in range(len(settings))]
+    short = iter(_with_edges(dice, (low - 1, low - 1, low - 2), low * 65 // 100, low - 1, dealt.count("low")))
+    fine = iter(_with_edges(dice, (low, low, low + 1), low, low * 3 // 2, dealt.count("normal")))
     out = []
-    for kind, setting in zip(kinds, settings, strict=True):
-        if kind == "never":
+    for kind, setting in zip(dealt, settings, strict=True):
+        if kind is None:
             out.append(Course())
             continue
-        ago = dice.between(40, 2 * DAY) if setting == "admitted" else dice.between(5 * DAY, 400 * DAY)
-        last = KeyReading(ago, next(short if kind == "low" else fine))
-        earlier = KeyReading(ago + dice.between(200, 3 * DAY), dice.between(low * 8 // 10, low * 14 // 10))
+        level = next(short if kind == "low" else fine)
+        if setting != "admitted":
+            out.append(Course((KeyReading(_daytime(dice, profile, 5, 400), level),)))
+            continue
+        last = KeyReading(dice.between(40, 30 * 60), level)
+        earlier = KeyReading(last.ago + dice.between(200, 2 * DAY), dice.between(low * 8 // 10, low * 14 // 10))
         out.append(Course((earlier, last) if dice.chance(0.4) else (last,)))
     return out
+
+
+def _with_panel(dice: Dice, profile: Profile, a1c: Course, potassium: Course) -> Course:
+    """Glucose of the draw in which potassium was measured last, or never measured."""
+    if potassium.last is None:
+        return Course()
+    return Course((KeyReading(potassium.last.ago, _level(dice, profile, usual_glucose(profile, a1c.last))),))
 
 
 def _glucose(dice: Dice, profile: Profile, a1c: Sequence[Course]) -> list[Course]:
@@ -189,9 +212,6 @@ def _glucose(dice: Dice, profile: Profile, a1c: Sequence[Course]) -> list[Course
     out = []
     for place, (kind, course) in enumerate(zip(kinds, a1c, strict=True)):
         middle = usual_glucose(profile, course.last)
-        if kind == "never":
-            out.append(Course())
-            continue
         if kind == "stale":
             out.append(Course((KeyReading(next(stale), _level(dice, profile, middle)),)))
             continue
@@ -211,18 +231,16 @@ def _level(dice: Dice, profile: Profile, middle: float) -> int:
 def _a1c(dice: Dice, profile: Profile, count: int) -> list[Course]:
     interval = profile.a1c_interval
     kinds = _dealt(dice, A1C, count)
-    edges = (interval, interval - 1, interval)
-    recent = iter(_with_edges(dice, edges, 3 * DAY, interval, kinds.count("recent")))
-    edges = (interval + 1, interval + 1, interval + 500)
-    oldest = max(1000 * DAY, 2 * interval)
-    old = iter(_with_edges(dice, edges, interval + 1, oldest, kinds.count("old")))
+    days = interval // DAY
+    edges = {"recent": [interval, interval - 1, interval], "old": [interval + 1, interval + 1, interval + 20]}
     out = []
     for kind in kinds:
         if kind == "never":
             out.append(Course())
             continue
         percent = 6.3 + 4.2 * dice.unit() * dice.unit() if dice.chance(0.45) else 4.8 + 1.4 * dice.unit()
-        ago = next(recent if kind == "recent" else old)
+        first, last = (4, days - 4) if kind == "recent" else (days + 2, max(1000, 2 * days))
+        ago = edges[kind].pop() if edges[kind] else _daytime(dice, profile, first, last)
         out.append(Course((KeyReading(ago, profile.a1c.steps(percent)),)))
     return out
 

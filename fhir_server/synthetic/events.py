@@ -1,155 +1,229 @@
-"""All of a chart that is no observation: encounters, problems, orders, procedures, reports, notes, vaccines."""
+"""All of a chart that is no value: encounters, problems, orders, procedures, reports, cultures, notes, vaccines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fhir_server.synthetic import problems as p
-from fhir_server.synthetic import render
+from fhir_server.synthetic import catalog as c
+from fhir_server.synthetic import medication as m
+from fhir_server.synthetic import resources as r
 from fhir_server.synthetic import vocabulary as v
+from fhir_server.synthetic.bedside import cultures
+from fhir_server.synthetic.care import Visit
+from fhir_server.synthetic.chart import Chart, Draw
 from fhir_server.synthetic.clock import DAY, Clock
+from fhir_server.synthetic.contacts import Contact, Contacts, Ids
 from fhir_server.synthetic.dice import Dice
+from fhir_server.synthetic.encounters import encounters
+from fhir_server.synthetic.notes import Notes
+from fhir_server.synthetic.orders import Pharmacy, operation
+from fhir_server.synthetic.problems import TUMOUR
 from fhir_server.synthetic.profile import Profile
-from fhir_server.synthetic.render import JsonObject
-from fhir_server.synthetic.story import Stay, Story
+from fhir_server.synthetic.resources import CPT, LOCAL, LOINC, JsonObject
+from fhir_server.synthetic.stays import HOUR, Stay
+from fhir_server.synthetic.story import Story
 
-_DRUGS = tuple(p.DRUGS.values())
-_OLD_ORDERS = ("completed", "completed", "completed", "stopped", "stopped", "cancelled", "entered-in-error")
-_DONE = ("completed",) * 12 + ("not-done", "entered-in-error")
-AMBULATORY, EMERGENCY, INPATIENT = ("AMB", "ambulatory"), ("EMER", "emergency"), ("IMP", "inpatient encounter")
+_DONE = ("completed",) * 14 + ("not-done", "entered-in-error")
+_ECG = (CPT, "93000", "Electrocardiogram, routine, with interpretation and report")
+_CATHETER = (LOCAL + "procedures", "NUR1373", "Urinary catheter")
+_REMOVAL = (LOCAL + "procedures", "NUR1373", "Remove urinary catheter")
+_CT = {
+    "IMGCT0491": (LOCAL + "procedures", "IMGCT0491", "CT abdomen pelvis with contrast"),
+    "IMGIL0001": (LOCAL + "procedures", "IMGIL0001", "CT abdomen, images from outside"),
+    "74177": (CPT, "74177", "CT of abdomen and pelvis with contrast material"),
+}
+_LINES = (
+    (CPT, "36556", "Insertion of central venous catheter"),
+    (CPT, "36620", "Arterial catheterization for monitoring"),
+)
+_VENTILATION = (CPT, "94002", "Ventilation assist and management")
+_NURSING = (
+    (LOCAL + "orders", "NUR100", "Vital signs every six hours"),
+    (LOCAL + "orders", "NUR210", "Up in chair three times a day"),
+    (LOCAL + "orders", "DIET01", "Diet as tolerated"),
+    (LOCAL + "orders", "CON010", "Physical therapy, evaluate and treat"),
+)
+Event = tuple[JsonObject, int]
+"""A resource, and when it came about."""
 
 
 class Events:
-    """Draws what happened to one patient; ids count on from `number`."""
+    """Draws what happened to one patient."""
 
-    def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, number: int) -> None:
-        self._dice, self._clock, self._profile, self._story = dice, clock, profile, story
-        self._mrn = story.person.mrn
-        self.number = number
+    def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
+        self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids
+        self._contacts, self._mrn = contacts, story.person.mrn
 
-    def resources(self) -> Iterator[JsonObject]:
-        """All of them, grouped as they came."""
+    def lines(self, chart: Chart) -> Iterator[str]:
+        """All of it as lines of JSON, the encounters first."""
+        for resource, time in self._events(chart):
+            yield r.line(resource, self._clock.stored(min(time, -1)))
+
+    def _events(self, chart: Chart) -> Iterator[Event]:
+        yield r.coverage(self._ids.next("v"), self._story.person), -400 * DAY
+        yield from encounters(self._clock, self._dice, self._story, self._contacts)
         yield from self._background()
-        for visit in self._story.visits:
-            yield from self._visit(visit)
-        for stay in self._story.stays:
-            yield from self._stay(stay)
+        orders = Pharmacy(self._dice, self._clock, self._profile, self._story, self._contacts, self._ids)
+        drugs = orders.orders(chart.draws)
+        for drug in drugs:
+            yield from m.events(self._clock, self._mrn, drug, orders.given(drug), self._contacts, self._ids)
+        notes = Notes(self._dice, self._clock, self._story, chart, drugs)
+        for contact in self._contacts.stays:
+            if isinstance(contact.what, Stay):
+                yield from self._stay(contact, contact.what)
+                for time, kind, text in notes.of_stay(contact, contact.what):
+                    yield self._note(contact, time, kind, text)
+        for contact in self._contacts.visits:
+            if isinstance(contact.what, Visit) and contact.what.kind == "clinic":
+                yield from self._coded(contact.start + 5, contact.what.end - 2, v.VISIT_SERVICES)
+                if self._dice.chance(0.8):
+                    yield self._note(contact, *notes.of_visit(contact, contact.what))
+        yield from self._care()
+        for draw in chart.draws:
+            yield from self._panels(draw)
 
-    def _next(self) -> int:
-        self.number += 1
-        return self.number - 1
+    def _note(self, contact: Contact, time: int, kind: r.Code, text: str) -> Event:
+        when = self._clock.text(time)
+        return r.document_reference(self._ids.next("n"), kind, self._mrn, contact.id, when, text), time
 
-    def _times(self, time: int) -> tuple[str, str]:
-        return self._clock.day_text(time), self._clock.text(time)
+    def _times(self, onset: int, recorded: int) -> tuple[str, str]:
+        return self._clock.day_text(onset), self._clock.text(recorded)
 
-    def _long_ago(self, least: int, most: int) -> int:
-        died = self._story.person.died or 0
-        return self._clock.at(
-            died + self._dice.between(least, most), self._dice.between(8, 16), self._dice.between(0, 59)
-        )
+    def _condition(self, code: tuple[str, str], onset: int, recorded: int, state: str) -> Event:
+        where = self._contacts.encounter(recorded)
+        times = self._times(onset, recorded)
+        return r.condition(self._ids.next("c"), code, self._mrn, times, where, state), recorded
 
-    def _background(self) -> Iterator[JsonObject]:
-        """The problem list and its standing orders, allergies and vaccines."""
+    def _procedure(self, code: r.Code, time: int, status: str = "completed", end: int | None = None) -> Event:
+        when: str | JsonObject = self._clock.text(time)
+        if end is not None:
+            when = {"start": when, "end": self._clock.text(end)}
+        where = self._contacts.encounter(time)
+        return r.procedure(self._ids.next("p"), code, status, self._mrn, where, when), time if end is None else end
+
+    def _request(self, code: r.Code, time: int, status: str) -> Event:
+        when, where = self._clock.text(time), self._contacts.encounter(time)
+        return r.service_request(self._ids.next("s"), code, status, self._mrn, where, when), time
+
+    def _background(self) -> Iterator[Event]:
+        """The problem list, allergies and vaccines."""
         dice, clock, story = self._dice, self._clock, self._story
-        oldest = max(60, min(4000, (story.person.age - 16) * 365))
-        drugs: dict[str, int] = {}
-        for problem in story.problems:
-            onset = self._onset(problem, oldest)
-            yield render.condition(
-                self._next(),
-                (problem.code, problem.text),
-                self._mrn,
-                self._times(onset),
-                active=True,
-                listed=True,
-                error=False,
-            )
-            for name in problem.drugs:
-                drugs.setdefault(name, max(onset, self._long_ago(15, 500)))
-        status = "stopped" if story.person.died else "active"
-        for name, start in drugs.items():
-            yield render.medication_request(self._next(), p.DRUGS[name], status, self._mrn, clock.text(start))
-        for allergen in dice.shuffled(v.ALLERGENS)[: max(0, dice.between(-2, 2))]:
-            time = clock.text(self._long_ago(200, 3000))
-            yield render.allergy(self._next(), allergen, dice.pick(v.REACTIONS), self._mrn, time)
-        for vaccine in dice.shuffled(v.VACCINES)[: dice.between(1, 5)]:
-            time = clock.text(self._long_ago(20, 1800))
-            yield render.immunization(self._next(), vaccine, dice.pick(_DONE), self._mrn, time)
+        for one in story.problems:
+            yield self._condition((one.diagnosis.code, one.diagnosis.text), one.onset, one.recorded, "listed")
+        for allergen in story.allergies:
+            time = self._before()
+            reaction = dice.pick(v.REACTIONS)
+            yield r.allergy(self._ids.next("a"), allergen, reaction, self._mrn, clock.text(time)), time
+        given = [(one, self._before()) for one in dice.shuffled(v.VACCINES)[: dice.between(0, 3)]]
+        for vaccine, time in given:
+            yield self._immunization(vaccine, dice.pick(_DONE), time)
 
-    def _onset(self, problem: p.Diagnosis, oldest: int) -> int:
-        """Years ago; of a deficiency, when the level was found that shows it."""
-        found = {
-            p.LOW_MAGNESIUM.code: self._story.courses.magnesium,
-            p.LOW_POTASSIUM.code: self._story.courses.potassium,
-        }
-        course = found.get(problem.code)
-        if course and course.readings:
-            return -course.readings[-1].ago
-        return self._long_ago(min(40, oldest - 1), oldest)
+    def _immunization(self, vaccine: tuple[str, str], status: str, time: int) -> Event:
+        return r.immunization(self._ids.next("i"), vaccine, status, self._mrn, self._clock.text(time)), time
 
-    def _visit(self, visit: int) -> Iterator[JsonObject]:
-        dice, clock = self._dice, self._clock
-        kind = EMERGENCY if dice.chance(0.08) else AMBULATORY
-        end = clock.text(visit + dice.between(15, 45))
-        yield render.encounter(self._next(), kind, self._mrn, clock.text(visit), end, dice.pick(v.REASONS))
-        yield from self._contact(visit, visit)
-        if dice.chance(0.6):
-            panel, ordered = dice.pick(v.PANELS), clock.text(visit)
-            status = dice.pick(("completed", "completed", "completed", "revoked", "active"))
-            yield render.service_request(self._next(), panel, status, self._mrn, ordered)
-            if status == "completed":
-                times = clock.text(visit + 20), clock.text(visit + dice.between(60, 160))
-                conclusion = dice.pick(("No significant change.", "See results.", "Within expected limits."))
-                yield render.diagnostic_report(self._next(), panel, self._mrn, times, conclusion)
-        if dice.chance(0.5):
-            yield self._note(visit + dice.between(30, 90))
-
-    def _stay(self, stay: Stay) -> Iterator[JsonObject]:
-        clock, dice = self._clock, self._dice
-        arrived = clock.at(stay.first, 0, dice.between(1, 50))
-        end = clock.text(clock.at(stay.last, 23, 30)) if stay.last else None
-        yield render.encounter(self._next(), INPATIENT, self._mrn, clock.text(arrived), end, stay.acute.text)
-        yield render.condition(
-            self._next(),
-            (stay.acute.code, stay.acute.text),
-            self._mrn,
-            self._times(arrived),
-            active=not stay.last,
-            listed=False,
-            error=False,
+    def _before(self) -> int:
+        """A time in office hours before the first contact."""
+        starts = [one.start for one in (*self._contacts.stays, *self._contacts.visits)]
+        first = self._clock.days_ago(min(starts, default=self._story.until))
+        return self._clock.at(
+            first + self._dice.between(10, 2500), self._dice.between(8, 16), self._dice.between(0, 59)
         )
-        for name in stay.acute.drugs:
-            status = "completed" if stay.last else "active"
-            yield render.medication_request(self._next(), p.DRUGS[name], status, self._mrn, clock.text(arrived + 55))
-        for day in range(stay.first, max(stay.last, 1) - 1, -1):
-            yield from self._contact(clock.at(day, 6, 0), clock.at(day, 22, 0))
-        yield self._note(min(arrived + dice.between(90, 400), -5))
 
-    def _contact(self, earliest: int, latest: int) -> Iterator[JsonObject]:
-        """What is coded, ordered and billed at a visit or on a day of a stay."""
-        dice, clock, size = self._dice, self._clock, self._profile.size
-        known = [(problem.code, problem.text) for problem in self._story.problems]
+    def _stay(self, contact: Contact, stay: Stay) -> Iterator[Event]:
+        dice, reason = self._dice, stay.reason
+        state = "active" if stay.end is None or reason.code == TUMOUR.code else "resolved"
+        arrived = stay.start + dice.between(20, 90)
+        yield self._condition((reason.code, reason.text), stay.start, arrived, state)
+        cut = operation(stay)
+        if reason.procedure and cut < stay.until - 2 * HOUR:
+            yield self._procedure((CPT, *reason.procedure), cut)
+        if "SPO2" in reason.shifts:
+            yield self._procedure((CPT, "71046", "Radiologic examination, chest; 2 views"), stay.start + 75)
+        yield from self._intensive(stay)
+        yield from self._catheter(stay)
+        yield from cultures(dice, self._clock, self._mrn, contact, self._ids)
+        for place, code in enumerate(dice.shuffled(_NURSING)[: dice.between(2, 4)]):
+            status = "active" if stay.end is None else "completed"
+            yield self._request(code, min(stay.start + 160 + 3 * place, stay.until), status)
+        for day in range(stay.start + 2 * HOUR, stay.until - HOUR, DAY):
+            yield from self._coded(day, min(day + 12 * HOUR, stay.until - 5), v.STAY_SERVICES)
+
+    def _intensive(self, stay: Stay) -> Iterator[Event]:
+        """Lines, and for some a ventilator, for as long as intensive care lasts."""
+        for part in stay.segments:
+            if part.kind == "ICU" and part.start < -3 * HOUR:
+                ongoing = part.end is None
+                end = None if ongoing else (part.end or 0) - 30
+                for code in _LINES if stay.reason.code == "A41.9" else _LINES[1:]:
+                    yield self._procedure(code, part.start + 25, "in-progress" if ongoing else "completed", end)
+                if stay.fatal or (stay.reason.code in ("A41.9", "J18.9") and self._dice.chance(0.35)):
+                    yield self._procedure(_VENTILATION, part.start + 40, "in-progress" if ongoing else "completed", end)
+
+    def _catheter(self, stay: Stay) -> Iterator[Event]:
+        """A urinary catheter of those who are in now (`features`)."""
+        kind = self._story.features.catheter
+        if stay.end is not None or kind == "none":
+            return
+        longest = -stay.start - 90
+        ago = self._dice.between(3 * HOUR, 46 * HOUR) if kind == "short" else self._dice.between(50 * HOUR, longest)
+        yield self._procedure(_CATHETER, -ago)
+        if kind == "ordered":
+            yield self._request(_REMOVAL, -self._dice.between(20, 300), "active")
+
+    def _coded(self, earliest: int, latest: int, services: tuple[tuple[str, str], ...]) -> Iterator[Event]:
+        """What is coded and billed at a visit or on a day of a stay."""
+        dice, size = self._dice, self._profile.size
+        known = [one for one in self._story.problems if one.recorded < earliest]
         for _ in range(dice.between(*size.diagnoses)):
-            code = dice.pick(known) if known and dice.chance(0.5) else dice.pick(v.SYMPTOMS)
-            time = min(dice.between(earliest, latest), -3)
-            yield render.condition(
-                self._next(),
-                code,
-                self._mrn,
-                self._times(time),
-                active=False,
-                listed=False,
-                error=dice.chance(0.015),
-            )
+            time = dice.between(earliest, latest)
+            if known and dice.chance(0.55):
+                problem = dice.pick(known)
+                code = (problem.diagnosis.code, problem.diagnosis.text)
+                yield self._condition(code, problem.onset, time, "active")
+            else:
+                state = "error" if dice.chance(0.03) else "resolved"
+                yield self._condition(dice.pick(v.SYMPTOMS), time, time, state)
         for _ in range(dice.between(*size.services)):
-            done = clock.text(min(dice.between(earliest, latest), -3))
-            yield render.procedure(self._next(), dice.pick(v.SERVICES), dice.pick(_DONE), self._mrn, done)
-        for _ in range(dice.between(*size.drugs)):
-            time = min(dice.between(earliest, latest), -3)
-            status = dice.pick(_OLD_ORDERS) if time < -3 * DAY else "completed"
-            yield render.medication_request(self._next(), dice.pick(_DRUGS), status, self._mrn, clock.text(time))
+            service = (CPT, *dice.pick(services))
+            yield self._procedure(service, dice.between(earliest, latest), dice.pick(_DONE))
 
-    def _note(self, time: int) -> JsonObject:
-        listed = ", ".join(problem.text for problem in self._story.problems[:4]) or "no chronic problems"
-        words = f"{self._dice.pick(v.NOTE_OPENINGS)} Known: {listed}. {self._dice.pick(v.NOTE_PLANS)}"
-        return render.document_reference(self._next(), self._mrn, self._clock.text(time), words)
+    def _care(self) -> Iterator[Event]:
+        """Images, electrocardiograms and vaccines."""
+        care = self._story.care
+        for time, kind in care.images:
+            yield self._procedure(_CT[kind], time)
+        for ecg in care.ecgs:
+            yield self._procedure(_ECG, ecg.time)
+        if care.influenza is not None:
+            code = (CPT, "90686", "Influenza vaccine, quadrivalent, preservative free")
+            yield self._procedure(code, care.influenza)
+            yield self._immunization(v.INFLUENZA, "completed", care.influenza)
+        if care.covid is not None:
+            if not self._clock.minute_of_day(care.covid) % 2:
+                yield self._procedure((LOCAL + "procedures", "COVIDVACCINE", "COVID-19 vaccination"), care.covid)
+            yield self._immunization(v.COVID, "completed", care.covid)
+
+    def _panels(self, draw: Draw) -> Iterator[Event]:
+        """The request for a panel and its report."""
+        panels = {"basic": c.BASIC, "count": c.COUNT, "liver": c.LIVER, "lipids": c.LIPIDS}
+        found = [name for name, codes in panels.items() if codes[-1] in draw.results]
+        if not found:
+            return
+        name = found[0] if len(found) == 1 or self._dice.chance(0.5) else found[1]
+        code, dice, clock = (LOINC, *v.PANELS[name]), self._dice, self._clock
+        earlier = max(draw.contact.start, draw.time - dice.between(15, 400))
+        yield self._request(code, earlier, "completed" if draw.time < -2 * HOUR else "active")
+        issued = draw.time + dice.between(112, 160)
+        if issued > -1 or dice.chance(0.3):
+            return
+        marked = [
+            f"{one} {text} ({mark})"
+            for one in panels[name]
+            if one in draw.results
+            for text, mark in (draw.results[one],)
+            if mark != "N"
+        ]
+        conclusion = f"Outside the reference range: {', '.join(marked)}." if marked else "Within the reference ranges."
+        times = clock.text(draw.time), clock.text(issued)
+        where = draw.contact.id
+        yield r.diagnostic_report(self._ids.next("d"), code, self._mrn, where, times, conclusion), issued

@@ -16,6 +16,11 @@ NAMESAKES = 0.04
 BIRTHDAYS = {"today": 0.16, "week before": 0.06, "week after": 0.06}
 """Share of patients whose birthday lies so; those are the ages that are easily one year off."""
 LEAP, LEAP_YEAR = 1_000, 1956
+_SINGLE, _MARRIED, _DIVORCED, _WIDOWED = ("S", "Never Married"), ("M", "Married"), ("D", "Divorced"), ("W", "Widowed")
+_YOUNG = (_SINGLE, _SINGLE, _SINGLE, _MARRIED)
+_MARITAL = (_SINGLE, _MARRIED, _MARRIED, _MARRIED, _DIVORCED)
+_OLD = (_MARRIED, _MARRIED, _MARRIED, _WIDOWED, _WIDOWED, _DIVORCED, _SINGLE)
+"""Marital status by age: codes of HL7 v3 MaritalStatus."""
 FEMALE = (
     *names.FEMALE,
     *("Åsa", "Zoë", "Chloé", "Inès", "Łucja", "Márta", "Noémi", "Sinéad", "Şule", "Thị Mai", "Ana María", "Đurđa"),
@@ -50,14 +55,15 @@ class Person:
     town: tuple[str, str, str]
     zip: str
     age: int
+    marital: tuple[str, str]
+    insurance: str
     died: int | None = None
-    """Days before today, of those who have died."""
+    """The time of death, in minutes before now, negative."""
 
 
-def people(dice: Dice, clock: Clock, form: str, ages: Sequence[tuple[int, int]]) -> list[Person]:
-    """One person for each (youngest, oldest) age. The last of them share names or birth dates with the first."""
+def people(dice: Dice, clock: Clock, mrns: Sequence[str], ages: Sequence[tuple[int, int]]) -> list[Person]:
+    """One person for each MRN and (youngest, oldest) age. The last share names or birth dates with the first."""
     count = len(ages)
-    mrns = _mrns(dice, form, count)
     days = _birthdays(dice, clock, count)
     families = dice.shuffled(FAMILIES)
     out = [
@@ -81,14 +87,41 @@ def people(dice: Dice, clock: Clock, form: str, ages: Sequence[tuple[int, int]])
     return out
 
 
-def _mrns(dice: Dice, form: str, count: int) -> list[str]:
-    found: dict[str, None] = {}
-    while len(found) < count:
-        letters = (
-            str(dice.between(0, 9)) if sign == "#" else dice.pick(_LETTERS) if sign == "@" else sign for sign in form
-        )
-        found["".join(letters)] = None
-    return list(found)
+class Mrns:
+    """Numbers records: the MRN of any place, no two alike, in an order that only the seed tells.
+
+    A place goes through a Feistel network of four rounds over the smallest even number of bits that holds all MRNs of
+    the form, again and again until one comes out that is in use. So no MRN has to be remembered.
+    """
+
+    def __init__(self, dice: Dice, form: str) -> None:
+        self._form = form
+        self._keys = [(dice.between(1, 2**31) | 1, dice.between(0, 2**31)) for _ in range(4)]
+        self._size = 1
+        for sign in form:
+            self._size *= {"#": 10, "@": len(_LETTERS)}.get(sign, 1)
+        self._half = (self._size.bit_length() + 1) // 2
+        self._mask = (1 << self._half) - 1
+
+    def __getitem__(self, place: int) -> str:
+        number = self._mixed(place)
+        while number >= self._size:
+            number = self._mixed(number)
+        signs = []
+        for sign in reversed(self._form):
+            base = {"#": "0123456789", "@": _LETTERS}.get(sign)
+            if base is None:
+                signs.append(sign)
+            else:
+                number, digit = divmod(number, len(base))
+                signs.append(base[digit])
+        return "".join(reversed(signs))
+
+    def _mixed(self, number: int) -> int:
+        left, right = number >> self._half, number & self._mask
+        for factor, offset in self._keys:
+            left, right = right, left ^ ((((right + 1) * factor + offset) * (right + factor) >> 9) & self._mask)
+        return left << self._half | right
 
 
 def _birthdays(dice: Dice, clock: Clock, count: int) -> list[int]:
@@ -120,6 +153,7 @@ def _person(dice: Dice, clock: Clock, mrn: str, family: str, birth: date) -> Per
     gender = dice.pick(("female", "male"))
     town = dice.pick(names.TOWNS)
     today = clock.today
+    age = today.year - birth.year - ((today.month, today.day) < (birth.month, birth.day))
     return Person(
         mrn=mrn,
         family=family,
@@ -132,5 +166,7 @@ def _person(dice: Dice, clock: Clock, mrn: str, family: str, birth: date) -> Per
         street=f"{dice.between(3, 9800)} {dice.pick(names.STREETS)} {dice.pick(names.WAYS)}",
         town=town,
         zip=f"{town[2]}{dice.between(1, 99):02d}",
-        age=today.year - birth.year - ((today.month, today.day) < (birth.month, birth.day)),
+        age=age,
+        marital=dice.pick(_YOUNG if age < 30 else _MARITAL if age < 65 else _OLD),
+        insurance="Medicare" if age >= 65 else dice.pick(("Private", "Private", "Private", "Medicaid", "Self pay")),
     )

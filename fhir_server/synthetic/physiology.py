@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fhir_server.synthetic.catalog import LABS, VITALS, Test
+from fhir_server.synthetic.catalog import LABS, TESTS, VITALS
 from fhir_server.synthetic.dice import Dice
 
 STATES = ("volume", "kidney", "acid", "marrow", "inflammation", "liver", "lipids", "heart", "stress")
@@ -43,7 +43,7 @@ WEIGHTS: dict[str, tuple[tuple[str, float], ...]] = {
     "CRP": (("inflammation", 1.2),),
     "LACT": (("acid", 0.2), ("stress", 0.1)),
     "BNP": (("heart", 20.0), ("kidney", 6.0)),
-    "HR": (("stress", 6.0), ("inflammation", 3.0), ("heart", 2.0)),
+    "HEARTRATE": (("stress", 4.5), ("inflammation", 2.0), ("heart", 2.0)),
     "RR": (("stress", 0.8), ("heart", 0.5)),
     "SPO2": (("heart", -0.6),),
     "TEMP": (("inflammation", 0.13),),
@@ -58,14 +58,6 @@ RETAINED = 0.4
 """mmol/L of potassium for every mg/dL of creatinine above the usual."""
 CONSUMED = 0.005
 """g/dL of albumin for every mg/L of C-reactive protein."""
-DERIVED = {
-    "HCT": Test("HCT", "%", 41, 0, 0, 16, 60, 1),
-    "RBC": Test("RBC", "10*6/uL", 4.8, 0, 0, 1.8, 7.4, 2),
-    "CHOL": Test("CHOL", "mg/dL", 182, 0, 0, 80, 440, 0),
-    "AGAP": Test("AGAP", "mmol/L", 11, 0, 0, 0, 40, 0),
-}
-"""What is worked out from other tests of the same draw."""
-TESTS = {**LABS, **VITALS, **DERIVED}
 
 
 class Body:
@@ -81,8 +73,8 @@ class Body:
             for code, value in shift.items():
                 self._own[code] += value
         if gender == "female":
-            for code in ("HGB", "CREA", "WT"):
-                self._own[code] *= 0.9
+            for code in ("HGB", "CREA", "WT", "HT"):
+                self._own[code] *= 0.9 if code != "HT" else 0.94
 
     def move(self) -> None:
         """Let time pass until the next draw."""

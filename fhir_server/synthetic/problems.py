@@ -1,6 +1,6 @@
-"""What patients have and what they get for it: problems, their usual drugs and procedures, their marks in the labs.
+"""What patients have: chronic problems with the drugs that treat them, and the reasons for stays with their course.
 
-ICD-10-CM, RxNorm and CPT codes are facts of those systems; shifts are in the unit of the test, and plausible, no more.
+ICD-10-CM and CPT codes are facts of those systems; shifts are in the unit of the test, and plausible, no more.
 """
 
 from __future__ import annotations
@@ -9,71 +9,107 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Drug:
-    """An order as it stands in the chart: name, RxNorm code, dose, unit, route, times a day."""
-
-    name: str
-    rxnorm: str
-    dose: int
-    unit: str
-    route: str
-    daily: int
-
-
-@dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A problem of the list: ICD-10-CM code and text, share of adults, youngest age, shifts, drugs by name."""
+    """A problem of the list: ICD-10-CM code and text, share of adults, youngest age, shifts of tests.
+
+    `drugs`: for each drug that treats it the keys of `drugs.DRUGS`, the first choice first. `sex`: "" for both.
+    """
 
     code: str
     text: str
     share: float
     age: int = 18
     shifts: dict[str, float] = field(default_factory=dict)
-    drugs: tuple[str, ...] = ()
+    drugs: tuple[tuple[str, ...], ...] = ()
+    sex: str = ""
 
 
-DRUGS = {
-    drug.name.split()[0]: drug
-    for drug in (
-        Drug("metformin 500 MG Oral Tablet", "861007", 500, "mg", "Oral", 2),
-        Drug("lisinopril 10 MG Oral Tablet", "314076", 10, "mg", "Oral", 1),
-        Drug("amlodipine 5 MG Oral Tablet", "197361", 5, "mg", "Oral", 1),
-        Drug("atorvastatin 20 MG Oral Tablet", "617310", 20, "mg", "Oral", 1),
-        Drug("furosemide 40 MG Oral Tablet", "313988", 40, "mg", "Oral", 2),
-        Drug("omeprazole 20 MG Delayed Release Oral Capsule", "198051", 20, "mg", "Oral", 1),
-        Drug("metoprolol succinate 50 MG Extended Release Oral Tablet", "866436", 50, "mg", "Oral", 1),
-        Drug("apixaban 5 MG Oral Tablet", "1364445", 5, "mg", "Oral", 2),
-        Drug("insulin glargine 100 UNT/ML Injectable Solution", "311041", 16, "U", "Subcutaneous", 1),
-        Drug("levothyroxine sodium 0.1 MG Oral Tablet", "892246", 100, "ug", "Oral", 1),
-        Drug("ferrous sulfate 325 MG Oral Tablet", "310325", 325, "mg", "Oral", 1),
-        Drug("ceftriaxone 1000 MG Injection", "309090", 1, "g", "Intravenous", 1),
-        Drug("sertraline 50 MG Oral Tablet", "312941", 50, "mg", "Oral", 1),
-        Drug("gabapentin 300 MG Oral Capsule", "310431", 300, "mg", "Oral", 3),
-        Drug("acetaminophen 325 MG Oral Tablet", "313782", 650, "mg", "Oral", 4),
-        Drug("aspirin 81 MG Oral Tablet", "243670", 81, "mg", "Oral", 1),
-    )
-}
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why somebody is admitted. `drugs` as in `Diagnosis`; `icu`: share of stays with intensive care; `days`: length.
+
+    `procedure`: CPT code and text of the operation or examination of the stay; `specimens` are cultured on arrival;
+    `needs`: the problem on the list without which nobody is admitted for it. `complaint`, `finding` and `plan` are what
+    notes say. `planned` stays begin in the morning, without the emergency department.
+    """
+
+    code: str
+    text: str
+    complaint: str
+    finding: str
+    plan: str
+    shifts: dict[str, float]
+    age: int = 18
+    service: str = "Medicine"
+    icu: float = 0.0
+    days: tuple[int, int] = (3, 7)
+    drugs: tuple[tuple[str, ...], ...] = ()
+    procedure: tuple[str, str] | None = None
+    specimens: tuple[str, ...] = ()
+    needs: str = ""
+    sex: str = ""
+    planned: bool = False
+
 
 CHRONIC = (
-    Diagnosis("I10", "Essential (primary) hypertension", 0.45, 40, {"SBP": 14, "DBP": 7}, ("lisinopril", "amlodipine")),
-    Diagnosis("E78.5", "Hyperlipidemia, unspecified", 0.4, 40, {"LDL": 32, "TRIG": 55}, ("atorvastatin",)),
-    Diagnosis("N18.31", "Chronic kidney disease, stage 3a", 0.16, 55, {"CREA": 0.6, "BUN": 13, "PHOS": 0.4, "HGB": -1}),
-    Diagnosis("I50.9", "Heart failure, unspecified", 0.13, 60, {"BNP": 540, "NA": -2}, ("furosemide", "metoprolol")),
-    Diagnosis("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HR": 9}, ("apixaban",)),
-    Diagnosis("J44.9", "Chronic obstructive pulmonary disease, unspecified", 0.12, 50, {"SPO2": -3, "CO2": 3, "RR": 2}),
-    Diagnosis("E03.9", "Hypothyroidism, unspecified", 0.1, 25, {"TSH": 2.2}, ("levothyroxine",)),
-    Diagnosis("K21.9", "Gastro-esophageal reflux disease without esophagitis", 0.2, 18, {"MG": -0.1}, ("omeprazole",)),
-    Diagnosis("F32.A", "Depression, unspecified", 0.14, 18, {}, ("sertraline",)),
-    Diagnosis("D50.9", "Iron deficiency anemia, unspecified", 0.12, 18, {"HGB": -2.6, "PLT": 50}, ("ferrous",)),
-    Diagnosis("M17.9", "Osteoarthritis of knee, unspecified", 0.2, 50, {}, ("acetaminophen",)),
-    Diagnosis("M54.50", "Low back pain, unspecified", 0.14, 18, {}, ("acetaminophen",)),
+    Diagnosis(
+        "I10",
+        "Essential (primary) hypertension",
+        0.45,
+        40,
+        {"SBP": 14, "DBP": 7},
+        (("lisinopril", "losartan", "amlodipine"),),
+    ),
+    Diagnosis("E78.5", "Hyperlipidemia, unspecified", 0.4, 40, {"LDL": 32, "TRIG": 55}, (("atorvastatin",),)),
+    Diagnosis("N18.31", "Chronic kidney disease, stage 3a", 0.14, 55, {"CREA": 0.5, "BUN": 13, "PHOS": 0.4, "HGB": -1}),
+    Diagnosis(
+        "I50.9", "Heart failure, unspecified", 0.13, 60, {"BNP": 540, "NA": -2}, (("furosemide",), ("metoprolol",))
+    ),
+    Diagnosis("I48.91", "Unspecified atrial fibrillation", 0.12, 60, {"HEARTRATE": 5}, (("apixaban", "warfarin"),)),
+    Diagnosis(
+        "J44.9",
+        "Chronic obstructive pulmonary disease, unspecified",
+        0.12,
+        50,
+        {"SPO2": -3, "CO2": 3, "RR": 2},
+        (("tiotropium",), ("albuterol",)),
+    ),
+    Diagnosis("E03.9", "Hypothyroidism, unspecified", 0.1, 25, {}, (("levothyroxine",),)),
+    Diagnosis(
+        "K21.9", "Gastro-esophageal reflux disease without esophagitis", 0.2, 18, {"MG": -0.1}, (("omeprazole",),)
+    ),
+    Diagnosis("F32.A", "Depression, unspecified", 0.14, 18, {}, (("sertraline", "mirtazapine"),)),
+    Diagnosis("D50.9", "Iron deficiency anemia, unspecified", 0.12, 18, {"HGB": -2.6, "PLT": 50}, (("ferrous",),)),
+    Diagnosis("M17.9", "Osteoarthritis of knee, unspecified", 0.2, 50, {}, (("acetaminophen",),)),
+    Diagnosis("M54.50", "Low back pain, unspecified", 0.14, 18, {}, (("acetaminophen",),)),
     Diagnosis("E66.9", "Obesity, unspecified", 0.22, 18, {"WT": 24, "TRIG": 30, "HDL": -7}),
-    Diagnosis("G62.9", "Polyneuropathy, unspecified", 0.08, 45, {}, ("gabapentin",)),
-    Diagnosis("I25.10", "Coronary artery disease of native artery", 0.14, 55, {}, ("aspirin", "atorvastatin")),
+    Diagnosis("G62.9", "Polyneuropathy, unspecified", 0.08, 45, {}, (("gabapentin",),)),
+    Diagnosis(
+        "I25.10",
+        "Coronary artery disease of native artery",
+        0.14,
+        55,
+        {},
+        (("aspirin", "clopidogrel"), ("atorvastatin",)),
+    ),
+    Diagnosis(
+        "N40.1",
+        "Benign prostatic hyperplasia with lower urinary tract symptoms",
+        0.25,
+        55,
+        {},
+        (("tamsulosin",),),
+        "male",
+    ),
 )
 DIABETES = (
-    Diagnosis("E11.9", "Type 2 diabetes mellitus without complications", 0.0, drugs=("metformin",)),
-    Diagnosis("E11.65", "Type 2 diabetes mellitus with hyperglycemia", 0.0, drugs=("metformin", "insulin")),
+    Diagnosis("E11.9", "Type 2 diabetes mellitus without complications", 0.0, drugs=(("metformin", "sitagliptin"),)),
+    Diagnosis(
+        "E11.65",
+        "Type 2 diabetes mellitus with hyperglycemia",
+        0.0,
+        drugs=(("metformin", "sitagliptin"), ("glargine",)),
+    ),
 )
 """Well and badly controlled; dealt by the plan, as their A1c is."""
 LOW_MAGNESIUM = Diagnosis("E83.42", "Hypomagnesemia", 0.0)
@@ -81,57 +117,223 @@ LOW_POTASSIUM = Diagnosis("E87.6", "Hypokalemia", 0.0)
 DEFICIENCIES = {LOW_MAGNESIUM.code: "MG", LOW_POTASSIUM.code: "K"}
 """The test whose low level shows the problem."""
 WASTING = (
-    Diagnosis("F10.20", "Alcohol dependence, uncomplicated", 0.0, 18, {"AST": 48, "ALT": 26, "ALB": -0.4}),
-    Diagnosis("K50.90", "Crohn's disease, unspecified, without complications", 0.0, 18, {"CRP": 16, "HGB": -1.4}),
+    Diagnosis(
+        "F10.20",
+        "Alcohol dependence, uncomplicated",
+        0.0,
+        18,
+        {"AST": 48, "ALT": 26, "ALB": -0.4},
+        (("thiamine",),),
+    ),
+    Diagnosis(
+        "K50.90",
+        "Crohn's disease, unspecified, without complications",
+        0.0,
+        18,
+        {"CRP": 16, "HGB": -1.4},
+        (("mesalamine",),),
+    ),
     Diagnosis("K52.9", "Noninfective gastroenteritis and colitis, unspecified", 0.0, 18, {"CO2": -3, "CRP": 9}),
 )
 """Causes of magnesium and potassium loss."""
+TUMOUR = Diagnosis("C64.2", "Malignant neoplasm of left kidney, except renal pelvis", 0.0, 40, {"HGB": -0.8})
+PAIN = Diagnosis("G89.29", "Other chronic pain", 0.0)
+BIPOLAR = Diagnosis("F31.9", "Bipolar disorder, unspecified", 0.0, drugs=(("quetiapine",),))
 
-ACUTE = (
-    Diagnosis(
+REASONS = (
+    Reason(
         "J18.9",
         "Pneumonia, unspecified organism",
-        1,
-        18,
-        {"WBC": 6.5, "CRP": 88, "TEMP": 0.9, "SPO2": -3, "RR": 4},
-        ("ceftriaxone",),
+        "cough, fever and shortness of breath for three days",
+        "crackles at the right base",
+        "intravenous antibiotics, oxygen as needed",
+        {"WBC": 6.5, "CRP": 88, "TEMP": 1.6, "HEARTRATE": 24, "SPO2": -3, "RR": 5},
+        icu=0.2,
+        days=(4, 8),
+        drugs=(("ceftriaxone",), ("azithromycin",)),
+        specimens=("BLOOD CULTURE", "SPUTUM"),
     ),
-    Diagnosis(
+    Reason(
         "N39.0",
         "Urinary tract infection, site not specified",
-        1,
-        18,
-        {"WBC": 4.0, "CRP": 42, "TEMP": 0.6},
-        ("ceftriaxone",),
+        "painful urination and flank pain",
+        "suprapubic tenderness",
+        "intravenous antibiotics until the culture is back",
+        {"WBC": 4.0, "CRP": 42, "TEMP": 0.6, "HEARTRATE": 8},
+        days=(3, 5),
+        drugs=(("ceftriaxone",),),
+        specimens=("URINE",),
     ),
-    Diagnosis(
+    Reason(
         "A41.9",
         "Sepsis, unspecified organism",
-        1,
-        18,
-        {"WBC": 9, "LACT": 1.6, "CRP": 120, "HR": 18, "SBP": -14},
-        ("ceftriaxone",),
+        "fever, chills and confusion",
+        "warm skin, rapid pulse",
+        "broad antibiotics, fluids, lactate again in six hours",
+        {"WBC": 9, "LACT": 1.6, "CRP": 120, "TEMP": 1.6, "HEARTRATE": 28, "SBP": -14, "DBP": -8, "RR": 5, "HGB": -1.2},
+        icu=0.65,
+        days=(6, 11),
+        drugs=(("piperacillin", "cefepime"), ("vancomycin",)),
+        specimens=("BLOOD CULTURE", "BLOOD CULTURE", "URINE"),
     ),
-    Diagnosis(
-        "L03.115", "Cellulitis of right lower limb", 1, 18, {"WBC": 4.2, "CRP": 52, "TEMP": 0.5}, ("ceftriaxone",)
+    Reason(
+        "L03.115",
+        "Cellulitis of right lower limb",
+        "a red, painful right leg",
+        "warm erythema of the right shin",
+        "intravenous antibiotics, elevation of the leg",
+        {"WBC": 4.2, "CRP": 52, "TEMP": 0.5, "HEARTRATE": 6},
+        days=(3, 6),
+        drugs=(("cefazolin",),),
+        specimens=("BLOOD CULTURE",),
     ),
-    Diagnosis("N17.9", "Acute kidney failure, unspecified", 1, 40, {"CREA": 1.3, "BUN": 24, "CO2": -3}),
-    Diagnosis("K85.90", "Acute pancreatitis without necrosis or infection", 1, 18, {"WBC": 4, "CA": -0.7, "CRP": 75}),
-    Diagnosis("K92.2", "Gastrointestinal hemorrhage, unspecified", 1, 40, {"HGB": -4.2, "BUN": 12, "HR": 12}),
-    Diagnosis(
-        "I50.33", "Acute on chronic diastolic heart failure", 1, 60, {"BNP": 720, "SPO2": -3, "NA": -3}, ("furosemide",)
+    Reason(
+        "N17.9",
+        "Acute kidney failure, unspecified",
+        "weakness and little urine for two days",
+        "dry mucous membranes",
+        "fluids, avoid what harms the kidney, creatinine daily",
+        {"CREA": 1.3, "BUN": 24, "CO2": -3, "HGB": -0.6},
+        40,
+        icu=0.1,
+        days=(4, 8),
+        specimens=("URINE",),
+    ),
+    Reason(
+        "K85.90",
+        "Acute pancreatitis without necrosis or infection",
+        "severe upper abdominal pain with vomiting",
+        "epigastric tenderness",
+        "nothing by mouth, fluids, pain relief",
+        {"WBC": 4, "CA": -0.7, "CRP": 75, "HEARTRATE": 12},
+        icu=0.2,
+        days=(4, 8),
+    ),
+    Reason(
+        "K92.2",
+        "Gastrointestinal hemorrhage, unspecified",
+        "black stools and dizziness",
+        "pale conjunctivae, soft abdomen",
+        "pantoprazole, endoscopy, transfuse below 7 g/dL",
+        {"HGB": -4.2, "BUN": 12, "HEARTRATE": 14, "SBP": -8},
+        40,
+        icu=0.4,
+        days=(4, 6),
+        drugs=(("pantoprazole",),),
+        procedure=("43239", "Upper gastrointestinal endoscopy with biopsy"),
+    ),
+    Reason(
+        "I50.33",
+        "Acute on chronic diastolic heart failure",
+        "shortness of breath and swollen legs",
+        "edema to the knees, crackles on both sides",
+        "intravenous diuretics, daily weight, low salt",
+        {"BNP": 720, "SPO2": -3, "NA": -3, "HEARTRATE": 8, "RR": 4, "WT": 4},
+        60,
+        "Cardiology",
+        0.15,
+        (4, 9),
+        (("furosemide iv",),),
+        ("93306", "Echocardiography, transthoracic, complete"),
+        needs="I50.9",
+    ),
+    Reason(
+        "J44.1",
+        "Chronic obstructive pulmonary disease with (acute) exacerbation",
+        "worsening shortness of breath and wheezing",
+        "wheezes on both sides",
+        "inhaled bronchodilators, prednisone, oxygen as needed",
+        {"SPO2": -3, "RR": 5, "HEARTRATE": 8, "CO2": 2},
+        50,
+        icu=0.15,
+        days=(4, 7),
+        drugs=(("albuterol",), ("prednisone",)),
+        needs="J44.9",
+    ),
+    Reason(
+        "I21.4",
+        "Non-ST elevation (NSTEMI) myocardial infarction",
+        "chest pressure at rest for two hours",
+        "regular rhythm, clear lungs",
+        "antiplatelet drug, statin, beta blocker, coronary angiography",
+        {"HEARTRATE": 8, "BNP": 160, "CRP": 6},
+        50,
+        "Cardiology",
+        0.5,
+        (4, 6),
+        (("aspirin", "clopidogrel"), ("atorvastatin",), ("metoprolol",)),
+        ("93458", "Catheter placement in coronary arteries with left heart catheterization"),
+    ),
+    Reason(
+        "K35.80",
+        "Unspecified acute appendicitis",
+        "pain in the right lower abdomen since yesterday",
+        "tenderness in the right lower quadrant",
+        "appendectomy, antibiotics",
+        {"WBC": 6, "CRP": 40, "TEMP": 0.6, "HEARTRATE": 8},
+        service="Surgery",
+        days=(2, 3),
+        drugs=(("ceftriaxone",), ("metronidazole",)),
+        procedure=("44970", "Laparoscopic appendectomy"),
+    ),
+    Reason(
+        "M17.11",
+        "Unilateral primary osteoarthritis, right knee",
+        "knee pain in spite of physical therapy",
+        "limited flexion of the right knee",
+        "total knee arthroplasty, early mobilization",
+        {"HGB": -1.8, "CRP": 30},
+        58,
+        "Surgery",
+        0.0,
+        (2, 4),
+        procedure=("27447", "Total knee arthroplasty"),
+        planned=True,
+    ),
+    Reason(
+        "K80.20",
+        "Calculus of gallbladder without cholecystitis without obstruction",
+        "repeated pain under the right ribs after meals",
+        "soft abdomen",
+        "laparoscopic cholecystectomy",
+        {"CRP": 14},
+        30,
+        "Surgery",
+        0.0,
+        (2, 3),
+        procedure=("47562", "Laparoscopic cholecystectomy"),
+        planned=True,
+    ),
+    Reason(
+        "C64.2",
+        TUMOUR.text,
+        "a mass of the left kidney found by CT",
+        "no flank mass felt",
+        "laparoscopic partial nephrectomy, creatinine daily",
+        {"HGB": -1.8, "CREA": 0.2, "CRP": 28},
+        40,
+        "Surgery",
+        0.3,
+        (4, 6),
+        procedure=("50543", "Laparoscopic partial nephrectomy"),
+        needs="C64.2",
+        planned=True,
+    ),
+    Reason(
+        "K40.90",
+        "Unilateral inguinal hernia, without obstruction or gangrene, not specified as recurrent",
+        "a bulge in the right groin",
+        "reducible hernia on the right",
+        "laparoscopic repair",
+        {"CRP": 10},
+        30,
+        "Surgery",
+        0.0,
+        (1, 2),
+        procedure=("49650", "Laparoscopic repair of inguinal hernia"),
+        sex="male",
+        planned=True,
     ),
 )
-
-PROCEDURES = (
-    ("93000", "Electrocardiogram, routine, with interpretation and report", 18),
-    ("71046", "Radiologic examination, chest; 2 views", 18),
-    ("45378", "Colonoscopy, flexible; diagnostic", 45),
-    ("93306", "Echocardiography, transthoracic, complete", 50),
-    ("74177", "CT of abdomen and pelvis with contrast material", 30),
-    ("47562", "Laparoscopic cholecystectomy", 30),
-    ("66984", "Cataract removal with intraocular lens insertion", 62),
-    ("27447", "Total knee arthroplasty", 58),
-    ("44970", "Laparoscopic appendectomy", 18),
-    ("43239", "Upper gastrointestinal endoscopy with biopsy", 30),
-)
+INFECTIONS = ("J18.9", "A41.9")
+"""Reasons with fever or a rapid pulse on the first day, in most stays."""

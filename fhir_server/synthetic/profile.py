@@ -41,7 +41,8 @@ class Size:
     """How much stands in a chart. Pairs are the least and the most.
 
     `span` in days; `stays` by setting; days from a visit to the next; rounds of vital signs and glucose on a day of a
-    stay; `diagnoses` coded and `services` billed at a visit or on a day of a stay; `drugs` ordered at one.
+    stay; `diagnoses` coded and `services` billed at a visit or on a day of a stay; `drugs` ordered on such a day,
+    beside those of the admission.
     """
 
     span: int
@@ -56,26 +57,28 @@ class Size:
 
 BUNDLED = Size(
     span=1170,
-    stays={"admitted": (0, 2), "followed": (0, 2), "new": (0, 0)},
-    between_visits=(90, 220),
-    rounds=2,
+    stays={"admitted": (0, 1), "followed": (0, 2), "new": (0, 0)},
+    between_visits=(120, 260),
+    rounds=3,
     glucose=2,
-    diagnoses=(0, 2),
-    services=(0, 3),
-    drugs=(0, 2),
+    diagnoses=(0, 1),
+    services=(0, 2),
+    drugs=(3, 5),
 )
-"""About 50,000 resources of 100 patients."""
+"""About 60,000 resources of 100 patients."""
 FULL = Size(
     span=1826,
-    stays={"admitted": (5, 9), "followed": (5, 8), "new": (3, 6)},
+    stays={"admitted": (6, 10), "followed": (7, 10), "new": (4, 7)},
     between_visits=(18, 50),
     rounds=11,
     glucose=7,
     diagnoses=(5, 13),
     services=(10, 20),
-    drugs=(1, 4),
+    drugs=(2, 5),
 )
 """The size of the benchmark's own record: about 785,000 resources of 100 patients."""
+BLOCK = 100
+"""Patients who are dealt together. More are made block after block, so that memory does not grow with their number."""
 
 
 @dataclass(frozen=True, slots=True)

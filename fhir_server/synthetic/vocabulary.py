@@ -1,4 +1,4 @@
-"""What happens to patients beside tests: symptoms and services of visits, vaccines, allergies, words of notes.
+"""What happens to patients beside tests: symptoms and services of visits, vaccines, allergies, cultures.
 
 ICD-10-CM, CPT, CVX, RxNorm and SNOMED CT codes are facts of those systems; the texts of services are short descriptions
 of the project's own. Problems and drugs are those of `fhir_server.synthetic.problems`.
@@ -11,7 +11,6 @@ SYMPTOMS = (
     ("R51.9", "Headache, unspecified"),
     ("R07.9", "Chest pain, unspecified"),
     ("R42", "Dizziness and giddiness"),
-    ("J06.9", "Acute upper respiratory infection, unspecified"),
     ("R21", "Rash and other nonspecific skin eruption"),
     ("R11.0", "Nausea"),
     ("R10.9", "Unspecified abdominal pain"),
@@ -22,46 +21,46 @@ SYMPTOMS = (
     ("M25.561", "Pain in right knee"),
     ("G47.00", "Insomnia, unspecified"),
     ("K59.00", "Constipation, unspecified"),
-    ("R73.03", "Prediabetes"),
-    ("Z00.00", "General adult medical examination without abnormal findings"),
-    ("Z79.899", "Other long term (current) drug therapy"),
-    ("Z12.11", "Encounter for screening for malignant neoplasm of colon"),
-    ("Z91.81", "History of falling"),
 )
-SERVICES = (
+VISIT_SERVICES = (
     ("99213", "Office visit, established patient"),
-    ("99232", "Hospital care, subsequent day"),
+    ("99214", "Office visit, established patient, moderate complexity"),
     ("36415", "Venipuncture"),
     ("80053", "Metabolic panel, comprehensive"),
     ("85025", "Blood count with differential"),
     ("80061", "Lipid panel"),
     ("83036", "Hemoglobin A1c"),
+    ("81001", "Urinalysis with microscopy"),
+    ("97110", "Therapeutic exercise, 15 minutes"),
+)
+STAY_SERVICES = (
+    ("99232", "Hospital care, subsequent day"),
+    ("36415", "Venipuncture"),
+    ("80048", "Metabolic panel, basic"),
+    ("85025", "Blood count with differential"),
     ("83735", "Magnesium"),
     ("84132", "Potassium, serum"),
-    ("81001", "Urinalysis with microscopy"),
-    ("93000", "Electrocardiogram with report"),
-    ("71046", "Chest X-ray, 2 views"),
-    ("94640", "Inhalation treatment"),
     ("96374", "Intravenous push"),
+    ("97530", "Therapeutic activities, 15 minutes"),
+    ("97802", "Nutrition therapy, assessment"),
     ("97110", "Therapeutic exercise, 15 minutes"),
-    ("99284", "Emergency department visit"),
-    ("36430", "Transfusion of blood"),
-    ("76700", "Ultrasound, abdomen"),
 )
-PANELS = (
-    ("24323-8", "Comprehensive metabolic panel"),
-    ("58410-2", "Complete blood count"),
-    ("24325-3", "Liver panel"),
-    ("24331-1", "Lipid panel"),
-)
+PANELS = {
+    "basic": ("24320-4", "Basic metabolic panel"),
+    "count": ("58410-2", "Complete blood count"),
+    "liver": ("24325-3", "Liver panel"),
+    "lipids": ("24331-1", "Lipid panel"),
+}
 """LOINC codes of diagnostic reports and of the requests for them."""
 VACCINES = (
-    ("140", "Influenza, seasonal, injectable, preservative free"),
-    ("208", "COVID-19, mRNA, 30 mcg/0.3 mL"),
     ("33", "Pneumococcal polysaccharide, 23 valent"),
     ("115", "Tdap"),
     ("187", "Zoster recombinant"),
     ("43", "Hepatitis B, adult"),
+)
+INFLUENZA, COVID = (
+    ("150", "Influenza, injectable, quadrivalent, preservative free"),
+    ("208", "COVID-19, mRNA, 30 mcg/0.3 mL"),
 )
 ALLERGENS = (
     ("7980", "penicillin G", "medication"),
@@ -70,28 +69,39 @@ ALLERGENS = (
     ("10180", "sulfamethoxazole", "medication"),
     ("5640", "ibuprofen", "medication"),
     ("29046", "lisinopril", "medication"),
+    ("256349002", "Peanut", "food"),
+    ("111088007", "Latex", "environment"),
 )
+"""Code (RxNorm for drugs, else SNOMED CT), name and category."""
 REACTIONS = (("271807003", "Rash"), ("126485001", "Urticaria"), ("422587007", "Nausea"), ("267036007", "Dyspnea"))
-REASONS = ("Routine follow-up", "Medication review", "New complaint", "Review of results", "Post-discharge visit")
-NOTE_OPENINGS = (
-    "Seen today, in no distress.",
-    "Reports feeling about the same as last time.",
-    "Slept poorly, otherwise without complaints.",
-    "Here with a family member; history from both.",
-    "Ambulating in the hallway, tolerating diet.",
-)
-NOTE_PLANS = (
-    "Continue present medication, recheck labs at the next visit.",
-    "Discussed diet and activity; follow up in three months.",
-    "Results reviewed with the patient, no change of therapy.",
-    "Will call with results; return sooner if symptoms worsen.",
-    "Monitor fluid balance and electrolytes, discharge planning begun.",
-)
-NEIGHBOURS = {
-    "magnesium": ("{code}RBC", "mg/dL", (38, 72)),
-    "potassium": ("{code}UR", "mmol/L", (180, 900)),
-    "glucose": ("{code}CSF", "mg/dL", (450, 780)),
-    "a1c": ("{code}FRUC", "umol/L", (2000, 2900)),
+NEIGHBOURS: dict[str, tuple[str, str, tuple[int, int], tuple[str, str]]] = {
+    "magnesium": ("{code}RBC", "mg/dL", (38, 72), ("4.0", "6.4")),
+    "potassium": ("{code}UR", "mmol/L", (180, 900), ("25.0", "125.0")),
+    "glucose": ("{code}UR", "mg/dL", (10, 180), ("0.0", "15.0")),
+    "a1c": ("{code}FRUC", "umol/L", (2000, 2900), ("205.0", "285.0")),
 }
-"""Related tests that are not meant: code, unit, and levels in tenths. Red cell magnesium, potassium in urine, glucose
-in cerebrospinal fluid, fructosamine."""
+"""Related tests that are not meant: code, unit, levels in tenths, reference range. Red cell magnesium, potassium and
+glucose in urine, fructosamine."""
+ANTIBIOTICS = ("AMPICILLIN", "CEFTRIAXONE", "CIPROFLOXACIN", "GENTAMICIN", "MEROPENEM", "TRIMETHOPRIM/SULFA")
+"""What isolates are tested against."""
+ORGANISMS: dict[str, tuple[tuple[str, str], ...]] = {
+    "BLOOD CULTURE": (
+        ("112283007", "ESCHERICHIA COLI"),
+        ("9861002", "STREPTOCOCCUS PNEUMONIAE"),
+        ("3092008", "STAPHYLOCOCCUS AUREUS"),
+    ),
+    "URINE": (
+        ("112283007", "ESCHERICHIA COLI"),
+        ("56415008", "KLEBSIELLA PNEUMONIAE"),
+        ("73457008", "PROTEUS MIRABILIS"),
+    ),
+    "SPUTUM": (("9861002", "STREPTOCOCCUS PNEUMONIAE"), ("44470000", "HAEMOPHILUS INFLUENZAE")),
+    "MRSA SCREEN": (("115329001", "METHICILLIN RESISTANT STAPHYLOCOCCUS AUREUS"),),
+}
+"""SNOMED CT codes and names of what grows, by specimen."""
+SPECIMENS = {
+    "BLOOD CULTURE": ("119297000", "Blood specimen"),
+    "URINE": ("122575003", "Urine specimen"),
+    "SPUTUM": ("119334006", "Sputum specimen"),
+    "MRSA SCREEN": ("445297001", "Swab of internal nose"),
+}

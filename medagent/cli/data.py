@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -115,6 +116,41 @@ def verify(
     if found:
         raise typer.Exit(1)
     print(f"{folder}: every byte is what the seed gives")
+
+
+@app.command("chart")
+def chart(
+    mrn: Annotated[str, typer.Argument(metavar="MRN", help="The patient's medical record number.")],
+    dataset: Annotated[str, typer.Option(help="`synthetic`, or a folder of `medagent data new`.")] = "synthetic",
+    output: Annotated[Path | None, typer.Option(help="The page's file; by default MRN.html in this folder.")] = None,
+) -> None:
+    """Write a patient's chart as one HTML page: problems, drugs, stays, tests over time, notes.
+
+    Example: medagent data chart S5143664
+
+    Example: medagent data chart S5143664 --dataset fresh --output chart.html
+    """
+    from fhir_server.synthetic.bundled import hospital
+    from medagent.benchmarks.medagentbench.tasks.dataset import load_dataset
+    from medagent.core.errors import UserError
+    from medagent.fhir_data.chart_page import chart_page, patient_resources
+
+    path = load_dataset(dataset, "v2").hospital
+    if path is None and dataset != "synthetic":
+        raise UserError(f"--dataset {dataset}: has no patients beside it; name synthetic or a folder of `data new`")
+    target = output or Path(f"{mrn}.html")
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", mrn):
+        raise UserError(f"{mrn!r} is no medical record number")
+    if path is None:
+        found = patient_resources(hospital(), mrn)
+    else:
+        with path.open(encoding="utf-8") as lines:
+            found = patient_resources(lines, mrn)
+    try:
+        target.write_text(chart_page(found), encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror}") from None
+    print(f"{target}: {len(found)} resources")
 
 
 exports = group("Tasks in the form of another tool.\n\nExample: medagent data export harbor tasks/ --per-type 3")

@@ -214,9 +214,9 @@ def test_show_folds_the_prompt_and_bundles_and_marks_what_decides(erring: Path) 
     run = erring.parent / "v2_r1_ErringAgent"
     shown = medagent("show", run, "task9_15").out
     assert "You work for a hospital" not in shown
-    assert "Question: Check the last potassium in the chart of S1286324." in shown
+    assert "Question: Assess patient S6031703 for hypokalemia" in shown
     [decisive] = [line for line in shown.splitlines() if line.endswith("◀ decides")]
-    assert "2023-06-17T17:41:00+00:00  K  3 mmol/L" in decisive
+    assert "2023-11-12T19:37:00+00:00  K  3.4 mmol/L" in decisive
     assert '"resourceType": "Bundle"' not in shown
     assert "\x1b" not in shown
     whole = medagent("show", run, "task9_15", "--full").out

@@ -1,13 +1,16 @@
 """Tasks dealt from charts: every branch in its share, also in v1, which is the first third of each type.
 
-In task5, task9 and task10 a third of the tasks needs no order; in task4 and task6 between a fifth and a quarter, in
-task7 a tenth has nothing to report; a fifth of the look-ups finds nobody. So doing nothing scores a tenth, and no
-constant answer much. Which branch a chart is in, the benchmark's rules say.
+In a sixth of the tasks of task1, task4, task6 and task9 nobody, nothing or no low level is found; a quarter of task5
+and half of task10 needs no order; in a tenth of task7 there is nothing to report. A type is dealt several times, and
+the deal is taken in which one answer or order is right least often. So doing nothing scores a tenth at most, and the
+best behaviour of an agent that reads nothing is right in about a fifth of the tasks. Which branch a chart is in, the
+rules say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -26,6 +29,7 @@ from medagent.benchmarks.medagentbench.tasks.manifest import Split
 from medagent.core.errors import UserError
 from refsol.medagentbench.constants import Constants
 from refsol.medagentbench.grade import evaluate_unanswered
+from refsol.medagentbench.tasks import Evaluation
 
 EDGE = timedelta(hours=1)
 """How near a reading must be to the end of a window to make its chart an edge case."""
@@ -57,18 +61,22 @@ class Deal:
 
 DEALS = {
     "task1": Deal(
-        ("same name", "unknown", "same birth date"), (1, 5), ("found", "found", "namesake", "found", "found", "found")
+        ("same name", "unknown", "same birth date"), (1, 6), ("found", "found", "namesake", "found", "found", "found")
     ),
     "task2": Deal((), (0, 1), ("on", "before", "after")),
     "task3": Deal((), (0, 1), ("any",)),
-    "task4": Deal(("none",), (7, 30), ("some",)),
-    "task5": Deal(("normal", "none"), (1, 3), ("severe", "moderate", "mild")),
-    "task6": Deal(("none",), (7, 30), ("some",)),
+    "task4": Deal(("none",), (1, 6), ("some",)),
+    "task5": Deal(("normal", "none"), (1, 4), ("severe", "moderate", "mild")),
+    "task6": Deal(("none",), (1, 6), ("some",)),
     "task7": Deal(("none",), (1, 10), ("some",)),
     "task8": Deal((), (0, 1), ("any",)),
-    "task9": Deal(("normal", "normal", "none"), (1, 3), ("low",)),
-    "task10": Deal(("recent",), (1, 3), ("old", "none", "old")),
+    "task9": Deal(("normal", "normal", "none"), (1, 6), ("low",)),
+    "task10": Deal(("recent",), (1, 2), ("old", "none", "old")),
 }
+
+
+TRIES = 24
+"""Deals of a type, of which the one is taken in which the most frequent behaviour is right least often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +100,40 @@ class Dealer:
         """So many tasks of each type. Raises UserError where the hospital has too few patients for them."""
         yield from self._look_ups(per_type)
         for kind in list(DEALS)[1:]:
-            for place, hand in enumerate(self._dealt(kind, self._branches(kind), per_type)):
+            for place, hand in enumerate(self._varied(kind, self._branches(kind), per_type)):
                 yield self._task(kind, place, hand.wording, {"mrn": hand.chart.mrn}, eval_MRN=hand.chart.mrn)
 
     def _task(self, kind: str, place: int, wording: int, words: dict[str, str], **rest: Any) -> dict[str, Any]:
         templates = wordings(kind, self._split)
         text = instruction(templates[wording % len(templates)], self._constants, place, words)
         return {"id": f"{kind}_{place + 1}", "instruction": text, "context": self._contexts[kind], **rest}
+
+    def _varied(self, kind: str, branches: dict[str, list[Chart]], count: int) -> list[Hand]:
+        """The deal of several in which the most frequent right behaviour is least frequent, also in v1."""
+        behaviours: dict[str, Hashable] = {}
+
+        def frequent(hands: list[Hand]) -> int:
+            for hand in hands:
+                if hand.chart.mrn not in behaviours:
+                    behaviours[hand.chart.mrn] = self._behaviour(kind, hand)
+            done = [behaviours[hand.chart.mrn] for hand in hands]
+            first = Counter(done[: count // 3]).most_common(1)
+            return Counter(done).most_common(1)[0][1] + 3 * (first[0][1] if first else 0)
+
+        if kind in ("task3", "task8"):
+            return list(self._dealt(kind, branches, count))
+        return min((list(self._dealt(kind, branches, count)) for _ in range(TRIES)), key=frequent)
+
+    def _behaviour(self, kind: str, hand: Hand) -> Hashable:
+        """What an agent does that is right about a chart: the answer, or the order where that is what counts."""
+        evaluation = self._evaluated(kind, hand.chart)
+        if kind == "task5":
+            return "nothing" if hand.branch in ("normal", "none") else hand.branch
+        if kind == "task9" and evaluation.branch != "order":
+            return "nothing"
+        if kind == "task10":
+            return evaluation.branch
+        return str(evaluation.because.facts[0].value if kind == "task9" else evaluation.accepted)
 
     def _dealt(self, kind: str, branches: dict[str, list[Chart]], count: int) -> Iterator[Hand]:
         """Charts in the order of their branches, those at an edge among them.
@@ -116,7 +151,7 @@ class Dealer:
                     f"{kind} has {needed} tasks in the branch {branch!r}, the hospital {len(fitting)} patients in "
                     f"{turns} wordings for it: give it more (--patients), or ask for fewer tasks (--per-type)"
                 )
-            fitting.sort(key=lambda chart: not self._at_edge(chart))
+            fitting.sort(key=lambda chart: not self._at_edge(kind, chart))
             chosen = self._dice.shuffled(fitting[:needed])
             hands[branch] = iter(
                 [Hand(branch, chart, seat + turn) for turn in range(turns) for seat, chart in enumerate(chosen)]
@@ -135,9 +170,7 @@ class Dealer:
 
     def _ruled(self, kind: str, chart: Chart) -> str:
         """The branch that the rules give a chart."""
-        evaluation = evaluate_unanswered({"id": f"{kind}_1", "eval_MRN": chart.mrn}, self._facts, self._constants)
-        if evaluation is None:
-            raise ValueError(f"the rules of {kind} give no verdict on the chart {chart.mrn}")
+        evaluation = self._evaluated(kind, chart)
         if evaluation.because.facts[0].value is None:
             return "none"
         if kind == "task5":
@@ -152,26 +185,35 @@ class Dealer:
             return "old" if evaluation.branch == "order" else "recent"
         return "some"
 
+    def _evaluated(self, kind: str, chart: Chart) -> Evaluation:
+        evaluation = evaluate_unanswered({"id": f"{kind}_1", "eval_MRN": chart.mrn}, self._facts, self._constants)
+        if evaluation is None:
+            raise ValueError(f"the rules of {kind} give no verdict on the chart {chart.mrn}")
+        return evaluation
+
     def _birthday(self, chart: Chart) -> str:
         today = self._constants.now.date()
         day, this_day = (chart.birth.month, chart.birth.day), (today.month, today.day)
         return "on" if day == this_day else "before" if day < this_day else "after"
 
-    def _at_edge(self, chart: Chart) -> bool:
-        """Whether a test's last reading lies at the end of its window, or exactly at a threshold."""
+    def _at_edge(self, kind: str, chart: Chart) -> bool:
+        """Whether the last reading that the type asks for lies at the end of its window, or exactly at a threshold."""
         constants = self._constants
-        levels = {constants.potassium_low, *(level for level, _ in constants.magnesium_doses)}
-        timed = {constants.magnesium: constants.window_start, constants.glucose: constants.window_start}
-        timed[constants.a1c] = constants.a1c_start
-        for lab in (*timed, constants.potassium):
-            last = max(chart.readings.get(lab.code, ()), key=lambda reading: str(reading.time), default=None)
-            if last is None:
-                continue
-            if lab in timed and abs(datetime.fromisoformat(str(last.time)) - timed[lab]) < EDGE:
-                return True
-            if lab in (constants.magnesium, constants.potassium) and last.value in levels:
-                return True
-        return False
+        start, doses = constants.window_start, {level for level, _ in constants.magnesium_doses}
+        lab, since, levels = {
+            "task4": (constants.magnesium, start, doses),
+            "task5": (constants.magnesium, start, doses),
+            "task6": (constants.glucose, start, set[float]()),
+            "task9": (constants.potassium, None, {constants.potassium_low}),
+            "task10": (constants.a1c, constants.a1c_start, set[float]()),
+        }.get(kind, (None, None, set[float]()))
+        if lab is None:
+            return False
+        last = max(chart.readings.get(lab.code, ()), key=lambda reading: str(reading.time), default=None)
+        if last is None:
+            return False
+        timed = since is not None and abs(datetime.fromisoformat(str(last.time)) - since) < EDGE
+        return timed or last.value in levels
 
     def _look_ups(self, count: int) -> Iterator[dict[str, Any]]:
         """Task1: a name and a birth date that a patient has, or that nobody has."""

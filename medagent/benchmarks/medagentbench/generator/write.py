@@ -38,7 +38,7 @@ from medagent.core.paths import cache_dir
 from refsol.medagentbench import build_key, write_key
 from refsol.medagentbench.constants import PUBLISHED, Constants
 
-GENERATOR = 2
+GENERATOR = 3
 PATIENTS, PER_TYPE = 100, 30
 LEAST_PATIENTS = 20
 

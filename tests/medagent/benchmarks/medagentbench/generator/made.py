@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from medagent.benchmarks.medagentbench.items import task_dicts
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like, Split
 from refsol.medagentbench import KeyEhr, constant_answers, grade_item
+from refsol.medagentbench.grade import evaluate_unanswered
 
 SMALL = {"patients": 30, "per_type": 6}
 
@@ -53,3 +55,36 @@ def nothing_right(dataset: Dataset) -> dict[str, int]:
 def both(folder: Path) -> tuple[Dataset, Dataset]:
     """Its versions v1 and v2."""
     return load_dataset(str(folder), "v1"), load_dataset(str(folder), "v2")
+
+
+MOST = {**dict.fromkeys(("task1", "task2", "task4", "task6", "task7", "task9"), 0.2), "task5": 0.3, "task10": 0.55}
+"""The share of each type in which the best behaviour without reading may be right."""
+
+
+def blind(dataset: Dataset) -> dict[str, tuple[int, int]]:
+    """By type: in how many tasks the most frequent right behaviour (answer or order) is right, and of how many."""
+    assert dataset.key is not None
+    facts, found = KeyEhr(dataset.key), dict[str, Counter[Hashable]]()
+    for item in items(dataset):
+        kind = item["id"].partition("_")[0]
+        evaluation = evaluate_unanswered(item, facts, dataset.constants)
+        assert evaluation is not None
+        value, ordered = evaluation.because.facts[0].value, evaluation.branch == "order"
+        behaviour: Hashable = str(item["sol"]) if kind == "task1" else str(evaluation.accepted[0])
+        if kind == "task5":
+            behaviour = dataset.constants.magnesium_dose(float(str(value))) if ordered else None
+        elif kind in ("task9", "task10"):
+            behaviour = (value if kind == "task9" else "order") if ordered else None
+        found.setdefault(kind, Counter())[behaviour] += 1
+    return {kind: (counts.most_common(1)[0][1], counts.total()) for kind, counts in found.items() if kind in MOST}
+
+
+def blind_total(dataset: Dataset) -> tuple[int, int]:
+    """How many tasks that need a reading an agent gets right that reads nothing, and of how many."""
+    counts = blind(dataset).values()
+    return sum(right for right, _ in counts), sum(count for _, count in counts)
+
+
+def too_frequent(dataset: Dataset) -> dict[str, tuple[int, int]]:
+    """The types in which one behaviour is right more often than `MOST` allows."""
+    return {kind: (right, count) for kind, (right, count) in blind(dataset).items() if right > MOST[kind] * count}

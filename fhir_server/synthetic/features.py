@@ -1,0 +1,76 @@
+"""What is dealt beside the four key tests, so that each branch of tasks about orders has patients.
+
+Renal tumours, CTs of the abdomen, thyroid tests, QT intervals, opioids, anticoagulants, urinary catheters, heart rate
+monitors, vaccines. Each is dealt by share, on its own, over the patients whom it can concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fhir_server.synthetic.dice import Dice
+
+_SHARES: dict[str, tuple[tuple[str, float], ...]] = {
+    "tumour": (("yes", 0.27), ("no", 0.73)),
+    "ct": (("recent", 0.34), ("old", 0.36), ("none", 0.3)),
+    "thyroid": (
+        *(("overt", 0.17), ("subclinical", 0.17), ("once high", 0.05), ("low hormone", 0.05)),
+        *(("normal", 0.44), ("none", 0.12)),
+    ),
+    "qt": (("long", 0.22), ("stored last", 0.06), ("stored first", 0.06), ("normal", 0.46), ("none", 0.2)),
+    "opioid": (("alone", 0.22), ("with naloxone", 0.16), ("none", 0.62)),
+    "anticoagulant": (("heparin", 0.34), ("two", 0.26), ("other", 0.14), ("none", 0.26)),
+    "catheter": (("long", 0.34), ("ordered", 0.14), ("short", 0.24), ("none", 0.28)),
+    "monitor": (("on", 0.76), ("off", 0.16), ("long off", 0.08)),
+    "influenza": (("recent", 0.48), ("old", 0.36), ("none", 0.16)),
+    "covid": (("recent", 0.48), ("old", 0.36), ("none", 0.16)),
+}
+_CONCERNS = {
+    "tumour": ("admitted", "followed"),
+    **dict.fromkeys(("anticoagulant", "catheter", "monitor"), ("admitted",)),
+}
+"""The settings whose patients a feature concerns, where not all."""
+_STAGING = (("recent", 0.25), ("old", 0.5), ("none", 0.25))
+"""The CTs of those with a tumour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """How a patient's chart stands in each of these, by the names of `_SHARES`."""
+
+    tumour: str = "no"
+    ct: str = "none"
+    """The last CT of the abdomen: within a year (of those with a tumour within 90 days), older, or none."""
+    thyroid: str = "normal"
+    """TSH above 10 twice; 4.5 to 10 with a normal free T4; above 10 once; 4.5 to 10 with a low one; normal; none."""
+    qt: str = "none"
+    """The last QTc above 500 ms; only the one that was stored last, or only the one that was taken last; not; none."""
+    opioid: str = "none"
+    anticoagulant: str = "none"
+    catheter: str = "none"
+    """For more than two days without an order to remove it, with one, for less, or none."""
+    monitor: str = "on"
+    """On, off for the last six to eleven hours, off for longer."""
+    influenza: str = "none"
+    covid: str = "none"
+
+
+def deal(dice: Dice, settings: Sequence[str]) -> list[Features]:
+    """The features of patients in these settings (`courses.SETTINGS`)."""
+    dealt: list[dict[str, str]] = [{} for _ in settings]
+    for name, shares in _SHARES.items():
+        places = [n for n, setting in enumerate(settings) if setting in _CONCERNS.get(name, (setting,))]
+        _spread(dice, dealt, places, name, shares)
+    _spread(dice, dealt, [n for n, one in enumerate(dealt) if one.get("tumour") == "yes"], "ct", _STAGING)
+    return [Features(**one) for one in dealt]
+
+
+def _spread(
+    dice: Dice, dealt: list[dict[str, str]], places: list[int], name: str, shares: Sequence[tuple[str, float]]
+) -> None:
+    """Deal the kinds of one feature to some of the patients; what rounding leaves gets the last kind."""
+    kinds = [kind for kind, share in shares for _ in range(round(share * len(places)))]
+    kinds = (kinds + [shares[-1][0]] * len(places))[: len(places)]
+    for place, kind in zip(places, dice.shuffled(kinds), strict=True):
+        dealt[place][name] = kind

@@ -1,0 +1,203 @@
+"""The clinical rules: none is broken in the bundled hospital, and each notices a chart that breaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fhir_server.synthetic import lines
+from fhir_server.synthetic.bundled import PROFILE, hospital
+from tools.clinical_rules import audit
+from tools.hospital_figures import figures
+
+Resource = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def small() -> list[Resource]:
+    """A hospital of twenty patients without a violation."""
+    return [json.loads(line) for line in lines(replace(PROFILE, seed=11, patients=20))]
+
+
+def broken(resources: list[Resource]) -> set[str]:
+    """The rules that resources break."""
+    tallies = audit(json.dumps(one) for one in resources)
+    return {name for name, tally in tallies.items() if tally.violations}
+
+
+def test_the_bundled_hospital_breaks_no_rule() -> None:
+    for name, tally in audit(hospital()).items():
+        assert tally.violations == [], name
+        assert tally.checked > 20, name
+
+
+def test_the_bundled_hospital_keeps_the_bounds_of_a_real_one() -> None:
+    assert [one for one in figures(hospital()) if not one.kept] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(101, 106))
+def test_no_seed_breaks_a_rule(seed: int) -> None:
+    for name, tally in audit(hospital(seed)).items():
+        assert tally.violations == [], (seed, name)
+
+
+def test_a_small_hospital_breaks_no_rule(small: list[Resource]) -> None:
+    assert broken(small) == set()
+
+
+def first(resources: list[Resource], kind: str, fits: Callable[[Resource], bool]) -> Resource:
+    return next(one for one in resources if one["resourceType"] == kind and fits(one))
+
+
+def text_of(one: Resource) -> str:
+    return str(one.get("medicationCodeableConcept", {}).get("text", ""))
+
+
+def _untreated(resources: list[Resource]) -> None:
+    order = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("acetaminophen"))
+    order["medicationCodeableConcept"]["text"] = "warfarin sodium 5 MG Oral Tablet"
+
+
+def _allergic(resources: list[Resource]) -> None:
+    order = first(resources, "MedicationRequest", lambda one: one["status"] == "active" and bool(text_of(one)))
+    allergy = first(resources, "AllergyIntolerance", lambda one: True)
+    order["medicationCodeableConcept"]["text"] = "aspirin 81 MG Oral Tablet"
+    resources.remove(allergy)
+    allergy["patient"], allergy["code"]["text"] = order["subject"], "aspirin"
+    resources.insert(resources.index(order), allergy)
+
+
+def _overdosed(resources: list[Resource]) -> None:
+    order = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("acetaminophen"))
+    order["dosageInstruction"] = json.loads(json.dumps(order["dosageInstruction"]))
+    order["dosageInstruction"][0]["doseAndRate"][0]["doseQuantity"]["value"] = 5000
+
+
+def _endless(resources: list[Resource]) -> None:
+    order = first(resources, "MedicationRequest", lambda one: one["status"] == "completed")
+    del order["dispenseRequest"]["validityPeriod"]["end"]
+
+
+def _in_failing_kidneys(resources: list[Resource]) -> None:
+    order = first(resources, "MedicationRequest", lambda one: text_of(one).startswith("acetaminophen"))
+    order["medicationCodeableConcept"]["text"] = "metformin 500 MG Oral Tablet"
+    for one in resources:
+        if one["resourceType"] == "Observation" and one["code"].get("text") == "CREA" and "valueQuantity" in one:
+            one["valueQuantity"]["value"] = 9
+
+
+def _twice(resources: list[Resource]) -> None:
+    problem = first(resources, "Condition", lambda one: one["category"][0]["coding"][0]["code"] == "problem-list-item")
+    other = json.loads(json.dumps(problem)) | {"id": "again"}
+    other["clinicalStatus"]["coding"][0]["code"] = "resolved"
+    resources.insert(resources.index(problem), other)
+
+
+def _recorded_early(resources: list[Resource]) -> None:
+    first(resources, "Condition", lambda one: True)["recordedDate"] = "1999-01-01T10:00:00+00:00"
+
+
+def _too_young(resources: list[Resource]) -> None:
+    first(resources, "Patient", lambda one: "deceasedDateTime" not in one)["birthDate"] = "2012-01-01"
+    for one in resources:
+        if one["resourceType"] == "Condition":
+            one["code"]["coding"][0]["code"] = "I50.9"
+
+
+def _at_night(resources: list[Resource]) -> None:
+    visit = first(resources, "Encounter", lambda one: one["class"]["code"] == "AMB")
+    visit["period"]["start"] = visit["period"]["start"][:11] + "03:00:00+00:00"
+
+
+def _outside(resources: list[Resource]) -> None:
+    vital = first(resources, "Observation", lambda one: "encounter" in one and one["code"]["text"] == "HEARTRATE")
+    vital["effectiveDateTime"] = "2001-01-01T10:00:00+00:00"
+
+
+def _without_encounter(resources: list[Resource]) -> None:
+    stay = first(resources, "Encounter", lambda one: one["class"]["code"] == "IMP")
+    reference = f"Encounter/{stay['id']}"
+    order = first(resources, "MedicationRequest", lambda one: one.get("encounter", {}).get("reference") == reference)
+    del order["encounter"]
+
+
+def _overlapping(resources: list[Resource]) -> None:
+    visit = first(resources, "Encounter", lambda one: one["class"]["code"] == "AMB")
+    resources.insert(resources.index(visit) + 1, json.loads(json.dumps(visit)) | {"id": "again"})
+
+
+def _gap(resources: list[Resource]) -> None:
+    stay = first(resources, "Encounter", lambda one: len(one.get("location", [])) > 1)
+    stay["location"][0]["period"]["end"] = stay["location"][0]["period"]["start"]
+
+
+def _after_death(resources: list[Resource]) -> None:
+    first(resources, "Patient", lambda one: "deceasedDateTime" in one)["deceasedDateTime"] = "2000-01-01T00:00:00+00:00"
+
+
+def _flagged(resources: list[Resource]) -> None:
+    lab = first(resources, "Observation", lambda one: "interpretation" in one)
+    lab["interpretation"][0]["coding"][0]["code"] = "HH"
+
+
+def _unit(resources: list[Resource]) -> None:
+    first(resources, "Observation", lambda one: "valueQuantity" in one)["valueQuantity"]["code"] = "beats"
+
+
+def _mute_note(resources: list[Resource]) -> None:
+    note = first(resources, "DocumentReference", lambda one: "History" in one["type"]["text"])
+    note["content"][0]["attachment"]["data"] = "V2VsbC4="
+
+
+def _other_signs(resources: list[Resource]) -> None:
+    for one in resources:
+        if one["resourceType"] == "Observation" and one["code"].get("text") == "TEMP":
+            one["valueQuantity"]["value"] = 41.5
+
+
+def _early_stamp(resources: list[Resource]) -> None:
+    first(resources, "Observation", lambda one: True)["meta"]["lastUpdated"] = "1999-01-01T00:00:00.000+00:00"
+
+
+def _hot(resources: list[Resource]) -> None:
+    for one in resources:
+        if one["resourceType"] == "Encounter" and "priority" in one:
+            one["priority"]["coding"][0]["code"] = "EL"
+        if one["resourceType"] == "Observation" and one["code"].get("text") == "HEARTRATE":
+            one["valueQuantity"]["value"] = 130
+
+
+@pytest.mark.parametrize(
+    ("rule", "harm"),
+    [
+        ("problems", _untreated),
+        ("allergies", _allergic),
+        ("doses", _overdosed),
+        ("kidneys", _in_failing_kidneys),
+        ("ends", _endless),
+        ("once", _twice),
+        ("onsets", _recorded_early),
+        ("persons", _too_young),
+        ("hours", _at_night),
+        ("contained", _outside),
+        ("contained", _without_encounter),
+        ("apart", _overlapping),
+        ("ways", _gap),
+        ("deaths", _after_death),
+        ("laboratory", _flagged),
+        ("laboratory", _unit),
+        ("notes", _mute_note),
+        ("notes", _other_signs),
+        ("stamps", _early_stamp),
+        ("fever", _hot),
+    ],
+)
+def test_each_rule_notices_a_fault(small: list[Resource], rule: str, harm: Callable[[list[Resource]], None]) -> None:
+    resources: list[Resource] = json.loads(json.dumps(small))
+    harm(resources)
+    assert rule in broken(resources)

@@ -1,0 +1,108 @@
+"""What psb-300 and FHIR-AgentBench ask of the bundled hospital is there, with every branch often enough."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from fhir_server.synthetic.bundled import PROFILE, hospital
+from refsol.psb300.facts import ChartFacts
+from refsol.psb300.grade import evaluate
+
+Resource = dict[str, Any]
+NOW = PROFILE.now
+CONTEXT = f"It's {NOW.isoformat()} now."
+
+
+@pytest.fixture(scope="module")
+def resources() -> list[Resource]:
+    return [json.loads(line) for line in hospital()]
+
+
+def living(resources: list[Resource]) -> list[str]:
+    return [one["id"] for one in resources if one["resourceType"] == "Patient" and "deceasedDateTime" not in one]
+
+
+@pytest.mark.parametrize("rules", ["official", "fair"])
+def test_orders_of_psb_300_are_due_and_not_due_in_fifteen_patients_each(resources: list[Resource], rules: Any) -> None:
+    facts = ChartFacts(resources)
+    for number in (1, 2, 4, 5, 6, 7, 8, 9, 10):
+        branches = Counter(
+            evaluate(
+                {"id": f"task{number}_1", "eval_MRN": mrn, "context": CONTEXT}, facts, clock=NOW, rules=rules
+            ).branch
+            for mrn in living(resources)
+        )
+        assert min(branches["order"], branches["no order"]) >= 15, (number, branches)
+
+
+def test_both_arms_of_anticoagulants_and_thyroid_tests_and_every_kind_of_mean(resources: list[Resource]) -> None:
+    facts = ChartFacts(resources)
+    words, means, thyroid = Counter[str](), Counter[tuple[bool, ...]](), Counter[bool]()
+    for mrn in living(resources):
+
+        def task(kind: str, mrn: str = mrn) -> Any:
+            return evaluate({"id": f"{kind}_1", "eval_MRN": mrn, "context": CONTEXT}, facts, clock=NOW)
+
+        words.update(
+            part for part in ("heparin 5000 is due", "a stop is due") if part in task("task2").because.sentence
+        )
+        means[tuple(mean is None for mean in task("task3").accepted[0])] += 1
+        if task("task6").branch == "order":
+            highs = [one["valueQuantity"]["value"] for one in facts.search("Observation", mrn, "TSH")]
+            thyroid[sum(value > 10 for value in highs) > 1] += 1
+    assert min(words.values()) >= 10
+    assert means.keys() == {(False, False), (True, False), (True, True)}
+    assert min(thyroid.values()) >= 15
+
+
+def test_the_last_qtc_stored_is_not_always_the_last_one_taken(resources: list[Resource]) -> None:
+    facts = ChartFacts(resources)
+    differing = 0
+    for mrn in living(resources):
+        found = facts.search("Observation", mrn, "QTCINTERVAL")
+        if found:
+            stored = max(found, key=lambda one: str(one["meta"]["lastUpdated"]))
+            taken = max(found, key=lambda one: str(one["effectiveDateTime"]))
+            differing += stored is not taken
+    assert differing >= 8
+
+
+def test_all_stamps_lie_before_2025(resources: list[Resource]) -> None:
+    stamps = {one["meta"]["lastUpdated"] for one in resources}
+    assert max(stamps) < "2025"
+    assert len(stamps) > 100
+
+
+def test_what_fhir_agent_bench_asks_about_is_there(resources: list[Resource]) -> None:
+    by_type: dict[str, list[Resource]] = {}
+    for one in resources:
+        by_type.setdefault(one["resourceType"], []).append(one)
+    observations, encounters = by_type["Observation"], by_type["Encounter"]
+    classes = Counter(one["class"]["code"] for one in encounters)
+    assert min(classes[code] for code in ("IMP", "EMER", "ACUTE", "AMB")) >= 20
+    assert all("partOf" in one for one in encounters if one["class"]["code"] in ("EMER", "ACUTE"))
+    stays = [one for one in encounters if one["class"]["code"] == "IMP"]
+    assert all(one["location"] and one["priority"] and one["hospitalization"]["admitSource"] for one in stays)
+    assert {one["status"] for one in stays} == {"finished", "in-progress"}
+    assert len(by_type["Location"]) >= 6
+    assert sum("ingredient" in one for one in by_type["Medication"]) >= 10
+    assert sum("medicationReference" in one for one in by_type["MedicationRequest"]) >= 10
+    assert all("request" in one and "context" in one for one in by_type["MedicationAdministration"])
+    routes = Counter(one["dosageInstruction"][0]["route"]["text"] for one in by_type["MedicationRequest"])
+    assert min(routes["Oral"], routes["Intravenous"], routes["Subcutaneous"]) >= 50
+    tests = [one for one in observations if "specimen" in one]
+    organisms = {member["reference"] for one in tests for member in one.get("hasMember", [])}
+    grown = [one for one in observations if f"Observation/{one['id']}" in organisms]
+    assert len(by_type["Specimen"]) == len(tests) >= 40
+    assert len(grown) >= 10
+    assert all(one["hasMember"] for one in grown)
+    codes = Counter(one["code"]["text"] for one in observations)
+    for code in ("URINE FOLEY", "URINE VOID", "DRAIN JP", "HT", "WT", "HEARTRATE", "RR", "SPO2", "TEMP", "BP"):
+        assert codes[code] >= 20, code
+    assert all(one["maritalStatus"] and one["gender"] for one in by_type["Patient"])
+    assert len(by_type["Coverage"]) == len(by_type["Patient"])
+    assert sum("performedPeriod" in one for one in by_type["Procedure"]) >= 10

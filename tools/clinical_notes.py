@@ -1,0 +1,99 @@
+"""The rule about notes: they name the reason, fit the setting, and agree with problems, drugs and vital signs."""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import datetime, timedelta
+
+from tools import clinical_tables as t
+from tools.hospital_chart import Chart, Resource, Tally, drug_text, moment, where
+
+SIGNS = re.compile(
+    r"Vital signs at (\d\d:\d\d): HR (\d+)/min, BP (\d+/\d+ mmHg), T ([\d.]+) °C, RR (\d+)/min, SpO2 (\d+) %"
+)
+CODES = ("HEARTRATE", "BP", "TEMP", "RR", "SPO2")
+
+
+def notes(chart: Chart, tally: Tally) -> None:
+    """Notes name the reason, fit the setting, and agree with problems, drugs and vital signs of that day."""
+    for note in chart.of("DocumentReference"):
+        text = base64.b64decode(note["content"][0]["attachment"]["data"]).decode()
+        encounter = chart.encounters[where(note) or ""]
+        time = moment(note["date"])
+        if encounter["class"]["code"] == "IMP":
+            tally.check(encounter["reasonCode"][0]["text"] in text, note["id"], "does not name the reason")
+            unit = _unit(encounter, time)
+            walks = any(word in text for word in ("Walks", "Slept well")) and unit.endswith(("micu", "sicu", "ccu"))
+            tally.check(not walks, note["id"], "walks in intensive care")
+        else:
+            found = [word for word in t.OUTPATIENT_WORDS if re.search(rf"\b{word}\b", text.lower())]
+            tally.check(not found, note["id"], *found)
+        _listed(chart, tally, note["id"], text, time)
+        _signs(chart, tally, note["id"], text, time)
+
+
+def _unit(stay: Resource, time: datetime) -> str:
+    found = [
+        one["location"]["reference"]
+        for one in stay["location"]
+        if moment(one["period"]["start"]) <= time
+        and ("end" not in one["period"] or time < moment(one["period"]["end"]))
+    ]
+    return str(found[0]) if found else ""
+
+
+def _listed(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
+    """Problems that a note lists are active, drugs ordered at that time; no listed problem is left out."""
+    for found in re.findall(r"Problems: (.*?)\. (?:Home|Allergies|Vital)", text):
+        listed = set() if found == "none" else set(found.split("; "))
+        active = {
+            one["code"]["text"]
+            for one in chart.of("Condition")
+            if one["category"][0]["coding"][0]["code"] == "problem-list-item" and moment(one["recordedDate"]) <= time
+        }
+        tally.check(listed == active, name, "problems", *sorted(listed ^ active))
+    for label, home in (("Home medication", True), ("Receives", False)):
+        for found in re.findall(rf"{label}: (.*?)\. (?:Allergies|Follow-up|Plan)", text):
+            for drug in [] if found == "none" else found.split("; "):
+                matches = any(
+                    drug_text(one).startswith(drug.lower())
+                    and _taken(one, time)
+                    and (one["category"][0]["coding"][0]["code"] == "community") == home
+                    for one in chart.orders
+                )
+                tally.check(matches, name, label, drug)
+
+
+def _taken(order: Resource, time: datetime) -> bool:
+    period = order["dispenseRequest"]["validityPeriod"]
+    return moment(period["start"]) <= time and ("end" not in period or time < moment(period["end"]))
+
+
+def _signs(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
+    """Vital signs that a note quotes are those of the chart at that minute of the last day."""
+    for found in SIGNS.findall(text):
+        hour, minute = map(int, found[0].split(":"))
+        taken = time.replace(hour=hour, minute=minute)
+        taken = taken if taken <= time else taken - timedelta(days=1)
+        there = {
+            one["code"]["text"]: _value(one)
+            for one in chart.of("Observation")
+            if one["effectiveDateTime"] == taken.isoformat()
+            and one["category"][0]["coding"][0]["code"] == "vital-signs"
+        }
+        pressure = [value for value in there.values() if value.endswith("mmHg")]
+        wanted = dict(zip(CODES, found[1:], strict=True))
+        same = all(there.get(code) == wanted[code] for code in CODES if code != "BP") and wanted["BP"] in pressure
+        tally.check(same, name, found, there)
+
+
+def _category(observation: Resource) -> str:
+    return str(observation["category"][0]["coding"][0]["code"])
+
+
+def _value(observation: Resource) -> str:
+    if "valueString" in observation:
+        return str(observation["valueString"])
+    value = observation["valueQuantity"]["value"]
+    return str(value)

@@ -1,0 +1,311 @@
+"""Whether a hospital is one that a clinician believes: rules over its charts, each with how often it was checked.
+
+    python tools/clinical_rules.py                    # the bundled hospital
+    python tools/clinical_rules.py --seed 7 --seed 8  # hospitals like it from other seeds
+    python tools/clinical_rules.py FILE.ndjson        # any hospital of `medagent data new`
+
+Prints a line for each rule and up to five violations of it; exit code 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tools import clinical_tables as t  # noqa: E402
+from tools.clinical_notes import notes  # noqa: E402
+from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_text, moment, named, where, within  # noqa: E402
+
+
+def problems(chart: Chart, tally: Tally) -> None:
+    """Every drug order has a problem that it treats, active at that time, or is exempt."""
+    operations = [
+        moment(one["performedDateTime"])
+        for one in chart.of("Procedure")
+        if "performedDateTime" in one
+        and one["code"]["coding"][0]["code"] in ("27447", "47562", "50543", "49650", "44970")
+    ]
+    for order in chart.orders:
+        text, time = drug_text(order), moment(order["authoredOn"])
+        if named(t.EXEMPT, text):
+            tally.check(True)
+            continue
+        near = any(abs(time - one) < timedelta(days=1) for one in operations)
+        around = named(t.PERIOPERATIVE, text)
+        if around and near:
+            tally.check(True)
+            continue
+        treats = t.TREATS.get(named(t.TREATS, text) or "") or t.PERIOPERATIVE.get(around or "", ())
+        found = any(
+            one["code"]["coding"][0]["code"].startswith(treats) and chart.active(one, time)
+            for one in chart.of("Condition")
+        )
+        tally.check(bool(treats) and found, order["id"], text, time)
+
+
+def allergies(chart: Chart, tally: Tally) -> None:
+    """No active order conflicts with a recorded allergy."""
+    barred = [
+        drug for one in chart.of("AllergyIntolerance") for drug in t.CONFLICTS.get(one["code"]["text"].lower(), ())
+    ]
+    for order in chart.orders:
+        if order["status"] in ("active", "on-hold"):
+            tally.check(not any(drug in drug_text(order) for drug in barred), order["id"], drug_text(order))
+
+
+def doses(chart: Chart, tally: Tally) -> None:
+    """Doses are in the drug's unit and range, also over a day."""
+    for order in chart.orders:
+        name = named(t.DOSES, drug_text(order))
+        if name:
+            unit, low, high, most = t.DOSES[name]
+            dose, daily = _dose(order)
+            fits = dose["code"] == unit and low <= dose["value"] <= high and daily <= most
+            tally.check(fits, order["id"], drug_text(order), dose["value"], dose["code"], daily)
+
+
+def _dose(order: Resource) -> tuple[Resource, float]:
+    instruction = order["dosageInstruction"][0]
+    dose: Resource = instruction["doseAndRate"][0]["doseQuantity"]
+    return dose, dose["value"] * instruction["timing"]["repeat"]["frequency"]
+
+
+def kidneys(chart: Chart, tally: Tally) -> None:
+    """Doses are adjusted for kidney function where the drug requires it."""
+    for order in chart.orders:
+        name = named(t.KIDNEY, drug_text(order))
+        if name:
+            limit, most = t.KIDNEY[name]
+            rate = chart.filtration(moment(order["authoredOn"]))
+            fits = rate is None or rate >= limit or _dose(order)[1] <= most
+            tally.check(fits, order["id"], drug_text(order), f"eGFR {rate:.0f}" if rate else "")
+
+
+def ends(chart: Chart, tally: Tally) -> None:
+    """A stopped or completed drug has an end, not before its beginning; one that is taken has none."""
+    for order in chart.orders:
+        period = order["dispenseRequest"]["validityPeriod"]
+        if order["status"] in ("stopped", "completed"):
+            tally.check("end" in period and period["end"] >= period["start"], order["id"], order["status"], period)
+        else:
+            tally.check("end" not in period, order["id"], order["status"], period)
+
+
+def once(chart: Chart, tally: Tally) -> None:
+    """No problem is active in one entry and resolved in another."""
+    states: dict[str, set[str]] = {}
+    for one in chart.of("Condition"):
+        if "clinicalStatus" in one:
+            states.setdefault(one["code"]["text"], set()).add(one["clinicalStatus"]["coding"][0]["code"])
+    for text, found in states.items():
+        tally.check(len(found) == 1, chart.patient["id"], text)
+
+
+def onsets(chart: Chart, tally: Tally) -> None:
+    """Onset precedes recording, and follows birth."""
+    for one in chart.of("Condition"):
+        fits = chart.patient["birthDate"] < one["onsetDateTime"] <= one["recordedDate"][:10]
+        tally.check(fits, one["id"], one["onsetDateTime"], one["recordedDate"])
+
+
+def persons(chart: Chart, tally: Tally) -> None:
+    """Ages and sexes fit problems and procedures."""
+    for one in (*chart.of("Condition"), *chart.of("Procedure")):
+        code = one["code"]["coding"][0]["code"]
+        time = one.get("performedDateTime") or one.get("recordedDate") or one["performedPeriod"]["start"]
+        youngest = t.YOUNGEST.get(named(t.YOUNGEST, code) or "", 0)
+        fits = chart.age(moment(time)) >= youngest and (
+            chart.patient["gender"] == "male" or not code.startswith(t.MALE)
+        )
+        tally.check(fits, one["id"], code, chart.age(moment(time)), chart.patient["gender"])
+
+
+def hours(chart: Chart, tally: Tally) -> None:
+    """Planned stays begin from 5 to 10 o'clock; the living leave from 9 to 19; offices are open from 7 to 21."""
+    for one in chart.of("Encounter"):
+        start, end = one["period"]["start"], one["period"].get("end")
+        kind = one["class"]["code"]
+        if kind == "AMB":
+            tally.check(7 <= moment(start).hour < 21, one["id"], start)
+        elif kind == "IMP":
+            if one["priority"]["coding"][0]["code"] == "EL":
+                tally.check(5 <= moment(start).hour < 10, one["id"], start)
+            leaves = one["hospitalization"].get("dischargeDisposition", {}).get("coding", [{}])[0].get("code")
+            if end and leaves != "exp":
+                tally.check(9 <= moment(end).hour < 19, one["id"], end)
+
+
+def contained(chart: Chart, tally: Tally) -> None:
+    """What refers to an encounter lies within it, and what lies within a stay refers to one."""
+    for kind, name in TIMES.items():
+        for one in chart.of(kind):
+            start = one.get(name) or one["performedPeriod"]["start"]
+            end = one.get("performedPeriod", {}).get("end", start)
+            own = where(one)
+            if own is not None:
+                encounter = chart.encounters[own]
+                inside = within(encounter, moment(start)) and within(encounter, moment(end))
+                tally.check(inside, kind, one["id"], start, end, encounter["period"])
+            elif kind != "Immunization":
+                found = [stay["id"] for stay in chart.stays if within(stay, moment(start))]
+                tally.check(not found, kind, one["id"], start, "without", *found)
+
+
+def apart(chart: Chart, tally: Tally) -> None:
+    """Stays and visits do not overlap."""
+    whole = sorted(
+        (one["period"]["start"], one["period"].get("end", "9"), one["id"])
+        for one in chart.of("Encounter")
+        if "partOf" not in one
+    )
+    for before, after in pairwise(whole):
+        tally.check(before[1] <= after[0], *before, *after)
+
+
+def ways(chart: Chart, tally: Tally) -> None:
+    """The units of a stay follow each other without a gap, the emergency department first; parts agree with them."""
+    parts = {(one["location"][0]["location"]["reference"], one["period"]["start"]) for one in chart.parts}
+    for stay in chart.stays:
+        units = stay["location"]
+        tally.check(units[0]["period"]["start"] == stay["period"]["start"], stay["id"], "first unit")
+        tally.check(units[-1]["period"].get("end") == stay["period"].get("end"), stay["id"], "last unit")
+        for before, after in pairwise(units):
+            tally.check(before["period"]["end"] == after["period"]["start"], stay["id"], before, after)
+        for place, unit in enumerate(units):
+            name = unit["location"]["reference"]
+            emergency, intensive = name.endswith("emergency"), name.endswith(("micu", "sicu", "ccu"))
+            tally.check(not emergency or place == 0, stay["id"], "emergency later")
+            known = (name, unit["period"]["start"]) in parts
+            tally.check(known == (emergency or intensive), stay["id"], name, "is a part:", known)
+
+
+def deaths(chart: Chart, tally: Tally) -> None:
+    """Nothing is dated after a death."""
+    died = chart.patient.get("deceasedDateTime")
+    for kind, name in TIMES.items() if died else ():
+        for one in chart.of(kind):
+            tally.check((one.get(name) or one["performedPeriod"]["start"]) <= str(died), kind, one["id"])
+
+
+def laboratory(chart: Chart, tally: Tally) -> None:
+    """Results have UCUM units, a reference range, and an interpretation that agrees with both."""
+    for one in chart.of("Observation"):
+        quantity = one.get("valueQuantity")
+        if quantity is None:
+            continue
+        tally.check(quantity["unit"] == quantity["code"] and quantity["code"] in t.UCUM, one["id"], quantity)
+        if one["category"][0]["coding"][0]["code"] != "laboratory":
+            continue
+        bounds = one.get("referenceRange", [{}])[0]
+        low, high = bounds.get("low", {}).get("value"), bounds.get("high", {}).get("value")
+        value = quantity["value"]
+        mark = "L" if low is not None and value < low else "H" if high is not None and value > high else "N"
+        said = one.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
+        tally.check(bool(bounds) and said == mark, one["id"], one["code"]["text"], value, bounds, said)
+
+
+PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
+    one.__name__: one for one in (problems, allergies, doses, kidneys, ends, once, onsets, persons, hours, contained)
+} | {one.__name__: one for one in (apart, ways, deaths, laboratory)}
+
+
+def fever(found: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
+    """Fever (38 °C) or a pulse of 100 on the first day: in 60 % of stays for pneumonia or sepsis, 10 % of planned ones.
+
+    Gives the stays, and those with it, by kind.
+    """
+    stays, hot = Counter[str](), Counter[str]()
+    for chart in found:
+        for stay in chart.stays:
+            reason = stay["reasonCode"][0]["text"].lower()
+            infection = reason.startswith(("pneumonia", "sepsis"))
+            kind = "infection" if infection else "planned" if stay["priority"]["coding"][0]["code"] == "EL" else ""
+            if kind:
+                stays[kind] += 1
+                hot[kind] += _hot(chart, stay)
+    return stays, hot
+
+
+def _hot(chart: Chart, stay: Resource) -> bool:
+    start = moment(stay["period"]["start"])
+    limits = {"TEMP": 38.0, "HEARTRATE": 100}
+    return any(
+        one["valueQuantity"]["value"] >= limits[one["code"]["text"]]
+        for one in chart.of("Observation")
+        if one["code"].get("text") in limits and start <= moment(one["effectiveDateTime"]) < start + timedelta(days=1)
+    )
+
+
+class Stamps:
+    """`meta.lastUpdated`: never before what it is about, before 2025 where the clock is, and not all the same."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    def __call__(self, chart: Chart, tally: Tally) -> None:
+        """Check the stamps of a chart."""
+        for kind, name in TIMES.items():
+            for one in chart.of(kind):
+                stamp = one["meta"]["lastUpdated"]
+                self.found.add(stamp)
+                begun = one.get(name) or one["performedPeriod"]["start"]
+                tally.check(moment(begun) <= moment(stamp), kind, one["id"], begun, stamp)
+
+
+def audit(lines: Iterable[str]) -> dict[str, Tally]:
+    """All rules over a hospital, by name. One chart is held at a time; the rule of fever counts over all."""
+    stamps = Stamps()
+    rules = {**PER_CHART, "notes": notes, "stamps": stamps}
+    tallies = {name: Tally() for name in (*rules, "fever")}
+    stays, hot = Counter[str](), Counter[str]()
+    for chart in charts(lines):
+        chart.prepare()
+        for name, rule in rules.items():
+            rule(chart, tallies[name])
+        for total, part in zip((stays, hot), fever([chart]), strict=True):
+            total.update(part)
+    share = {kind: hot[kind] / count for kind, count in stays.items()}
+    tallies["fever"].check(share.get("infection", 1.0) >= 0.6, "infections:", share.get("infection"))
+    tallies["fever"].check(share.get("planned", 0.0) <= 0.1, "planned:", share.get("planned"))
+    tallies["fever"].checked = stays.total()
+    tallies["stamps"].check(len(stamps.found) > 1, "all stamps are the same")
+    return tallies
+
+
+def sentence(name: str) -> str:
+    """What a rule demands."""
+    rules: dict[str, object] = {**PER_CHART, "notes": notes, "stamps": Stamps, "fever": fever}
+    return " ".join((rules[name].__doc__ or "").partition("\n\n")[0].split())
+
+
+def main() -> int:
+    """Check, print, and say by the exit code whether all rules hold."""
+    from fhir_server.synthetic.bundled import hospital
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", nargs="?", type=Path, help="an NDJSON file of a hospital")
+    parser.add_argument("--seed", type=int, action="append", default=[], help="a hospital from this seed")
+    chosen = parser.parse_args()
+    sources: list[tuple[str, Iterable[str]]] = [(f"seed {seed}", hospital(seed)) for seed in chosen.seed]
+    if chosen.file:
+        sources.append((str(chosen.file), chosen.file.open(encoding="utf-8")))
+    failed = 0
+    for name, lines in sources or [("bundled", hospital())]:
+        for rule, tally in audit(lines).items():
+            failed += len(tally.violations)
+            print(f"{name}: {rule}: {tally.checked} checked, {len(tally.violations)} violations")
+            for violation in tally.violations[:5]:
+                print(f"  {violation}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
