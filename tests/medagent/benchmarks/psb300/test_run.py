@@ -123,6 +123,18 @@ def test_an_episode_without_finish_counts_as_an_empty_list_or_as_wrong(published
     assert "was made under other settings (unfinished empty → wrong)" in refused.err
 
 
+def test_an_agent_that_raises_is_wrong_where_doing_nothing_is_right(published: Set, tmp_path: Path) -> None:
+    agent = tmp_path / "raising.py"
+    agent.write_text(
+        "import medagent\n\n\nclass Raising(medagent.Agent):\n"
+        "    def play(self, task, prompt):\n"
+        "        if task.id == 'task9_2':\n            raise ValueError\n        yield 'FINISH([])'\n"
+    )
+    ran = published.run("--agent", f"{agent}:Raising", "--ids", "task9_2,task9_4", "--round", "raises")
+    assert ran.out.split("overall")[1].split()[:2] == ["1", "2"]
+    assert "1 agent-error" in ran.out
+
+
 def test_the_clock_is_recorded_when_the_run_begins(published: Set, tmp_path: Path) -> None:
     words = (
         "run", "psb-300", "--dataset", "published", "--ehr", published.patients, "--agent", "nop", "--ids", "task1_1",
