@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from medagent.engine.boundary import blame
     from medagent.engine.job import Job, Unit, Worker
     from medagent.engine.journals import JournalKind, Run
+    from medagent.engine.learning import Feedback
     from medagent.engine.plan import Plan, Stage
     from medagent.engine.report import (
         DataRef,
@@ -106,6 +107,7 @@ _HOMES = {
         "JournalKind",
         "Run",
     ),
+    "medagent.engine.learning": ("Feedback",),
     "medagent.engine.plan": (
         "Plan",
         "Stage",
@@ -193,6 +195,7 @@ __all__ = [
     "EpisodeError",
     "EpisodeRow",
     "EpisodeSettings",
+    "Feedback",
     "FhirBenchmark",
     "FhirItem",
     "FhirSettings",

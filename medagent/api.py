@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         MedAgentBenchEpisodeOptions,
         MedAgentBenchOptions,
         PromptcblueOptions,
+        Psb300Options,
         SimpleqaOptions,
     )
     from medagent.reports.page.document import RunPage
@@ -77,6 +78,8 @@ async def run(
     verbose: bool = False,
     **options: Unpack[MedAgentBenchOptions],
 ) -> Report: ...
+@overload
+async def run(benchmark: Literal["psb-300"], *, verbose: bool = False, **options: Unpack[Psb300Options]) -> Report: ...
 @overload
 async def run(
     benchmark: Literal["promptcblue"], *, verbose: bool = False, **options: Unpack[PromptcblueOptions]
@@ -134,6 +137,8 @@ def run_sync(
     verbose: bool = False,
     **options: Unpack[MedAgentBenchOptions],
 ) -> Report: ...
+@overload
+def run_sync(benchmark: Literal["psb-300"], *, verbose: bool = False, **options: Unpack[Psb300Options]) -> Report: ...
 @overload
 def run_sync(
     benchmark: Literal["promptcblue"], *, verbose: bool = False, **options: Unpack[PromptcblueOptions]

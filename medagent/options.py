@@ -43,6 +43,8 @@ class RunOptions(TypedDict, total=False):
     per_type: int | None
     trials: int
     concurrency: int
+    sequential: bool
+    learn_from: Literal["score", "facts"]
     max_cost: float | None
     max_tokens_total: int | None
     fail_after: float | None

@@ -21,11 +21,13 @@ BEGIN_MATRIX, END_MATRIX = "<!-- matrix: python tools/option_tables.py -->", "<!
 ACTS = "one question, one answer: nothing is acted on"
 NO_FHIR = "no FHIR data"
 OWN_SET = "its data set is --dataset, --tasks-file"
+OWN_FOLDER = "its data set is --dataset"
+EPISODES = ("medagentbench", "psb-300")
 NO_JUDGE = "graded by rules, not by a judge"
 REASONS: dict[str, dict[str, str]] = {
-    "version": {"*": "one version of the data; --data names it"},
+    "version": {"psb-300": "one version of the tasks", "*": "one version of the data; --data names it"},
     "dataset": {"*": "--data names the data"},
-    "tasks-file": {"*": "--data names the data"},
+    "tasks-file": {"psb-300": OWN_FOLDER, "*": "--data names the data"},
     "tasks": {"*": "--ids selects"},
     "protocol": {"*": ACTS},
     "loop": {"*": ACTS},
@@ -46,21 +48,30 @@ REASONS: dict[str, dict[str, str]] = {
     "ca-file": {"*": NO_FHIR},
     "writes": {"*": ACTS},
     "api-base": {"*": NO_FHIR},
-    "answers": {"medagentbench": "results files are graded by medagent grade FILE"},
-    "allow-empty": {"medagentbench": "an empty or cut message ends its episode with that status"},
-    "data": {"medagentbench": OWN_SET},
-    "encoding": {"medagentbench": OWN_SET},
+    "split": {"medagentbench": "one set of tasks a version", "*": "one set of items"},
+    "clock": {"*": "no rule goes by the time of grading"},
+    "unfinished": {"medagentbench": "an episode without FINISH is wrong", "*": ACTS},
+    "answers": {
+        "medagentbench": "results files are graded by medagent grade FILE",
+        "psb-300": "episodes have no answers file",
+    },
+    "allow-empty": dict.fromkeys(EPISODES, "an empty or cut message ends its episode with that status"),
+    "data": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER},
+    "encoding": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER},
     "graph": {"*": "no entities are linked"},
     "embed-model": {"*": "no entities are linked"},
     "embed-base-url": {"*": "no entities are linked"},
     "min-votes": {"*": "one reply a question; --trials repeats it"},
     "g-eval": {"simpleqa": "the judges are the metric", "*": NO_JUDGE},
-    "few-shot": {"medagentbench": "an episode is no single question"},
+    "few-shot": dict.fromkeys(EPISODES, "an episode is no single question"),
     "batch": {
-        "medagentbench": "an episode is no single question",
+        **dict.fromkeys(EPISODES, "an episode is no single question"),
         "imapscore": "an item's calls follow from each other",
     },
-    "gold": {"medagentbench": "the answer key is the facts' (--ehr, --fhir)", "*": "--data has the right answers"},
+    "gold": {
+        **dict.fromkeys(EPISODES, "the answer key is the facts' (--ehr, --fhir)"),
+        "*": "--data has the right answers",
+    },
     "card": {"*": "no shared task asks for it"},
     "judge": {"*": NO_JUDGE},
     "judge-base-url": {"*": NO_JUDGE},
@@ -89,10 +100,12 @@ def rows() -> Iterator[Owners]:
     models = {name: {field.name: field for field in options(find(name).Settings)} for name in names()}
     for name in shared:
         yield {"all": shared[name], **{benchmark: fields[name] for benchmark, fields in models.items()}}
+    own: dict[tuple[str, str], Owners] = {}
     for benchmark, fields in models.items():
         for name, field in fields.items():
             if name not in shared and not field.option.hidden:
-                yield {benchmark: field}
+                own.setdefault((field.flag, field.help), {})[benchmark] = field
+    yield from own.values()
 
 
 def default(field: Field) -> str:
@@ -110,6 +123,8 @@ def default(field: Field) -> str:
 def line(owners: Owners) -> str:
     """One row of the table."""
     (who, first), *others = owners.items()
+    if who != "all":
+        who = ", ".join(owners)
     differing = [f"{name}: {default(field)}" for name, field in others if default(field) != default(first)]
     value = f" {first.option.metavar}" if first.option.metavar else ""
     cells = (

@@ -12,7 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, 
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
-from inspect import isasyncgenfunction
+from inspect import isasyncgenfunction, iscoroutinefunction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from medagent.engine.boundary import PluginError, blame
@@ -21,6 +22,7 @@ from medagent.engine.rows import Spent
 from medagent.models.estimate import CallCutOffError
 
 if TYPE_CHECKING:
+    from medagent.engine.learning import Feedback
     from medagent.models.base import ChatModel, Completion, Message, Tool
     from medagent.models.limiter import EndpointStats
 
@@ -82,10 +84,14 @@ async def next_move(policy: Policy, observation: str) -> Move:
 
 @dataclass(frozen=True, slots=True)
 class AgentContext:
-    """What an agent may use: the model that the run names (None: none), and the FHIR base that it is shown."""
+    """What an agent may use: the model that the run names (None: none), the FHIR base that it is shown, and in a
+    sequential run a folder of its own (else None). The folder is there from the first `play` on. Read it there: it is
+    empty at the beginning of each trial, and put back when a run is resumed.
+    """
 
     model: ChatModel | None = None
     base: str = ""
+    folder: Path | None = None
 
 
 _spent: ContextVar[Spent | None] = ContextVar("medagent_spent", default=None)
@@ -142,6 +148,9 @@ class CountedModel:
 class Agent:
     """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use. A run
     makes one with the context first and then its arguments, by their names, or gives an instance its context.
+
+    An agent may define `learn(self, task, row, score)`, plain or `async`. A sequential run calls it after each unit:
+    `task` is what `play` got, `row` the unit's row, `score` a `Feedback`.
     """
 
     def __init__(self, context: AgentContext | None = None) -> None:
@@ -158,6 +167,25 @@ class Agent:
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
         """A fresh policy. `key` names the episode; `seed` is for sampling, None in the first trial."""
         return _Played(self, task)
+
+
+def learning(agent: object) -> Any:
+    """The method `learn` of an agent, or of its class; None if it has none."""
+    return getattr(agent, "learn", None)
+
+
+async def learn_from(agent: Agent, task: Any, row: Any, feedback: Feedback, spent: Spent) -> None:
+    """Call an agent's `learn`; a plain one may block. What it spends on its model is added to `spent`.
+
+    Raises PluginError, the agent's, for whatever goes wrong there, and what the model raises.
+    """
+    _spent.set(spent)
+    learn: Any = learning(agent)
+    with blame("agent"):
+        if iscoroutinefunction(learn):
+            await learn(task, row, feedback)
+        else:
+            await asyncio.to_thread(learn, task, row, feedback)
 
 
 class _Played:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from medagent.agents.base import Agent, Move, Policy, next_move
+from medagent.agents.base import Agent, Move, Policy, learn_from, learning, next_move
 from medagent.agents.chat import ChatAgent
 from medagent.agents.choice import AgentChoice
 from medagent.agents.unusable import kind_of
@@ -16,9 +16,10 @@ from medagent.core.options import Setting
 from medagent.core.wire import Text
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.boundary import blame
+from medagent.engine.learning import Feedback
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import DataRef
-from medagent.engine.rows import Row
+from medagent.engine.rows import Row, Spent
 from medagent.engine.selection import selected
 from medagent.engine.settings import RunSettings
 from medagent.models.base import Message
@@ -79,6 +80,11 @@ class CallJob(Generic[R]):
     tell_unusable: bool = False
     """Whether an answer that is empty, cut off or nothing but thinking has this as its status."""
 
+    @property
+    def learns(self) -> bool:
+        """Whether who answers learns from scores."""
+        return any(who.learns for who in self.who.values())
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[CallWorker[R]]:
         """See `Job.open`."""
@@ -121,6 +127,12 @@ class CallWorker(Generic[R]):
             row.take(move)
             if self.tell_unusable:
                 row.status = kind_of(move) or row.status
+
+    async def learn(self, unit: Call, row: R, feedback: Feedback, spent: Spent) -> None:
+        """See `LearningWorker.learn`."""
+        agent = self.agents[unit.model]
+        if learning(agent) is not None:
+            await learn_from(agent, unit.item, row, feedback, spent)
 
 
 def trial_keys(keys: Sequence[str], trials: int) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, CountedModel
+from medagent.agents.base import Agent, AgentContext, CountedModel, learning
 from medagent.agents.chat import ChatAgent
 from medagent.agents.known import KnownAgent, KnownAnswers
 from medagent.core import plugins
@@ -18,6 +18,7 @@ from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
 from medagent.core.errors import UserError
 from medagent.core.options import Names, Setting
 from medagent.core.plugins import Plugin
+from medagent.engine.learning import agent_folder
 from medagent.engine.settings import RunSettings, as_arguments
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
@@ -138,8 +139,8 @@ class AgentChoice:
                 "a class of yours: --agent FILE.py:Name or package.module:Name"
             )
         check_arguments("agent", agent, settings.agent_arg)
-        if agent is not None:
-            agent.load()
+        if agent is not None and learning(agent.load()) is not None and not settings.sequential:
+            raise UserError(f"--agent {settings.agent}: learns from each score, so it needs --sequential")
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system, arguments=settings.agent_arg)
@@ -161,6 +162,11 @@ class AgentChoice:
             return _label(self.agent.path, self.agent) + self._cell
         assert self.model is not None
         return self.model.label
+
+    @property
+    def learns(self) -> bool:
+        """Whether the agent learns from scores."""
+        return self.agent is not None and learning(self.agent.load()) is not None
 
     @property
     def _cell(self) -> str:
@@ -196,8 +202,8 @@ class AgentChoice:
         if self.known is not None:
             return KnownAgent(self.known)
         if self.agent is not None:
-            context = AgentContext(CountedModel(model) if model is not None else None, base)
-            made: Agent = _made(self.agent, context, self.arguments)
+            counted = CountedModel(model) if model is not None else None
+            made: Agent = _made(self.agent, AgentContext(counted, base, agent_folder.get()), self.arguments)
             return made
         assert model is not None
         return ChatAgent(model, self.system)

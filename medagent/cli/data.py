@@ -35,9 +35,10 @@ def new(
         str | None, typer.Option(help="Any text; by default a secret one of 128 bits, kept in DIR/seed.txt.")
     ] = None,
     like: Annotated[
-        Literal["bundled", "full", "shift"] | None,
+        Literal["bundled", "full", "shift", "psb-300"] | None,
         typer.Option(
-            help="bundled (default); full (the size of the original); shift (other thresholds, codes, units, clock)."
+            help="bundled (default); full (the size of the original); shift (other thresholds, codes, units, clock); "
+            "psb-300 (tasks of psb-300)."
         ),
     ] = None,
     split: Annotated[
@@ -50,13 +51,36 @@ def new(
     """Make a hospital and its tasks (v1 and v2, with answer keys), the same bytes for the same seed everywhere.
 
     Example: medagent data new fresh --like shift
+
+    Example: medagent data new fresh --like psb-300
     """
+    if like == "psb-300":
+        _new_psb300(folder, seed, split, patients, per_type)
+        return
     from medagent.benchmarks.medagentbench.generator.write import Wanted, make
 
     kind = like or ("shift" if split == "ood" else "bundled")
     made = make(folder, Wanted(kind, split, seed, patients, per_type))
+    _describe(folder, made.name, made)
+    print(f"Run it: medagent run --dataset {folder} --agent reference")
+
+
+def _new_psb300(folder: Path, seed: str | None, split: str | None, patients: int, per_type: int) -> None:
+    """Make a set of psb-300."""
+    from medagent.benchmarks.psb300.generator.write import Order, make
+    from medagent.core.errors import UserError
+
+    if split is not None:
+        raise UserError("--split: a set of psb-300 is one set; medagent run psb-300 --split takes a part of it")
+    manifest = make(folder, Order(seed, patients, per_type))
+    _describe(folder, f"psb-300 {manifest.name}", manifest.made)
+    print(f"Run it: medagent run psb-300 --dataset {folder} --agent reference")
+
+
+def _describe(folder: Path, name: str, made: Any) -> None:
+    """Print what a set holds, and whether its seed is secret."""
     resources = sum(made.resources.values())
-    print(f"{folder}: {made.name}: {made.patients} patients, {resources} resources, {10 * per_type} tasks")
+    print(f"{folder}: {name}: {made.patients} patients, {resources} resources, {10 * made.per_type} tasks")
     print(f"SHA-256 of the seed: {made.seed_sha256}")
     if made.private:
         print(
@@ -64,7 +88,6 @@ def new(
         )
     else:
         print("Not private: whoever guesses the seed makes the same set. Leave --seed out for a secret one.")
-    print(f"Run it: medagent run --dataset {folder} --agent reference")
 
 
 @app.command("verify")
@@ -76,9 +99,16 @@ def verify(
 
     Example: medagent data verify fresh --seed 3f0c…
     """
-    from medagent.benchmarks.medagentbench.generator.write import differing, kept_seed
+    from medagent.benchmarks.psb300.generator import write as psb300
+    from medagent.benchmarks.psb300.tasks import is_set, read_manifest
 
-    found = differing(folder, seed if seed is not None else kept_seed(folder))
+    if is_set(folder):
+        manifest = read_manifest(folder)
+        found = psb300.differing(folder, manifest, seed if seed is not None else psb300.kept_seed(folder))
+    else:
+        from medagent.benchmarks.medagentbench.generator.write import differing, kept_seed
+
+        found = differing(folder, seed if seed is not None else kept_seed(folder))
     for line in found:
         print(f"{folder}: {line}")
     if found:

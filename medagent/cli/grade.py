@@ -8,11 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
+from medagent.benchmarks.psb300.settings import Psb300Grading
 from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
+_FIELDS = {field.name: field for model in (Psb300Grading, MedAgentBenchGrading) for field in fields_of(model)}
+"""The options that any benchmark has, each once."""
 
-@with_options(fields_of(MedAgentBenchGrading))
+
+@with_options(list(_FIELDS.values()))
 def command(
     given: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
@@ -21,7 +25,8 @@ def command(
 ) -> None:
     """Grade a results file of MedAgentBench, offline for the bundled data set, or a run of any benchmark.
 
-    The options are about MedAgentBench. Exit code 0: everything was graded; 2: something could not be.
+    An option that the run's benchmark does not have is refused. Exit code 0: everything was graded; 2: something could
+    not be.
 
     Example: medagent grade results/v2_r2_reference
 

@@ -21,16 +21,17 @@ def list_tasks(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.benchmarks.psb300.tasks import present_sets
     from medagent.reports.tables import print_table
 
-    found = present_datasets()
-    print_table(
-        "Task sets",
-        ["name", "version", "tasks", "digest"],
-        [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found],
-    )
+    found, newer = present_datasets(), present_sets()
+    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found]
+    rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
+    print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
     for folder in dict.fromkeys(one.path.parent for one in found):
         print(f"{folder.name}: {folder}")
+    for one in newer:
+        print(f"{one.ref.name}: {one.folder}")
     print(f"hospital: {built_hospital() or 'not built yet; the first run builds it, or `medagent ehr build`'}")
 
 
@@ -38,14 +39,30 @@ def list_tasks(context: typer.Context) -> None:
 def import_(
     checkout: Annotated[Path, typer.Argument(metavar="DIR", help="A checkout of the official repository.")],
 ) -> None:
-    """Import the published tasks, function list and wording as data set `official`.
+    """Import published tasks: those of MedAgentBench as its data set `official`, those of psb-300 as its `published`.
+
+    What is imported is what the checkout has: MedAgentBench's data, new_patient_tasks.json, or both.
 
     Example: medagent tasks import ~/src/MedAgentBench
-    """
-    from medagent.benchmarks.medagentbench.tasks.official import import_official
 
-    folder = import_official(checkout)
-    print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")
+    Example: medagent data import ~/src/GRASP
+    """
+    from medagent.benchmarks.medagentbench.tasks.official import import_official, is_official
+    from medagent.benchmarks.psb300.imported import import_published, task_file
+    from medagent.reports.tables import say
+
+    file = task_file(checkout)
+    if file is not None:
+        done = import_published(file)
+        for warning in done.warnings:
+            say(f"warning: {warning}")
+        print(
+            f"{done.folder}: {done.tasks} tasks of psb-300 imported from {file}. Run them: medagent run psb-300 "
+            "--dataset published --fhir http://localhost:8080/fhir/"
+        )
+    if file is None or is_official(checkout):
+        folder = import_official(checkout)
+        print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")
 
 
 @app.command("check")

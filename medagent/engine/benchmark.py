@@ -21,6 +21,7 @@ from medagent.core.errors import UserError
 from medagent.core.options import checked, options
 from medagent.engine.blocks import AnswerBlock, Block, ChecksBlock, ConversationBlock, Message, TextBlock
 from medagent.engine.journals import JournalKind, Run
+from medagent.engine.learning import LEARNED, LEARNING, LearnedRow
 from medagent.engine.plan import JOURNAL, Plan
 from medagent.engine.report import DataRef, Report, ShownMessage
 from medagent.engine.rows import Row
@@ -178,4 +179,8 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     @property
     def journals(self) -> Mapping[str, JournalKind]:
         """The journals of a run, `episodes.jsonl` first."""
-        return {JOURNAL: JournalKind(self.row), **self.judgements}
+        return {
+            JOURNAL: JournalKind(self.row),
+            **self.judgements,
+            LEARNED: JournalKind(LearnedRow, LEARNING, optional=True),
+        }

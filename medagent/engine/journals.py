@@ -27,22 +27,31 @@ class JournalKind:
 
     row: type[Row]
     role: str = "model"
+    optional: bool = False
+    """Whether a run has it only if the run asks for it."""
 
 
 class Journals:
     """The journals of a run, open; a context manager. With `writable` off nothing in the folder is touched.
 
-    `first` is the file of the first journal, where the run's folder has it open.
+    `first` is the file of the first journal, where the run's folder has it open; with `optional` those are made that a
+    run may lack.
     """
 
     def __init__(
-        self, path: Path, kinds: Mapping[str, JournalKind], *, first: JournalFile | None = None, writable: bool = True
+        self,
+        path: Path,
+        kinds: Mapping[str, JournalKind],
+        *,
+        first: JournalFile | None = None,
+        writable: bool = True,
+        optional: bool = False,
     ) -> None:
         self._stack = ExitStack()
         self._open: dict[str, Journal[Any]] = {}
         self._roles = {name: kind.role for name, kind in kinds.items()}
         for name, kind in kinds.items():
-            if writable or (path / name).exists():
+            if (writable and (optional or not kind.optional)) or (path / name).exists():
                 if writable:
                     note(path / name)
                 file = first if first is not None and first.path == path / name else None

@@ -171,6 +171,8 @@ class Report(BaseModel):
     files: tuple[str, ...] = ()
     slowest: float = 0.0
     """Seconds of the unit that took longest."""
+    learned: tuple[str, ...] = ()
+    """The units that the agent learned from, in order."""
     journals: dict[str, str] = {}
     """The journals it rests on: the bytes of each and their CRC-32."""
 

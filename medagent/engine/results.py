@@ -20,6 +20,7 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.files import write_changed_parts
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Journals, Run
+from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.memory import few_collections
 from medagent.engine.plan import JOURNAL
 from medagent.engine.report import DataRef, ItemOutcome, Report
@@ -87,7 +88,8 @@ def compose(
     spending: dict[str, Spent] = {}
     unusual: dict[str, list[str]] = {}
     for role, journal in journals.items():
-        endings.update(journal.endings())
+        if role != LEARNING:
+            endings.update(journal.endings())
         unusual |= journal.unusual
         for unit, status, error in journal.failures():
             if unit in owed or status == FAILED:
@@ -130,10 +132,16 @@ def compose(
         stopped=standing.stopped or standing.exceeded,
         command=standing.command,
         reused=standing.reused,
-        files=(*graded.files, *benchmark.journals, SCORES, "run.json", REPORT),
+        files=(*graded.files, *journals.states(), SCORES, "run.json", REPORT),
+        learned=_learned(journals),
         journals=dict(journals.states()),
         **figures.details,
     )
+
+
+def _learned(journals: Journals) -> tuple[str, ...]:
+    """The units that the agent learned from, in order."""
+    return tuple(row.unit for row in journals[LEARNED].rows() if row.is_complete) if LEARNED in journals else ()
 
 
 def _is_ungraded(one: Scored) -> bool:

@@ -21,6 +21,7 @@ from medagent.engine.folder import RunFolder
 from medagent.engine.job import Executor
 from medagent.engine.journal_file import PROCESS
 from medagent.engine.journals import Journals, Run
+from medagent.engine.learning import LEARNED, Learning, SequentialExecutor, agent_folder, folder_of, learns
 from medagent.engine.limits import Limits
 from medagent.engine.local import LocalExecutor
 from medagent.engine.memory import few_collections
@@ -47,6 +48,9 @@ async def execute(
     Raises UserError, StopRunError (the endpoint refused the run) and cancellation; what was finished is on disk.
     """
     settings, source = plan.settings, _source(plan)
+    if settings.sequential and benchmark.judgements:
+        raise UserError(f"--sequential: scores of {benchmark.name} come after all answers, when they are judged")
+    agent_folder.set(folder_of(plan.folder) if settings.sequential else None)
     for stage in plan.stages:  # whatever cannot be opened is found before anything is made
         async with stage.job.open():
             pass
@@ -74,7 +78,13 @@ async def execute(
         plan.prepare()
         with (
             few_collections(),
-            Journals(folder.path, benchmark.journals, first=folder.journal, writable=folder.writable) as journals,
+            Journals(
+                folder.path,
+                benchmark.journals,
+                first=folder.journal,
+                writable=folder.writable,
+                optional=settings.sequential,
+            ) as journals,
         ):
             return await _carried_out(plan, benchmark, grader, folder, journals, quiet, say)
 
@@ -188,12 +198,18 @@ async def _stage(
     if not units and not stage.title:  # nothing followed from the stages before
         return Summary(0, 0, [])
     progress = Progress(quiet=quiet)
+    carries_out: Executor = executor(settings)
+    pending = False
+    if settings.sequential:
+        learning = Learning(journals[JOURNAL], journals[LEARNED], units, scoring, settings.learn_from)
+        carries_out = SequentialExecutor(learning, unit_limits(settings))
+        pending = learns(stage.job) and learning.any_pending
     summary = await run_units(
         stage.job,
         units,
         journals[stage.journal],
-        executor(settings),
-        Watch(progress, scoring.of_row if stage.journal == JOURNAL else None),
+        carries_out,
+        Watch(progress, scoring.of_row if stage.journal == JOURNAL else None, pending),
         Limits(
             settings.max_cost,
             settings.max_tokens_total,

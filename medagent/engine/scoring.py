@@ -69,6 +69,11 @@ class Scoring(Generic[RowT]):
             scores.append(Scored(item, name.trial, unit, self._state(unit) if score is None else status, score))
         return scores
 
+    def trial(self, unit: str) -> int:
+        """The trial of a unit."""
+        name = unit_name(unit, self._items)
+        return 1 if name is None else name.trial
+
     def write(self) -> None:
         """Write `scores.jsonl`. Raises UserError."""
         self._book.write()

@@ -13,7 +13,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from medagent.core.code_digest import has_json_form
 from medagent.core.errors import UserError
@@ -109,6 +117,12 @@ class RunSettings(BaseModel):
 
     concurrency: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 16
     """How many run at once."""
+    sequential: Annotated[bool, Option(RUN, kind="value")] = False
+    """One item after the other, in the run's order; an agent with `learn` learns from each score before the next."""
+    learn_from: Annotated[Literal["score", "facts"], Option(RUN, kind="value")] = "score"
+    """With --sequential: score (value, correct, kind), or facts (reason, checks and facts as well, which quote the
+    expected answer).
+    """
     max_cost: Annotated[float | None, Option(LIMITS, "limit", kind="value"), Field(gt=0)] = None
     """US dollars for the whole run: nothing starts that would go over it; the run can go on later."""
     max_tokens_total: Annotated[int | None, Option(LIMITS, "limit", kind="value"), Field(ge=1)] = None
@@ -140,6 +154,20 @@ class RunSettings(BaseModel):
     """Continue a run though nothing tells whether its agent's code is the same: take it that it is."""
     overwrite: Annotated[bool, Option(RUN, "effort", kind="value")] = False
     """Start anew in a folder that holds a run; files that it did not write stay."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_after_the_other(cls, fields: Any) -> Any:
+        """A sequential run has a concurrency of 1, and nothing that would carry out several items at once."""
+        if not isinstance(fields, dict):
+            return fields
+        if not fields.get("sequential"):
+            if fields.get("learn_from", "score") != "score":
+                raise UserError("--learn-from needs --sequential")
+            return fields
+        if together := [name for name in ("workers", "cluster", "batch") if fields.get(name)]:
+            raise UserError(f"--sequential does one item after the other: leave --{together[0]} out")
+        return {**fields, "concurrency": 1}
 
     @field_validator("round")
     @classmethod
@@ -191,6 +219,8 @@ class RunSettings(BaseModel):
     def decides(self) -> dict[str, Setting]:
         """What decides the rows of a run, by option: what cannot change between two tries."""
         found = values(self, "setting")
+        if not self.sequential:
+            found["learn-from"] = None
         found["extra"] = as_arguments(self.extra)
         found["agent-arg"], found["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
         if self.model is None:

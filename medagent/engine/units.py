@@ -45,6 +45,8 @@ class Watch(Generic[R]):
 
     progress: Progress
     score: Callable[[R], Awaitable[Scored | None]] | None = None
+    pending: bool = False
+    """Whether the executor has work even if no unit is owed."""
 
 
 async def run_units(
@@ -83,7 +85,7 @@ async def run_units(
     lost: str | None = None
     with progress:
         progress.begin(len(units), len(units) - len(owed))
-        if owed:
+        if owed or watch.pending:
             try:
                 await executor.run(job, feed.take, done, progress)
             except ExecutorLostError as error:

@@ -26,6 +26,7 @@ from medagent.engine.journals import Run
 from medagent.engine.report import Report
 from medagent.engine.rows import OWED, Spent
 from medagent.export.records import Record, read_records
+from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.finished import Code
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from inspect_ai.log import EvalError, EvalLog, EvalSample, EvalSampleLimit
     from inspect_ai.model import ChatMessage, ModelUsage
     from inspect_ai.scorer import Score
+
+    from medagent.fhir_episodes.tools import Toolbox
 
 
 LIMITS = {
@@ -80,7 +83,8 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     options = _options(benchmark, run)
     judged = benchmark.judged(run)
     scorer = medagent_score.__name__
-    kept = _Kept(report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark)
+    toolbox = benchmark.toolbox(benchmark.source(run, {})) if isinstance(benchmark, FhirBenchmark) else None
+    kept = _Kept(report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark, toolbox)
     samples = [kept.sample(record) for record in records if record.row is not None]
     log = EvalLog(
         status="success" if not report.owed else "cancelled",
@@ -129,6 +133,8 @@ class _Kept:
     judged: Mapping[str, Any]
     model: str
     benchmark: Benchmark[Any, Any]
+    toolbox: Toolbox | None
+    """The tools that actions of episodes are calls of."""
 
     def id(self, *parts: str) -> str:
         """An id that is the same for the same run, and no other log's."""
@@ -169,7 +175,7 @@ class _Kept:
                 "status": row.status,
             },
             store={STORED: kept},
-            events=[*_tool_events(record, name, row.started or at), scored],
+            events=[*_tool_events(record, name, row.started or at, self.toolbox), scored],
             model_usage=usage,
             started_at=_time(row.started) or None,
             completed_at=at or None,
@@ -214,21 +220,17 @@ def _messages(record: Record, name: str) -> Iterator[ChatMessage]:
             yield ChatMessageAssistant(content=said.content, id=f"{name}-{number}")
 
 
-def _tool_events(record: Record, name: str, started: str) -> Iterator[ToolEvent]:
+def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | None) -> Iterator[ToolEvent]:
     """The actions of an episode as calls of the FHIR functions. The journal has how long each model call took, not when
     it began: they are laid one after the other.
     """
     from inspect_ai.event import ToolEvent
 
     from medagent.fhir_episodes.episode import EpisodeRow
-    from medagent.fhir_episodes.fhir_base import API_BASE
-    from medagent.fhir_episodes.protocol import load_protocol
-    from medagent.fhir_episodes.tools import Toolbox
 
     row = record.row
-    if not isinstance(row, EpisodeRow):
+    if not isinstance(row, EpisodeRow) or toolbox is None:
         return
-    toolbox = Toolbox.of(load_protocol("tools"), API_BASE)
     at = datetime.fromisoformat(started)
     each = iter(row.spent.each)
     for number, turn in enumerate(row.transcript):

@@ -28,9 +28,11 @@ from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.conversation import conversation
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
+from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
 from medagent.fhir_episodes.task import FhirItem
+from medagent.fhir_episodes.tools import Toolbox
 from medagent.sandbox.choose import choose
 from refsol.medagentbench.constants import PUBLISHED
 
@@ -84,6 +86,10 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def protocol(self, source: Any, kind: str) -> Protocol:
         """The words of a protocol: `text`, `tools` or `http`. Raises UserError."""
         return load_protocol(kind)
+
+    def toolbox(self, source: Any) -> Toolbox:
+        """The tools of the protocol `tools`. Raises UserError."""
+        return Toolbox.of(self.protocol(source, "tools"), API_BASE)
 
     def item(self, source: Any, task: Any) -> FhirItem:
         """The item of a task's id, or of a task. Raises UserError for an unknown id."""
@@ -172,6 +178,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 **self.decides(settings),
                 "ehr-digest": ehr.digest,
                 "prompts-digest": protocol.digest,
+                "tools-digest": protocol.tools_digest if kind == "tools" else None,
                 "prompt-digest": file_digest(settings.prompt) if settings.prompt else None,
                 "system-digest": file_digest(settings.system) if settings.system else None,
                 **(who.digests() if isinstance(who, AgentChoice) else {}),

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -93,6 +93,10 @@ class CodeWork:
     interpreters: Interpreters
     limits: Limits
     surface: Surface
+
+    def at(self, now: datetime | None) -> CodeWork:
+        """The same with the clock of a task."""
+        return self if now is None else replace(self, surface=replace(self.surface, now=now))
 
 
 @asynccontextmanager

@@ -11,12 +11,13 @@ from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
-from medagent.agents.base import Agent, Policy, next_move
+from medagent.agents.base import Agent, Policy, learn_from, next_move
 from medagent.agents.choice import AgentChoice
 from medagent.core.wire import Text
 from medagent.engine.boundary import blame
 from medagent.engine.job import JobFile
-from medagent.engine.rows import Row
+from medagent.engine.learning import Feedback
+from medagent.engine.rows import Row, Spent
 from medagent.fhir_data.record import Ehr
 from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
 from medagent.fhir_episodes.protocol import Protocol as Words
@@ -148,6 +149,11 @@ class EpisodeJob:
             yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code)
 
     @property
+    def learns(self) -> bool:
+        """Whether the agent learns from scores."""
+        return isinstance(self.agent, AgentChoice) and self.agent.learns
+
+    @property
     def files(self) -> Sequence[JobFile]:
         """The embedded server's file; every machine can make the bundled hospital."""
         from fhir_server.synthetic.bundled import DIGEST
@@ -191,9 +197,10 @@ class EpisodeWorker:
         with blame("agent"):
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
+        code = self.code and self.code.at(unit.task.now)
         async with (
             self.ehr.session(unit.key) as fhir,
-            open_session(unit.task, fhir, self.protocol, self.rules, self.code) as session,
+            open_session(unit.task, fhir, self.protocol, self.rules, code) as session,
         ):
             observation = session.reset()
             try:
@@ -201,6 +208,10 @@ class EpisodeWorker:
             finally:
                 row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
+
+    async def learn(self, unit: EpisodeUnit, row: EpisodeRow, feedback: Feedback, spent: Spent) -> None:
+        """See `LearningWorker.learn`."""
+        await learn_from(self.agent, unit.task, row, feedback, spent)
 
 
 def _hospital() -> Path:

@@ -57,6 +57,7 @@ class PlayedRun:
             "protocol": "tools",
             "loop": None,
             "prompts-digest": protocol.digest,
+            "tools-digest": protocol.tools_digest,
         }
         folder = settings.run_folder(benchmark.folder_name(settings), who)
         return cls(benchmark, replace(plan, decides=decides, folder=folder), command)

@@ -41,6 +41,21 @@ class FhirFunction(BaseModel):
         return self.name.rpartition("/")[2]
 
 
+class ProtocolTool(BaseModel):
+    """A tool of a protocol that does not offer one tool a FHIR function."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    method: Literal["GET", "POST", "CALCULATE"]
+    """What a call of it is: a search, a creation, or arithmetic (the parameter `expression`)."""
+    resource_type: str = ""
+    fixed: dict[str, str] = {}
+    """Parameters of the search, or fields of the resource, that every call has unless it states others."""
+
+
 class Protocol(BaseModel):
     """A protocol file. Fields in braces are what the template may hold."""
 
@@ -77,13 +92,28 @@ class Protocol(BaseModel):
     functions: tuple[FhirFunction, ...] = ()
     functions_text: str = ""
     """The function list as the prompt shows it; by default `json.dumps` of the list."""
+    tools: tuple[ProtocolTool, ...] = ()
+    """Tools of its own; without them each function is a tool."""
+    finish: str = "answers"
+    """Tools only: the parameter of `finish`."""
 
     @property
     def digest(self) -> str:
         """SHA-256 over everything the agent can read of it."""
         # A protocol without these texts has the digest that it had before there could be any.
-        read = self.model_dump_json(exclude={name for name in ("system", "no_program") if not getattr(self, name)})
+        later = ("system", "no_program", "tools", "finish")
+        read = self.model_dump_json(
+            exclude={name for name in later if getattr(self, name) == Protocol.model_fields[name].default}
+        )
         return hashlib.sha256(read.encode()).hexdigest()
+
+    @property
+    def tools_digest(self) -> str | None:
+        """SHA-256 of its own tools; None if it has none."""
+        if not self.tools:
+            return None
+        listed = [tool.model_dump() for tool in self.tools]
+        return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
 
     def worded(self, *, prompt: Path | None, system: Path | None) -> Protocol:
         """With a user's own prompt and system prompt, from text files.
@@ -117,8 +147,11 @@ def _text(path: Path) -> str:
     return text
 
 
-def load_protocol(name: str, *, file: Path | None = None, functions: Path | None = None) -> Protocol:
-    """The protocol `text`, `tools` or `http`, or the one in `file`, with its function list.
+def load_protocol(
+    name: str, *, file: Path | None = None, functions: Path | None = None, tools: Path | None = None
+) -> Protocol:
+    """The protocol `text`, `tools` or `http`, or the one in `file`, with its function list, and with tools of its own
+    (a JSON list of `ProtocolTool`).
 
     Raises UserError naming file and place of what is wrong.
     """
@@ -127,7 +160,10 @@ def load_protocol(name: str, *, file: Path | None = None, functions: Path | None
     try:
         fields: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         listed = json.loads(source.read_text(encoding="utf-8"))
-        return Protocol.model_validate({**fields, "functions": listed, "functions_text": json.dumps(listed)})
+        own = json.loads(tools.read_text(encoding="utf-8")) if tools else []
+        return Protocol.model_validate(
+            {**fields, "functions": listed, "functions_text": json.dumps(listed), "tools": own}
+        )
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from None
     except ValidationError as error:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from medagent.core.errors import SessionEndedError
 from medagent.core.wire import Text
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnostics
+from medagent.fhir_episodes.calculator import CalculationError, calculated
 from medagent.fhir_episodes.fhir_base import API_BASE, FhirBase, escaped
 from medagent.fhir_episodes.protocol import Protocol
 from medagent.fhir_episodes.requests_words import ActionError, prepare
@@ -106,6 +107,7 @@ class Session:
         self._rules = rules
         self._base = FhirBase(rules.api_base)
         self._published = rules.loop == "published" and protocol.kind == "text"
+        self._calculates = any(tool.method == "CALCULATE" for tool in protocol.tools)
         self._outcome = Outcome()
         self._begun = False
 
@@ -147,6 +149,8 @@ class Session:
             reply = await self._get(action[3:].strip())
         elif action.startswith("POST"):
             reply = await self._post(action)
+        elif self._calculates and action.startswith("CALCULATE "):
+            reply = self._calculate(action)
         elif action.startswith("FINISH("):
             self._outcome.answer = action[len("FINISH(") : -1]
             return self._end("completed")
@@ -160,6 +164,12 @@ class Session:
         self._outcome.transcript.append(Turn("agent", message))
         self._outcome.rounds += 1
         return self._reply(fill(self._protocol.tool_error, error=problem))
+
+    def _calculate(self, action: str) -> str:
+        try:
+            return calculated(action.removeprefix("CALCULATE "))
+        except CalculationError as error:
+            return fill(self._protocol.tool_error, error=str(error))
 
     def _check_open(self) -> None:
         if not self._begun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -74,6 +75,8 @@ def _header(text: str) -> tuple[str, str]:
 class CodeSettings(BaseModel):
     """How agents act in code."""
 
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
     sandbox: Annotated[SandboxName, Option(CODE, kind="value")] = "auto"
     """Where programs run: bwrap, monty, docker, or auto (the first of them that works)."""
     sandbox_image: Annotated[str | None, Option(CODE, metavar="NAME@sha256:…", kind="value")] = None
@@ -131,6 +134,29 @@ class FhirSettings(EpisodeSettings, CodeSettings, RunSettings):
         if self.code_tool and self.model is None:
             raise UserError("--code-tool needs --model")
         return self
+
+    def refuse_idle(self, agents: Sequence[str], by_tools: Container[str] = ()) -> None:
+        """Raise UserError for an option that would do nothing beside another one: the user meant something by it.
+
+        `agents` are the benchmark's own, `text` first; those in `by_tools` act by tools without a model.
+        """
+        own = self.agent in agents[1:]
+        tools = self.protocol == "tools" and self.model is None and self.agent not in by_tools
+        idle = {
+            "--model has no use with --agent other than text": self.model and own,
+            "--protocol tools needs --model": tools,
+            f"--loop has no meaning with --protocol {self.protocol}: the published runner has text alone": self.loop
+            and self.protocol != "text",
+            "--system needs a model that acts by itself: --model NAME, without --agent": self.system
+            and (self.model is None or self.agent not in (None, "text")),
+            "--cache and --trial-seed need --model": (self.cache or self.trial_seed is not None) and self.model is None,
+            "--ehr and --fhir cannot both say where the patients are": self.ehr and self.fhir,
+            "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
+            "--fhir-header and --ca-file need --fhir": (self.fhir_header or self.ca_file) and not self.fhir,
+        }
+        for problem, applies in idle.items():
+            if applies:
+                raise UserError(problem)
 
     @property
     def chat(self) -> ModelSettings | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from medagent.engine.scores import Item
@@ -17,6 +18,8 @@ class FhirTask:
     instruction: str
     context: str = ""
     mrn: str = ""
+    now: datetime | None = None
+    """The moment at which it is asked, if that is not the same for all tasks."""
 
 
 class TaskWords(Protocol):
@@ -45,11 +48,13 @@ class FhirItem(Item):
     context: str = ""
     mrn: str = ""
     """The patient, as far as the words state it."""
+    now: datetime | None = None
+    """See `FhirTask.now`."""
 
     @property
     def task(self) -> FhirTask:
         """The task as agents see it."""
-        return FhirTask(self.id, self.group, self.question, self.context, self.mrn)
+        return FhirTask(self.id, self.group, self.question, self.context, self.mrn, self.now)
 
     @property
     def words(self) -> str:

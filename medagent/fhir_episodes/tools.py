@@ -1,4 +1,4 @@
-"""A chat model that acts by tool calls: one tool a FHIR function, and `finish`.
+"""A chat model that acts by tool calls: one tool a FHIR function (or the protocol's own tools), and `finish`.
 
 Each call becomes the action of the text protocol that means the same, so a session, a post history and a grader see no
 difference. Calls made in parallel are carried out in their order, one round each.
@@ -15,19 +15,20 @@ from urllib.parse import parse_qs, urlencode
 
 from medagent.agents.base import Agent, AgentContext, Move, counted
 from medagent.engine.rows import Spent
-from medagent.fhir_episodes.protocol import FhirFunction, Protocol
+from medagent.fhir_episodes.protocol import Protocol, ProtocolTool
 from medagent.fhir_episodes.session import MAX_BODY
 from medagent.models.base import ChatModel, Message, Tool, ToolCall
 
-FINISH = Tool(
-    "finish",
-    "Ends the work with the answers.",
-    {
-        "type": "object",
-        "properties": {"answers": {"type": "array", "items": {}, "description": "The answers; empty if none."}},
-        "required": ["answers"],
-    },
-)
+FINISH_TEXT = "Ends the work with the answers."
+
+
+def finish_tool(argument: str) -> Tool:
+    """The tool that ends an episode with a list of answers, which is the argument of this name."""
+    answers = {"type": "array", "items": {}, "description": "The answers; empty if none."}
+    return Tool("finish", FINISH_TEXT, {"type": "object", "properties": {argument: answers}, "required": [argument]})
+
+
+FINISH = finish_tool("answers")
 
 
 class ToolError(ValueError):
@@ -36,75 +37,125 @@ class ToolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """The tools made from a protocol's function list, and the way back from a call to an action's text."""
+    """The tools of a protocol (its own, or one made from each of its functions), and the way back from a call to an
+    action's text.
+    """
 
     api_base: str
-    functions: dict[str, FhirFunction]
+    functions: dict[str, ProtocolTool]
+    finish: Tool = FINISH
 
     @classmethod
     def of(cls, protocol: Protocol, api_base: str) -> Toolbox:
-        """One tool a function, named by method and type; the second of a name also by a parameter that only it has:
-        `get_observation` takes a code, `get_observation_by_category` finds vital signs.
-        """
-        functions: dict[str, FhirFunction] = {}
-        for function in protocol.functions:
-            base = f"{function.method}_{function.resource_type}".lower()
-            before = [one for one in functions.values() if one.name == function.name]
-            taken = {parameter for one in before for parameter in one.parameters.get("properties", {})}
-            own = [parameter for parameter in function.parameters.get("properties", {}) if parameter not in taken]
-            names = [base, *(f"{base}_by_{parameter}" for parameter in own), f"{base}_{len(before) + 1}"]
-            functions[next(name for name in names if name not in functions)] = function
-        return cls(api_base.rstrip("/"), functions)
+        """The tools of a protocol under the FHIR base that agents are shown."""
+        own = {tool.name: tool for tool in protocol.tools}
+        return cls(api_base.rstrip("/"), own or _made(protocol), finish_tool(protocol.finish))
 
     def tools(self) -> list[Tool]:
         """What is offered to the model."""
-        return [Tool(name, f.description, f.parameters) for name, f in self.functions.items()] + [FINISH]
+        return [Tool(name, one.description, one.parameters) for name, one in self.functions.items()] + [self.finish]
 
     def action(self, call: ToolCall) -> str:
         """The action a call means. Raises ToolError for an unknown tool or arguments that are no JSON object."""
-        if len(call.arguments) > MAX_BODY:
-            raise ToolError(f"the arguments are over {MAX_BODY:,} characters")
-        try:
-            arguments = json.loads(call.arguments or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ToolError(f"the arguments are not JSON: {error}") from None
-        if not isinstance(arguments, dict):
-            raise ToolError("the arguments must be a JSON object")
-        if call.name == FINISH.name:
-            if not isinstance(arguments.get("answers"), list):
-                raise ToolError("finish takes `answers`, a list")
-            return f"FINISH({json.dumps(arguments['answers'], ensure_ascii=False)})"
-        function = self.functions.get(call.name)
-        if function is None:
-            raise ToolError(f"there is no tool {call.name!r}; there are {', '.join([*self.functions, FINISH.name])}")
-        url = f"{self.api_base}/{function.resource_type}"
-        if function.method == "GET":
-            return f"GET {url}?{urlencode(_parameters(arguments), doseq=True, errors='replace')}"
-        return f"POST {url}\n{json.dumps(arguments, ensure_ascii=False)}"
+        arguments = _arguments(call.arguments)
+        if call.name == self.finish.name:
+            name = self._answers
+            if not isinstance(arguments.get(name), list):
+                raise ToolError(f"finish takes `{name}`, a list")
+            return f"FINISH({json.dumps(arguments[name], ensure_ascii=False)})"
+        tool = self.functions.get(call.name)
+        if tool is None:
+            names = ", ".join([*self.functions, self.finish.name])
+            raise ToolError(f"there is no tool {call.name!r}; there are {names}")
+        if tool.method == "CALCULATE":
+            expression = arguments.get("expression")
+            if not isinstance(expression, str):
+                raise ToolError(f"{call.name} takes `expression`, a text")
+            return f"CALCULATE {expression}"
+        url = f"{self.api_base}/{tool.resource_type}"
+        if tool.method == "GET":
+            query = urlencode(_parameters({**tool.fixed, **arguments}), doseq=True, errors="replace")
+            return f"GET {url}?{query}"
+        return f"POST {url}\n{json.dumps({**tool.fixed, **arguments}, ensure_ascii=False)}"
 
     def call(self, action: str) -> tuple[str, dict[str, Any]]:
         """The tool that an action's text means, and its arguments: the way back from `action`. What no tool means is
-        `GET`, `POST` or `message`, with what it says.
+        `GET`, `POST` or `message`, with its text.
         """
         method, _, rest = action.strip().partition(" ")
         url, _, body = rest.partition("\n")
         if action.startswith("FINISH("):
-            return FINISH.name, {"answers": _json(action.strip()[len("FINISH(") : -1])}
+            return self.finish.name, {self._answers: _json(action.strip()[len("FINISH(") : -1])}
+        if method == "CALCULATE" and (calculators := self._named(method, "")):
+            return calculators[0], {"expression": rest}
         if method not in ("GET", "POST"):
             return "message", {"text": action}
         resource_type, _, query = url.strip().removeprefix(f"{self.api_base}/").partition("?")
-        found = [
-            name for name, one in self.functions.items() if (one.method, one.resource_type) == (method, resource_type)
-        ]
         if method == "POST":
-            return (
-                (found[0], _json(body))
-                if found and isinstance(_json(body), dict)
-                else (method, {"url": url, "body": body})
-            )
-        given = {name: values[0] if len(values) == 1 else values for name, values in parse_qs(query).items()}
-        known = [name for name in found if set(given) <= set(self.functions[name].parameters.get("properties", {}))]
-        return ([*known, *found][0], {**given}) if found else (method, {"url": url})
+            resource = _json(body)
+            if not isinstance(resource, dict):
+                return method, {"url": url, "body": body}
+            return self._fitting(method, resource_type, resource) or (method, {"url": url, "body": body})
+        stated = {name: values[0] if len(values) == 1 else values for name, values in parse_qs(query).items()}
+        return self._fitting(method, resource_type, stated) or (method, {"url": url})
+
+    @property
+    def _answers(self) -> str:
+        """The parameter of `finish`."""
+        return str(next(iter(self.finish.parameters["properties"])))
+
+    def _named(self, method: str, resource_type: str) -> list[str]:
+        return [n for n, one in self.functions.items() if (one.method, one.resource_type) == (method, resource_type)]
+
+    def _fitting(self, method: str, resource_type: str, stated: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+        """The tool that a search or a creation fits best, with what a call of it has to state."""
+        names = self._named(method, resource_type)
+        holding = [name for name in names if self.functions[name].fixed.items() <= stated.items()] or names
+        if not holding:
+            return None
+        known = [
+            n
+            for n in holding
+            if set(stated) <= {*self.functions[n].parameters.get("properties", {}), *self.functions[n].fixed}
+        ]
+        name = [*known, *holding][0] if method == "GET" else holding[0]
+        fixed = self.functions[name].fixed
+        return name, {key: value for key, value in stated.items() if fixed.get(key) != value}
+
+
+def _made(protocol: Protocol) -> dict[str, ProtocolTool]:
+    """One tool a function, named by method and type; the second of a name also by a parameter that only it has:
+    `get_observation` takes a code, `get_observation_by_category` finds vital signs.
+    """
+    tools: dict[str, ProtocolTool] = {}
+    for number, function in enumerate(protocol.functions):
+        base = f"{function.method}_{function.resource_type}".lower()
+        before = [one for one in protocol.functions[:number] if one.name == function.name]
+        taken = {parameter for one in before for parameter in one.parameters.get("properties", {})}
+        own = [parameter for parameter in function.parameters.get("properties", {}) if parameter not in taken]
+        names = [base, *(f"{base}_by_{parameter}" for parameter in own), f"{base}_{len(before) + 1}"]
+        name = next(name for name in names if name not in tools)
+        tools[name] = ProtocolTool(
+            name=name,
+            description=function.description,
+            parameters=function.parameters,
+            method="GET" if function.method == "GET" else "POST",
+            resource_type=function.resource_type,
+        )
+    return tools
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call. Raises ToolError."""
+    if len(text) > MAX_BODY:
+        raise ToolError(f"the arguments are over {MAX_BODY:,} characters")
+    try:
+        arguments = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ToolError(f"the arguments are not JSON: {error}") from None
+    if not isinstance(arguments, dict):
+        raise ToolError("the arguments must be a JSON object")
+    return arguments
 
 
 def _json(text: str) -> Any:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from inspect import Parameter, Signature
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from medagent.benchmarks.base import DEFAULT, find_fhir
 from medagent.core.errors import MedagentError, UserError
-from medagent.fhir_episodes.benchmark import Training
+from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episodes import EpisodeSource, SyncEpisode, open_episode
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import load_protocol
@@ -27,6 +27,7 @@ from medagent.fhir_episodes.session import MAX_ROUNDS, Turn
 from medagent.fhir_episodes.tools import Toolbox
 from medagent.models.base import Tool
 
+E = TypeVar("E", bound="Environment")
 Reward = Literal["official", "checks"]
 _TYPES: dict[str, type] = {"string": str, "array": list, "object": dict, "integer": int}
 _ENDED = "The episode has ended."
@@ -43,7 +44,12 @@ class Environment:
     """
 
     tools: ClassVar[Sequence[Tool]] = Toolbox.of(load_protocol("tools"), API_BASE).tools()
-    """The FHIR functions and `finish`; the environment has a method of each one's name."""
+    """The FHIR functions and `finish`, or a benchmark's own tools; the environment has a method of each one's name."""
+
+    def __new__(cls, *_: Any, benchmark: str = DEFAULT, **__: Any) -> Self:
+        """An environment with the tools of the benchmark. Raises UserError."""
+        kind: type[Self] = _offering(cls, benchmark)
+        return object.__new__(kind)
 
     def __init__(
         self,
@@ -113,6 +119,25 @@ class Environment:
             return _ENDED
         given = {name: value for name, value in arguments.items() if value is not None}
         return self.episode.call(tool, given) or _ENDED
+
+
+_classes: dict[tuple[type, str], type[Any]] = {}
+
+
+def _offering(kind: type[E], benchmark: str) -> type[E]:
+    """The class of environments with the tools of a benchmark, and no other tools."""
+    if (kind, benchmark) not in _classes:
+        _classes[kind, benchmark] = _subclass(kind, find_fhir(benchmark))
+    return _classes[kind, benchmark]
+
+
+def _subclass(kind: type[Environment], fhir: FhirBenchmark[Any]) -> type[Environment]:
+    tools = fhir.toolbox(fhir.Episodes()).tools()
+    if tools == kind.tools:
+        return kind
+    others = {tool.name: None for tool in kind.tools}
+    methods = {tool.name: _method(tool) for tool in tools}
+    return type(kind.__name__, (kind,), {"tools": tools, **others, **methods, "__doc__": kind.__doc__})
 
 
 def _method(tool: Tool) -> Callable[..., str]:

@@ -52,15 +52,14 @@ def leaderboard(reports: Sequence[Report]) -> str:
 def _published(group: Sequence[Report]) -> Iterator[str]:
     """What others published for the same tasks, where a benchmark knows it."""
     sections = [section for report in group for section in report.table if section.title == PUBLISHED_FIGURES]
-    for section in sections[:1]:
-        yield from (
-            "",
-            f"{PUBLISHED_FIGURES} on the same tasks:",
-            "",
-            *table(("model", "rate"), [(line.name, percent(line.value)) for line in section.lines]),
-        )
-        notes = [note for report in group for note in report.notes if note.startswith(PUBLISHED_FIGURES)]
-        yield from ("", *dict.fromkeys(map(cell, notes)))
+    different = {section.name: section for section in sections}
+    if not different:
+        return
+    yield from ("", f"{PUBLISHED_FIGURES} on the same tasks:")
+    for name, section in different.items():
+        yield from ("", *table((name, "rate"), [(line.name, percent(line.value)) for line in section.lines]))
+    notes = [note for report in group for note in report.notes if note.startswith(PUBLISHED_FIGURES)]
+    yield from ("", *dict.fromkeys(map(cell, notes)))
 
 
 def _rate(report: Report) -> float:

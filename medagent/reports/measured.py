@@ -11,15 +11,26 @@ from pathlib import Path
 from medagent.engine.journals import merged
 from medagent.engine.report import DataRef, Report
 from medagent.engine.rows import Spent
+from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
+_NAMED = 20
+"""Items that are listed."""
 _SHOWN = 12
 """Characters of a digest that a person compares."""
 
 
 def measured_on(report: Report) -> list[str]:
     """The lines; what the report does not know is left out."""
-    lines = [_data(report.data), _protocol(report), _sandbox(report), _model(report), _ran(report), _versions(report)]
+    lines = [
+        _data(report.data),
+        _protocol(report),
+        _sandbox(report),
+        _model(report),
+        _learned(report),
+        _ran(report),
+        _versions(report),
+    ]
     return [line for line in lines if line]
 
 
@@ -53,12 +64,14 @@ def _data(data: DataRef) -> str:
 
 def _protocol(report: Report) -> str:
     digest = report.settings.get("prompts-digest")
-    loop = report.settings.get("loop")
+    loop, tools = report.settings.get("loop"), report.settings.get("tools-digest")
     parts = [
         protocol(report),
         f"prompts {str(digest)[:_SHOWN]}" if digest else "",
+        f"own tools {str(tools)[:_SHOWN]}" if tools else "",
         f"loop {loop}" if loop else "",
         f"rules {report.rule_set}" if report.rule_set else "",
+        *report.details.get("graded_by", ()),
     ]
     return _line("Protocol", parts)
 
@@ -99,6 +112,15 @@ def _sampling(report: Report, spent: Spent) -> Iterator[str]:
             yield f"{name} {' '.join(value) if isinstance(value, list) else value}"
     if spent.reused:
         yield f"{spent.reused} of {spent.calls} replies from the cache"
+
+
+def _learned(report: Report) -> str:
+    """That the agent learned during the run, and from which items."""
+    if not report.learned:
+        return ""
+    what = "value, correct, kind" + (", reason, checks, facts" if report.settings.get("learn-from") == "facts" else "")
+    units = [unit.removesuffix("#1") for unit in report.learned]
+    return f"Learned: from the scores ({what}) of {len(units)} items, each after its own: {named(units, _NAMED)}"
 
 
 def _ran(report: Report) -> str:

@@ -4,12 +4,13 @@ Pure and offline. The rules are in docs/psb-300.md.
 """
 
 from refsol.failures import FAILURE_KINDS, KIND_WORDS, Failure, FailureKind
-from refsol.psb300.baselines import baselines
+from refsol.psb300.baselines import baselines, constant_answers
 from refsol.psb300.chart import ChartFault, Search
+from refsol.psb300.charts import Stored, save, stored
 from refsol.psb300.constants import PUBLISHED, Constants
-from refsol.psb300.facts import ChartFacts, Facts, ServerFacts
+from refsol.psb300.facts import ChartFacts, Facts, ServerFacts, StoredFacts
 from refsol.psb300.failures import failure_of
-from refsol.psb300.grade import TaskError, evaluate, grade_item, task_type
+from refsol.psb300.grade import TASKS, TaskError, evaluate, grade_item, task_type
 from refsol.psb300.grounded import unread
 from refsol.psb300.now import stated_now
 from refsol.psb300.rules import RULE_SETS, RuleName, rule_name
@@ -22,6 +23,7 @@ __all__ = [
     "KIND_WORDS",
     "PUBLISHED",
     "RULE_SETS",
+    "TASKS",
     "Because",
     "ChartFacts",
     "ChartFault",
@@ -37,14 +39,19 @@ __all__ = [
     "Ruling",
     "Search",
     "ServerFacts",
+    "Stored",
+    "StoredFacts",
     "TaskError",
     "Verdict",
     "baselines",
+    "constant_answers",
     "evaluate",
     "failure_of",
     "grade_item",
     "rule_name",
+    "save",
     "stated_now",
+    "stored",
     "task_type",
     "unread",
 ]

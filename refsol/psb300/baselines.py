@@ -37,15 +37,7 @@ def baselines(
     constants: Constants = PUBLISHED,
 ) -> dict[str, dict[str, bool]]:
     """For `nop`, `constant` and `blind`, whether each task (by id) is right; without tasks that cannot be graded."""
-    groups: dict[str, dict[str, tuple[str, Ruling | None]]] = {}
-    for task in tasks:
-        try:
-            ruling = evaluate(task, facts, clock=clock, rules=rules, constants=constants)
-        except ChartFault:
-            ruling = None
-        except (TaskError, FactsError):
-            continue
-        groups.setdefault(task_type(task), {})[str(task["id"])] = (str(task["eval_MRN"]), ruling)
+    groups = _groups(tasks, facts, clock, rules, constants)
     results: dict[str, dict[str, bool]] = {"nop": {}, "constant": {}, "blind": {}}
     for kind, group in groups.items():
         answers = [(answer, ()) for answer in _answers(ruling for _, ruling in group.values())]
@@ -55,6 +47,39 @@ def baselines(
             best = max(outcomes, key=_right)
             results[name].update(best)
     return results
+
+
+def constant_answers(
+    tasks: Sequence[Mapping[str, Any]],
+    facts: Facts,
+    *,
+    clock: datetime,
+    rules: RuleName = "official",
+    constants: Constants = PUBLISHED,
+) -> dict[str, str]:
+    """The answer of `constant` for each type, as JSON: the one that is right most often without a POST."""
+    answers = {}
+    for kind, group in _groups(tasks, facts, clock, rules, constants).items():
+        choices = ["[]", *_answers(ruling for _, ruling in group.values())]
+        right = {answer: _right(_outcomes(group, (answer, ()))) for answer in choices}
+        answers[kind] = max(choices, key=right.__getitem__)
+    return answers
+
+
+def _groups(
+    tasks: Sequence[Mapping[str, Any]], facts: Facts, clock: datetime, rules: RuleName, constants: Constants
+) -> dict[str, dict[str, tuple[str, Ruling | None]]]:
+    """By type and task, the patient and what is right; None if the chart allows nothing right."""
+    groups: dict[str, dict[str, tuple[str, Ruling | None]]] = {}
+    for task in tasks:
+        try:
+            ruling = evaluate(task, facts, clock=clock, rules=rules, constants=constants)
+        except ChartFault:
+            ruling = None
+        except (TaskError, FactsError):
+            continue
+        groups.setdefault(task_type(task), {})[str(task["id"])] = (str(task["eval_MRN"]), ruling)
+    return groups
 
 
 def _answers(rulings: Iterable[Ruling | None]) -> list[str]:

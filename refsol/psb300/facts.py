@@ -52,6 +52,23 @@ class ChartFacts:
         return resources if status is None else [resource for resource in resources if resource.get("status") == status]
 
 
+class StoredFacts:
+    """What searches of a server brought, saved as JSON by `save`: `{"searches": [{"kind", "patient", …}]}`."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._found: dict[tuple[str, str, str | None, str | None], Sequence[Resource]] = {
+            (one["kind"], one["patient"], one.get("code"), one.get("status")): one["resources"]
+            for one in document["searches"]
+        }
+
+    def search(self, kind: str, patient: str, code: str | None = None, status: str | None = None) -> Sequence[Resource]:
+        """What the search brought. Raises FactsError if it was not saved."""
+        try:
+            return self._found[kind, patient, code, status]
+        except KeyError:
+            raise FactsError(f"the saved facts have no search of {kind} of {patient}") from None
+
+
 class ServerFacts:
     """Charts from a FHIR server's searches: one page of 5,000 a search, each sent once."""
 

@@ -8,13 +8,27 @@ from typing import Any
 
 from refsol.errors import FactsError
 from refsol.history import HistoryError, ends_in_attempt, extract_posts, read_messages
-from refsol.psb300.chart import Chart, ChartFault
+from refsol.psb300.chart import Chart, ChartFault, Search
 from refsol.psb300.constants import PUBLISHED, Constants
-from refsol.psb300.drugs import task2, task8
+from refsol.psb300.drugs import ACTIVE, task2, task8
 from refsol.psb300.facts import Facts
 from refsol.psb300.now import stated_now
-from refsol.psb300.procedures import task1, task4, task5, task9, task10
-from refsol.psb300.readings import task3, task6, task7
+from refsol.psb300.procedures import (
+    ANY_CT,
+    CANCER,
+    CATHETER,
+    COMPLETED,
+    COVID,
+    FLU,
+    OLD_CT,
+    REMOVAL,
+    task1,
+    task4,
+    task5,
+    task9,
+    task10,
+)
+from refsol.psb300.readings import FT4, HEART_RATE, QTC, TSH, task3, task6, task7
 from refsol.psb300.reply import Reply, ReplyFault
 from refsol.psb300.rules import RULE_SETS, RuleName, rule_name
 from refsol.psb300.ruling import Case, Ruling
@@ -24,6 +38,20 @@ TASKS: dict[str, Callable[[Case], Ruling]] = {
     rule.__name__: rule for rule in (task1, task2, task3, task4, task5, task6, task7, task8, task9, task10)
 }
 """The rule of each type."""
+
+SEARCHES: dict[str, tuple[Search, ...]] = {
+    "task1": (OLD_CT,),
+    "task2": (ACTIVE,),
+    "task3": (HEART_RATE,),
+    "task4": (CATHETER, REMOVAL),
+    "task5": (CANCER, ANY_CT),
+    "task6": (TSH, FT4),
+    "task7": (QTC, ACTIVE),
+    "task8": (ACTIVE,),
+    "task9": (FLU,),
+    "task10": (COVID, COMPLETED),
+}
+"""What the rules of each type may look for in a patient's chart, by any rule set."""
 
 CHART_FAULT, REPLY_FAULT = "the chart is at fault: ", "the reply is at fault: "
 """What the reason begins with where the published grader fails."""

@@ -38,6 +38,7 @@ PUBLIC = [
     "EpisodeError",
     "EpisodeRow",
     "EpisodeSettings",
+    "Feedback",
     "FhirBenchmark",
     "FhirItem",
     "FhirSettings",

@@ -232,8 +232,8 @@ class OwnAgent:
     async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
         """See `AgentChoice.open`."""
         from medagent.benchmarks.medagentbench.agents.code_reference import CodeReferenceAgent
-        from medagent.benchmarks.medagentbench.agents.fixed import ConstantAgent, ReplayAgent
         from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
+        from medagent.fhir_episodes.own_agents import ConstantAgent, ReplayAgent
 
         if self.kind == "replay":
             yield ReplayAgent(self.messages), ()

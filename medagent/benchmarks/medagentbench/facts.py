@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import threading
-import time
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
-from medagent.core.errors import FhirUnavailableError, UserError
-from medagent.core.wire import split_credentials, without_password
+from medagent.core.errors import UserError
+from medagent.core.wire import without_password
 from medagent.engine.files import file_digest
+from medagent.fhir_data.asking import http_ask, server_ask
 from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings, server_headers
-from refsol.errors import FactsError
 from refsol.medagentbench import Facts, KeyEhr, NdjsonEhr, SearchEhr
 
 if TYPE_CHECKING:
@@ -25,13 +21,6 @@ if TYPE_CHECKING:
     from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 
 _BASE = "http://localhost/fhir"
-_TIMEOUT = 60.0
-_TARGET = "/?&=%:;,+@!$'()*~"
-"""What stands in a request's target as it is; the rest is percent-encoded, as an HTTP client does."""
-
-
-Ask = Callable[[str], tuple[int, bytes]]
-"""A GET of a URL: status and body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,69 +82,7 @@ def server_facts(server: Server, base: str) -> Facts:
     return SearchEhr(base, server_ask(server, base))
 
 
-def server_ask(server: Server, base: str) -> Ask:
-    """GETs of an embedded server under its base, in process; several threads ask it one after the other."""
-    from fhir_server import Request
-
-    root = "/".join(base.split("/")[:3])
-    turn = threading.Lock()
-
-    def ask(url: str) -> tuple[int, bytes]:
-        with turn:
-            response = server.handle(Request("GET", quote(url.removeprefix(root), safe=_TARGET)))
-        return response.status, response.body
-
-    return ask
-
-
 def http_facts(url: str, headers: Mapping[str, str], ca_file: Path | None) -> Facts:
     """A FHIR server over HTTP."""
     address, ask = http_ask(url, headers, ca_file)
     return SearchEhr(address, ask)
-
-
-def http_ask(url: str, headers: Mapping[str, str], ca_file: Path | None) -> tuple[str, Ask]:
-    """The address of a FHIR server without credentials, and GETs over HTTP. Once the server has answered, it is asked
-    again where it is busy or away, as in an episode. They raise FactsError.
-    """
-    import ssl
-
-    import httpx
-
-    from medagent.fhir_data.http import BUSY, remember_access
-    from medagent.models.retry import EndpointFailure, Retries, RetryPolicy, retry_after
-
-    address, credentials = split_credentials(url)
-    remember_access(credentials, headers)
-    verify = ssl.create_default_context(cafile=ca_file) if ca_file else True
-    client = httpx.Client(headers=dict(headers), auth=credentials, verify=verify, timeout=_TIMEOUT)
-
-    known = threading.Event()  # whether it has answered: a wrong address is said at once
-
-    def once(url: str) -> tuple[int, bytes]:
-        try:
-            response = client.get(url)
-        except httpx.TransportError as error:
-            raise EndpointFailure(f"no answer: {str(error) or type(error).__name__}") from None
-        if response.status_code in BUSY:
-            raise EndpointFailure(f"status {response.status_code}", retry_after=retry_after(response.headers))
-        known.set()
-        return response.status_code, response.content
-
-    def ask(url: str) -> tuple[int, bytes]:
-        retries = Retries(RetryPolicy(), FhirUnavailableError)
-        while True:
-            started = time.monotonic()
-            try:
-                return once(url)
-            except EndpointFailure as failure:
-                if not known.is_set():
-                    raise FactsError(f"{url}: {failure}") from None
-                try:
-                    wait = retries.after(failure, time.monotonic() - started)
-                except FhirUnavailableError as error:
-                    raise FactsError(f"{url}: {error}") from None
-            time.sleep(wait)
-
-    weakref.finalize(ask, client.close)
-    return address, ask

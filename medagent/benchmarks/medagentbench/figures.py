@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from medagent.benchmarks.medagentbench.published import published_notes, published_sections
+from medagent.benchmarks.medagentbench.published import published_of
 from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.grounded import grounded_line, grounded_rate
 from medagent.engine.intervals import above, interval_document, interval_notes, shown, these_types
 from medagent.engine.report import TableLine, TableSection, by_trial
 from medagent.engine.scores import Figures, Scored
+from medagent.fhir_episodes.verdicts import conduct_notes
+from medagent.reports.published import published_notes, published_sections
 from medagent.reports.tables import percent
 from medagent.reports.trials import flip_notes, trial_section
 from refsol.medagentbench import BASELINES, Rate
@@ -43,7 +45,7 @@ def figures(
     groups = {item.item: item.group for item in items}
     notes = [*_above_blind_note(first), *interval_notes(scores)]
     notes += [] if official is None else official.notes(items)
-    notes += _conduct(scores)
+    notes += conduct_notes(scores)
     if kinds := Counter(item.kind for item in items if item.kind):
         notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     sections = _sections(first, rules)
@@ -54,10 +56,11 @@ def figures(
     if several:
         sections.append(trial_section(graded, groups))
         notes += flip_notes(graded)
+    published = published_of(dataset)
     return Figures(
-        table=[*sections, *published_sections(dataset)],
+        table=[*sections, *published_sections(published)],
         overall=_line("overall", first, ungraded=False),
-        notes=[*notes, *published_notes(dataset)] if scores else ["No episode has ended, so nothing is graded."],
+        notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
             "grades": [_grade([one for one in scores if one.trial == trial], rules, whole) for trial in trials],
@@ -175,27 +178,6 @@ def _rate_line(name: str, rate: Rate, interval: Interval, ungraded: bool) -> Tab
         counts={"right": rate.right},
         more={"not graded": rate.ungraded, "rate of all": rate.share_of_all} if ungraded else {},
     )
-
-
-def _conduct(scores: Sequence[Scored]) -> Iterator[str]:
-    """What a person should know of how the episodes went."""
-    endings = Counter(one.status for one in scores)
-    parts = [one.score.part for one in scores if one.score is not None]
-    if endings["agent_error"]:
-        yield (
-            f"{endings['agent_error']} episodes ended because the agent raised an error: counted as failed; "
-            "--retry agent_error does them again."
-        )
-    if endings["cut"]:
-        yield f"{endings['cut']} replies were cut at the token limit (--max-tokens, or the endpoint's own)."
-    if endings["empty"]:
-        yield f"{endings['empty']} replies were empty."
-    if endings["refused"]:
-        yield f"{endings['refused']} episodes were refused by the provider's content filter: not graded."
-    if thinking := sum(bool(part.get("thinking")) for part in parts):
-        yield f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."
-    if malformed := sum(part.get("malformed", 0) for part in parts):
-        yield f"{malformed} tool calls were malformed."
 
 
 def _trials(graded: dict[str, list[bool]], groups: Mapping[str, str]) -> dict[str, Any]:

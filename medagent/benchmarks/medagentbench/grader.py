@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -15,24 +14,21 @@ from medagent.benchmarks.medagentbench.results.official_grades import OfficialGr
 from medagent.benchmarks.medagentbench.results.write import result_of
 from medagent.benchmarks.medagentbench.settings import GradingSource, TaskSource
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
-from medagent.engine.scores import Check, Figures, Grader, Score, Scored
+from medagent.engine.scores import Figures, Grader, Score, Scored
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import acted, post_history
+from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
 from refsol.medagentbench import (
     Baselines,
     Facts,
-    Failure,
-    Grounds,
     ResultItem,
-    Verdict,
     failure_of,
     grade_item,
     grounds,
 )
 from refsol.medagentbench.episodes import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
-from refsol.verdict import show
 
 GROUNDS = "1"
 """The version of what `grounds` and the baselines say: scores of another one are made again."""
@@ -90,7 +86,7 @@ class TaskGrader(Grader[EpisodeRow]):
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
         kept = () if self._source.replayed and not _has_read(episode) else episode.transcript
         had_read = grounds(self._task(item), verdict, kept, self._dataset.constants)
-        return score_of(verdict, failure, had_read, {**self.baselines(item), **_conduct(row)})
+        return score_of(verdict, failure, had_read, {**self.baselines(item), **conduct_of(row)})
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
         if item.id not in self._tasks:
@@ -111,26 +107,6 @@ class TaskGrader(Grader[EpisodeRow]):
         return official_grades(self._source, self._dataset, self.graded)
 
 
-def score_of(verdict: Verdict, failure: Failure | None, had_read: Grounds, part: Mapping[str, Any]) -> Score:
-    """A verdict of refsol as a score; `part` is what the item contributes beside its branch."""
-    because = verdict.because
-    details: dict[str, Any] = {"accepted": [show(one) for one in verdict.accepted], "verdict": verdict.reason}
-    if because is not None:
-        details["facts"] = [asdict(fact) for fact in because.facts]
-    return Score(
-        correct=verdict.correct,
-        kind="" if failure is None else failure.kind,
-        reason=verdict.reason if failure is None else failure.reason,
-        because="" if because is None else because.sentence,
-        checks=tuple(Check(one.name, one.passed, one.expected, one.actual) for one in verdict.checks),
-        details=details,
-        part={"branch": verdict.branch, **part},
-        graded=verdict.correct is not None,
-        grounded=had_read.grounded,
-        reading=had_read.reading,
-    )
-
-
 def recorded(row: EpisodeRow) -> RecordedEpisode:
     """What grading reads of a row."""
     said = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
@@ -140,9 +116,3 @@ def recorded(row: EpisodeRow) -> RecordedEpisode:
 
 def _has_read(episode: RecordedEpisode) -> bool:
     return any(message.get_url is not None for message in episode.transcript)
-
-
-def _conduct(row: EpisodeRow) -> dict[str, Any]:
-    """How the agent behaved, as far as a figure counts it."""
-    left = row.thinking and all(turn.dispatched is None for turn in row.transcript)
-    return {**({"thinking": True} if left else {}), **({"malformed": row.malformed} if row.malformed else {})}

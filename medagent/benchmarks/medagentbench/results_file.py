@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.grader import TaskGrader, score_of
+from medagent.benchmarks.medagentbench.grader import TaskGrader
 from medagent.benchmarks.medagentbench.items import item_of, task_dicts
 from medagent.benchmarks.medagentbench.results import grading
 from medagent.benchmarks.medagentbench.results.paths import results_file
@@ -21,6 +21,7 @@ from medagent.engine.side_by_side import beside
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import Turn
 from medagent.fhir_episodes.task import FhirItem
+from medagent.fhir_episodes.verdicts import score_of
 from medagent.reports.tables import named
 from refsol.grounds import NOT_GRADED
 from refsol.medagentbench import RULE_SETS, Grader, GradeReport, RecordedRun, read_recorded, rule_name

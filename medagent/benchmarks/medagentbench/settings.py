@@ -10,7 +10,6 @@ from pydantic import model_validator
 from medagent.benchmarks.medagentbench.tasks.dataset import named
 from medagent.core.errors import UserError
 from medagent.core.options import Names, Option, Setting
-from medagent.core.plugins import is_import_path
 from medagent.engine.benchmark import GradeOptions
 from medagent.engine.settings import WHICH, WHO
 from medagent.fhir_episodes.settings import DataSource, EpisodeSettings, FhirSettings
@@ -69,20 +68,10 @@ class MedAgentBenchSettings(FhirSettings, TaskEpisodes):
 
     @model_validator(mode="after")
     def _idle_options(self) -> MedAgentBenchSettings:
-        """An option that would do nothing beside another one is refused: the user meant something by it."""
-        model_idle = self.model and self.agent not in (None, "text") and not is_import_path(self.agent)
+        """See `FhirSettings.refuse_idle`."""
+        self.refuse_idle(AGENTS)
         idle = {
-            "--model has no use with --agent other than text": model_idle and self.agent in AGENTS,
-            "--protocol tools needs --model": self.protocol == "tools" and self.model is None,
-            f"--loop has no meaning with --protocol {self.protocol}: the published runner has text alone": self.loop
-            and self.protocol != "text",
-            "--system needs a model that acts by itself: --model NAME, without --agent": self.system
-            and (self.model is None or self.agent not in (None, "text")),
-            "--cache and --trial-seed need --model": (self.cache or self.trial_seed is not None) and self.model is None,
-            "--ehr and --fhir cannot both say where the patients are": self.ehr and self.fhir,
             "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
-            "--cluster has workers of its own: leave --workers out": self.cluster and self.workers,
-            "--fhir-header and --ca-file need --fhir": (self.fhir_header or self.ca_file) and not self.fhir,
             "--agent replay repeats requests, not programs: leave --protocol code out": self.agent == "replay"
             and self.protocol == "code",
             "--agent replay needs a file to repeat: --agent replay results.json": self.agent == "replay"

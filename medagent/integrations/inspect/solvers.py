@@ -29,7 +29,7 @@ from medagent.fhir_episodes.session import Turn
 from medagent.integrations.inspect.model import InspectModel, completion
 from medagent.integrations.inspect.records import OpenRecord, open_record, record_of, store_row
 from medagent.integrations.inspect.source import MODEL, source_of
-from medagent.integrations.inspect.tools import fhir_tools, finish, parameters, tool_def
+from medagent.integrations.inspect.tools import parameters, tool_def
 from medagent.models.settings import ModelSettings
 
 
@@ -44,7 +44,7 @@ def private_record(benchmark: str, options: dict[str, Any]) -> Solver:
         system: list[ChatMessage] = [ChatMessageSystem(content=job.protocol.system)] if job.protocol.system else []
         state.messages = [*system, ChatMessageUser(content=opened.prompt)]
         if job.protocol.kind == "tools":
-            state.tools = [*fhir_tools(), finish()]
+            state.tools = [tool_def(tool).as_tool() for tool in opened.toolbox.tools()]
         return state
 
     return solve

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from medagent.agents.base import Agent, Move
+from medagent.agents.base import Agent
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
-from medagent.engine.rows import Spent
+from medagent.fhir_episodes.own_agents import Solver, SolverPolicy, bundle_in
 from medagent.fhir_episodes.task import FhirTask
 
 Answers = list[Any]
-Solver = Generator[str, str, Answers]
 _DATES = (
     (re.compile(r"\b\d{4}-\d{2}-\d{2}\b"), "%Y-%m-%d"),
     (re.compile(r"\b\d{1,2} [A-Z][a-z]+ \d{4}\b"), "%d %B %Y"),
@@ -43,39 +42,9 @@ class Lab:
 class ReferenceAgent(Agent):
     """Needs to know the FHIR base; all else the task's words say."""
 
-    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _ReferencePolicy:
+    def start(self, task: FhirTask, *, key: str, seed: int | None) -> SolverPolicy:
         """See `Agent.start`."""
-        return _ReferencePolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task)))
-
-
-class _ReferencePolicy:
-    def __init__(self, solver: Solver) -> None:
-        self._solver = solver
-        self._begun = False
-        self.spent = Spent()
-
-    async def next(self, observation: str) -> Move:
-        try:
-            action = self._solver.send(observation) if self._begun else next(self._solver)
-        except StopIteration as done:
-            return Move(f"FINISH({json.dumps(done.value, ensure_ascii=False)})")
-        except (ValueError, LookupError, TypeError) as error:
-            return Move(f"The record is not as expected: {error!r}")  # no action: the episode ends as invalid
-        self._begun = True
-        return Move(action)
-
-
-def _bundle(reply: str) -> dict[str, Any]:
-    """The Bundle in a reply, whatever words stand around it. Raises ValueError where there is none."""
-    decoder = json.JSONDecoder()
-    for brace in re.finditer(r"\{", reply):
-        try:
-            found = decoder.raw_decode(reply, brace.start())[0]
-        except ValueError:
-            continue
-        if found.get("resourceType") == "Bundle":
-            return dict(found)
-    raise ValueError("the reply holds no Bundle")
+        return SolverPolicy(SOLVERS[task.type](RecordReader(self.context.base.rstrip("/"), task)))
 
 
 class RecordReader:
@@ -90,7 +59,7 @@ class RecordReader:
     def search(self, resource_type: str, query: str) -> Generator[str, str, list[dict[str, Any]]]:
         """The resources a search finds, on one page."""
         reply = yield f"GET {self._base}/{resource_type}?{query}&_count=5000"
-        return [entry["resource"] for entry in _bundle(reply).get("entry", [])]
+        return [entry["resource"] for entry in bundle_in(reply).get("entry", [])]
 
     def labs(self, code: str) -> Generator[str, str, list[Lab]]:
         """All results of a test, in the server's order."""

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, TextIO
 from urllib.parse import urlencode
 
-from medagent.benchmarks.medagentbench.facts import Ask, http_ask, server_ask
+from medagent.fhir_data.asking import Ask, http_ask, server_ask
 
 PACKAGE = "official"
 UTILS = ("utils", f"{PACKAGE}.utils", "src.server.tasks.medagentbench.utils")

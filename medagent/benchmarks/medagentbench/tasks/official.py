@@ -17,7 +17,7 @@ from pathlib import Path
 
 from medagent.benchmarks.medagentbench.tasks.dataset import OFFICIAL_DIGESTS, dataset_folder
 from medagent.core.errors import UserError
-from medagent.engine.files import write_whole
+from medagent.engine.files import file_digest, write_whole
 from medagent.fhir_episodes.protocol import load_protocol
 from refsol.medagentbench.constants import PUBLISHED
 
@@ -42,6 +42,14 @@ class Texts:
     get_error: str
     post_accepted: str
     post_invalid: str
+
+
+def is_official(checkout: Path) -> bool:
+    """Whether a folder has the published files, unchanged."""
+    return all(
+        (path := checkout / "data" / "medagentbench" / name).is_file() and file_digest(path) == digest
+        for name, digest in FILES.items()
+    )
 
 
 def import_official(checkout: Path) -> Path:

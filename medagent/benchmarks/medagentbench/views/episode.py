@@ -9,7 +9,7 @@ from typing import Any
 from medagent.benchmarks.medagentbench.facts import embedded_facts, open_facts
 from medagent.benchmarks.medagentbench.figures import BRANCHES
 from medagent.benchmarks.medagentbench.items import TaskItem, dataset_of
-from medagent.benchmarks.medagentbench.published import published_sections
+from medagent.benchmarks.medagentbench.published import published_of
 from medagent.benchmarks.medagentbench.settings import TaskSource
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.benchmarks.medagentbench.views.chart import chart
@@ -29,6 +29,7 @@ from medagent.engine.scores import Score
 from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.history import post_history
+from medagent.reports.published import published_sections
 from refsol.history import HistoryError, Post, extract_posts, read_messages
 from refsol.medagentbench import PUBLISHED, Fact, Facts
 from refsol.stats import wilson
@@ -75,7 +76,7 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
     ]
     if dataset.bundled:  # whose answer key the rules that it follows were made for
         first.append(("reference (solves all)", overall.n, 1.0, *_ends(overall.n, overall.n)))
-    for section in published_sections(dataset):
+    for section in published_sections(published_of(dataset)):
         first += [
             (f"{one.name} (published)", one.n, one.value, *_ends(round(one.n * (one.value or 0)), one.n))
             for one in section.lines

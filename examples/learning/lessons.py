@@ -1,0 +1,49 @@
+"""An agent that learns: it keeps one sentence for each kind of mistake, and reads them before it acts.
+
+    medagent run psb-300 --split dev --sequential --agent examples/learning/lessons.py:Lessons --model gpt-4o-mini
+
+The lessons lie in the agent's folder, one a line. The run copies the folder after each lesson and puts it back when it
+is resumed, so nothing is kept anywhere else.
+"""
+
+from medagent import Agent, Message
+
+ASK = (
+    "You made a mistake ({kind}) in the task below. Write one sentence that begins with 'When asked' and says what to \
+do next time in tasks of this kind. Write nothing else.\n\nTask: {task}\n\nYour messages:\n{said}"
+)
+
+
+class Lessons(Agent):
+    """Acts by the text of a model, with its lessons before the first message."""
+
+    @property
+    def _file(self):
+        return self.context.folder / "lessons.txt"
+
+    @property
+    def lessons(self):
+        """The sentences so far."""
+        return self._file.read_text("utf-8").splitlines() if self._file.exists() else []
+
+    async def play(self, task, prompt):
+        """Yields the model's messages."""
+        learned = "".join(f"- {lesson}\n" for lesson in self.lessons)
+        first = f"What you learned from earlier tasks:\n{learned}\n{prompt}" if learned else prompt
+        messages = [Message("user", first)]
+        while True:
+            reply = await self.context.model.complete(messages, session=task.id)
+            observation = yield reply.text
+            messages += [Message("assistant", reply.text), Message("user", observation)]
+
+    async def learn(self, task, row, score):
+        """Adds a sentence after a mistake."""
+        if score.correct is not False:
+            return
+        said = "\n".join(turn.content for turn in row.transcript if turn.role == "agent")
+        text = ASK.format(kind=score.kind, task=f"{task.context} {task.instruction}", said=said)
+        reply = await self.context.model.complete([Message("user", text)], session=f"{task.id} lesson")
+        lesson = " ".join(reply.text.split())
+        if lesson and lesson not in self.lessons:
+            with self._file.open("a", encoding="utf-8") as file:
+                file.write(f"{lesson}\n")

@@ -1,0 +1,1 @@
+"""psb-300 on the run engine: its tasks, agents, grading and figures."""

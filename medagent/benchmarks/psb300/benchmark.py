@@ -1,0 +1,277 @@
+"""psb-300 as a benchmark with FHIR sessions: its task sets, tools, agents and rules."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from medagent.agents.base import Agent, AgentContext
+from medagent.benchmarks.psb300.charts import (
+    CHARTS,
+    ask_of,
+    dicts,
+    digest_of,
+    judged_by_cut_off,
+    missing_patients,
+    open_charts,
+    patients_file,
+    save_charts,
+    saved_facts,
+)
+from medagent.benchmarks.psb300.grader import ChartGrader, Grading
+from medagent.benchmarks.psb300.items import ChartItem, item_of, task_set_of
+from medagent.benchmarks.psb300.packed import packed_task, unpacked_task
+from medagent.benchmarks.psb300.results import write_results
+from medagent.benchmarks.psb300.settings import (
+    AGENTS,
+    ChartEpisodes,
+    ChartSource,
+    GradingSource,
+    Psb300Grading,
+    Psb300Settings,
+)
+from medagent.benchmarks.psb300.tasks import TaskSet
+from medagent.core.errors import UserError
+from medagent.core.options import Setting, checked, part
+from medagent.engine.benchmark import Say
+from medagent.engine.files import write_whole
+from medagent.engine.folder import read_run
+from medagent.engine.journals import Run
+from medagent.engine.plan import Plan
+from medagent.engine.report import DataRef
+from medagent.engine.scores import Grader, Scored
+from medagent.fhir_data.asking import Ask
+from medagent.fhir_data.embedded import EhrFile
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import EpisodeRow, Scripted
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.task import FhirItem
+from medagent.fhir_episodes.tools import Toolbox
+from medagent.models.limiter import EndpointStats
+from medagent.reports.tables import named
+from refsol.errors import FactsError
+from refsol.psb300 import KIND_WORDS, RULE_SETS, StoredFacts, constant_answers
+
+_TOOLS = Path(__file__).parent / "prompts" / "tools.json"
+_NAMED = 5
+
+
+class Psb300(FhirBenchmark[Psb300Settings]):
+    """An LLM agent reads a patient's chart over FHIR, decides whether something is due, and orders it or leaves it."""
+
+    name = "psb-300"
+    example = "medagent run psb-300 --agent reference"
+    Settings = Psb300Settings
+    Episodes = ChartEpisodes
+    GradeOptions = Psb300Grading
+    rule_sets = tuple(RULE_SETS)
+    agents = AGENTS
+    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
+
+    def items(self, source: ChartSource) -> Sequence[ChartItem]:
+        """See `Benchmark.items`."""
+        tasks = task_set_of(source)
+        return [item_of(task, tasks.constants.default_now) for task in tasks.tasks]
+
+    def data(self, source: ChartSource) -> DataRef:
+        """See `Benchmark.data`."""
+        return task_set_of(source).ref
+
+    def now(self, source: ChartSource) -> datetime:
+        """See `FhirBenchmark.now`."""
+        return task_set_of(source).constants.default_now
+
+    def patients(self, source: ChartSource, say: Say) -> EhrFile:
+        """See `FhirBenchmark.patients`."""
+        return patients_file(task_set_of(source), source.ehr, say)
+
+    def protocol(self, source: ChartSource, kind: str) -> Protocol:
+        """The function list of the data set if it has one, and tools of its own."""
+        if kind == "tools":
+            return load_protocol(kind, tools=_TOOLS).model_copy(update={"finish": "value"})
+        return load_protocol(kind, functions=task_set_of(source).beside("functions.json"))
+
+    def grader(self, source: ChartSource, rules: str) -> Grader[EpisodeRow]:
+        """See `Benchmark.grader`."""
+        tasks = task_set_of(source)
+        grading = Grading.of(rules, _clock(source, tasks), source.unfinished)
+        return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
+
+    def source(self, run: Run, given: Mapping[str, Any]) -> GradingSource:
+        """See `Benchmark.source`. No address is taken from a folder: a FHIR server is named by the options."""
+        options = checked(Psb300Grading, given)
+        settings, places = run.document["settings"], run.document.get("places", {})
+        saved = run.path / CHARTS
+        own = options.fhir is None and options.ehr is None
+        stated = {
+            "dataset": settings.get("dataset"),
+            "split": settings.get("split"),
+            "clock": options.clock or settings.get("clock"),
+            "unfinished": options.unfinished or settings.get("unfinished"),
+            "api_base": settings.get("api-base"),
+            "fhir": options.fhir,
+            "ehr": places.get("ehr") if own and not saved.is_file() else options.ehr,
+            "charts": saved if own and saved.is_file() else None,
+        }
+        return checked(GradingSource, {name: value for name, value in stated.items() if value is not None})
+
+    def pack(self, source: ChartSource, item: Any) -> Mapping[str, bytes]:
+        """See `FhirBenchmark.pack`."""
+        tasks = task_set_of(source)
+        grading = Grading("official", _clock(source, tasks), source.unfinished)
+        return packed_task(item, open_charts(source, tasks), grading)
+
+    def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
+        """See `FhirBenchmark.unpack`."""
+        return unpacked_task(folder)
+
+    def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
+        """Write a results file for each trial."""
+        return write_results(run, scores)
+
+    def folder_name(self, settings: Psb300Settings) -> str:
+        """See `FhirBenchmark.folder_name`: a split has a folder of its own."""
+        return f"{self.name}-{settings.split}" if settings.split else self.name
+
+    def canary(self, source: ChartSource) -> str:
+        """See `FhirBenchmark.canary`."""
+        made = task_set_of(source).manifest.made
+        return made.canary if made else ""
+
+    def decides(self, settings: Psb300Settings) -> dict[str, Setting]:
+        """See `FhirBenchmark.decides`."""
+        tasks = task_set_of(settings)
+        made = tasks.manifest.made
+        return {"tasks-digest": tasks.digest, **({"seed-digest": made.seed_sha256} if made else {})}
+
+    def scripted(self, settings: Psb300Settings, items: Sequence[FhirItem]) -> Scripted | None:
+        """See `FhirBenchmark.scripted`."""
+        if settings.agent not in AGENTS or settings.agent == "text":
+            return None
+        tasks = task_set_of(settings)
+        clock = settings.clock or tasks.clock
+        answers: Mapping[str, str] = {}
+        if settings.agent == "constant":
+            charts = open_charts(settings, tasks)
+            answers = constant_answers(
+                dicts(tasks), charts.facts, clock=clock or datetime.now(UTC), constants=charts.constants
+            )
+        return OwnAgent(settings.agent, self.protocol(settings, "tools"), answers, clock, settings.protocol == "code")
+
+    async def plan(self, settings: Psb300Settings, say: Say) -> Plan:
+        """See `FhirBenchmark.plan`. The charts of a FHIR server are saved as they are before the first episode."""
+        plan = await super().plan(settings, say)
+        tasks = task_set_of(settings)
+        clock = settings.clock or _recorded_clock(plan.folder, settings) or _clock(settings, tasks)
+        try:
+            examined = await asyncio.to_thread(_examined, settings, tasks, plan)
+        except FactsError as error:
+            raise UserError(str(error)) from None
+        source = GradingSource(
+            **part(ChartSource, settings).model_dump(exclude={"clock"}),
+            clock=clock,
+            charts=plan.folder / CHARTS if settings.fhir else None,
+        )
+        note = "; ".join(filter(None, (plan.data.note, examined.note)))
+        return replace(
+            plan,
+            source=source,
+            data=plan.data.model_copy(update={"note": note}),
+            decides={**plan.decides, "clock": clock.isoformat()},
+            warnings=[*plan.warnings, *examined.warnings],
+            prepare=examined.save,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAgent:
+    """One of the agents that come with the benchmark, and what it needs. Without a clock it goes by the wall clock."""
+
+    kind: str
+    tools: Protocol
+    answers: Mapping[str, str]
+    clock: datetime | None = None
+    code: bool = False
+    """Whether the reference agent acts by programs."""
+
+    @property
+    def label(self) -> str:
+        """What tables and folders call it."""
+        return self.kind
+
+    @asynccontextmanager
+    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
+        """See `AgentChoice.open`."""
+        from medagent.benchmarks.psb300.agents.reference import CodeReferenceAgent, ReferenceAgent
+        from medagent.fhir_episodes.own_agents import ConstantAgent
+
+        if self.kind != "reference":
+            yield ConstantAgent(self.answers), ()
+            return
+        made = CodeReferenceAgent if self.code else ReferenceAgent
+        now = self.clock or datetime.now(UTC)
+        yield made(AgentContext(base=base), Toolbox.of(self.tools, base), now), ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """What is known of a run's charts before its first episode. `save` writes what its folder keeps of them."""
+
+    warnings: Sequence[str] = ()
+    note: str = ""
+    save: Callable[[], None] = lambda: None
+
+
+def _examined(settings: Psb300Settings, tasks: TaskSet, plan: Plan) -> _Examined:
+    """Look at the charts before the first episode. Raises UserError, FactsError."""
+    if settings.fhir is None and settings.ehr is None:
+        return _Examined()
+    server = ask_of(settings, tasks)
+    warnings = [*_missing(settings, server, plan)]
+    file = plan.folder / CHARTS
+    if settings.fhir is None:
+        charts, save = open_charts(settings, tasks), _nothing
+    elif file.is_file() and not settings.overwrite:
+        charts, save = judged_by_cut_off(saved_facts(file), tasks), _nothing
+    else:
+        document = save_charts(tasks, server)
+        charts = judged_by_cut_off(StoredFacts(document), tasks)
+        save = partial(write_whole, file, json.dumps(document, ensure_ascii=False) + "\n")
+    if charts.empty and not settings.ids:
+        raise UserError(f"{settings.fhir or settings.ehr}: {charts.notes[0]} To run all the same, name items: --ids")
+    return _Examined([*warnings, *charts.notes], "" if charts.cut_off_applied else charts.notes[0], save)
+
+
+def _nothing() -> None:
+    """Save nothing."""
+
+
+def _missing(settings: Psb300Settings, server: tuple[str, Ask], plan: Plan) -> Iterator[str]:
+    """That patients of the run's items are not on the server. Raises UserError unless the items are named."""
+    chosen = {unit.task.id for unit in plan.stages[0].units()}
+    mrns = [item.stored.eval_MRN for item in plan.items if isinstance(item, ChartItem) and item.id in chosen]
+    if missing := missing_patients(server, mrns):
+        text = f"{len(missing)} of {len(set(mrns))} patients are not on the server: {named(missing, _NAMED)}"
+        if not settings.ids:
+            raise UserError(f"{settings.fhir or settings.ehr}: {text}; to run all the same, name items: --ids")
+        yield text
+
+
+def _clock(source: ChartSource, tasks: TaskSet) -> datetime:
+    """The clock by which task1 is graded."""
+    return source.clock or tasks.clock or datetime.now(UTC).replace(microsecond=0)
+
+
+def _recorded_clock(folder: Path, settings: Psb300Settings) -> datetime | None:
+    """The clock of a run that is continued."""
+    if settings.overwrite or not (folder / "run.json").is_file():
+        return None
+    recorded = read_run(folder)["settings"].get("clock")
+    return datetime.fromisoformat(recorded) if recorded else None

@@ -1,0 +1,140 @@
+"""The charts that verdicts rest on, and the moment as of which they count.
+
+Charts are read from the embedded server in process, from a FHIR server, or from what a run over a FHIR server saved of
+it before its first episode: agents may write to that server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.psb300.settings import ChartSource, GradingSource
+from medagent.benchmarks.psb300.tasks import IMPORTED, TaskSet
+from medagent.core.errors import UserError
+from medagent.core.wire import without_password
+from medagent.engine.files import file_digest
+from medagent.fhir_data.asking import Ask, http_ask, server_ask
+from medagent.fhir_data.embedded import EhrFile, EmbeddedEhr, bundled_file, imported_file
+from medagent.fhir_episodes.settings import FhirSettings, server_headers
+from medagent.reports.tables import named
+from refsol.files import json_object, read_json
+from refsol.psb300 import Constants, Facts, ServerFacts, StoredFacts, save, stored
+from refsol.resources import FhirSearches
+
+CHARTS = "charts.json"
+"""What a run over a FHIR server saves of its charts, in its folder."""
+_BASE = "http://localhost/fhir"
+NOT_APPLIED = "cut-off not applied"
+_NAMED = 5
+_AT_ONCE = 50
+"""Patients that one search looks up."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenCharts:
+    """Facts, the constants that hold for them, and what a reader of a score must know of them."""
+
+    facts: Facts
+    constants: Constants
+    notes: tuple[str, ...] = ()
+    empty: bool = False
+    """Whether no chart has anything that the tasks ask for."""
+    cut_off_applied: bool = True
+
+
+def patients_file(tasks: TaskSet, ehr: Path | None, say: Any = lambda _: None) -> EhrFile:
+    """The patients for the embedded server: a user's file, the set's own, or the bundled hospital.
+
+    Raises UserError if the set has patients that are not here.
+    """
+    own = ehr or tasks.hospital
+    if own is not None:
+        return imported_file(own, say)
+    if tasks.name == IMPORTED:
+        raise UserError(
+            f"data set {IMPORTED!r} is about patients of its own: name their FHIR server with --fhir, or a copy of it "
+            "with --ehr FILE (medagent ehr copy)"
+        )
+    return bundled_file(say)
+
+
+def open_charts(source: ChartSource, tasks: TaskSet) -> OpenCharts:
+    """The charts that a source names. Raises UserError, FactsError."""
+    saved = source.charts if isinstance(source, GradingSource) else None
+    if saved is not None:
+        facts: Facts = saved_facts(saved)
+    elif source.fhir is not None:
+        facts = StoredFacts(save_charts(tasks, ask_of(source, tasks)))
+    else:
+        facts = ServerFacts(*ask_of(source, tasks))
+    return judged_by_cut_off(facts, tasks)
+
+
+def judged_by_cut_off(facts: Facts, tasks: TaskSet) -> OpenCharts:
+    """Facts with the cut-off, or without it if every resource was stored later. Raises FactsError."""
+    constants = tasks.constants
+    if constants.cut_off is None:
+        return OpenCharts(facts, constants)
+    state = stored(dicts(tasks), facts, constants.cut_off)
+    day = constants.cut_off.date()
+    if not state.resources:
+        note = "No chart has anything that these tasks ask for. Are these the right patients?"
+        return OpenCharts(facts, constants, (note,), empty=True)
+    if not state.cut_off_applies:
+        note = f"{NOT_APPLIED}: all {state.resources} resources of the charts were stored after {day}"
+        return OpenCharts(facts, Constants(None, constants.default_now), (note,), cut_off_applied=False)
+    if state.late:
+        note = f"{len(state.late)} charts were stored after {day} and count as empty: {named(state.late, _NAMED)}"
+        return OpenCharts(facts, constants, (note,))
+    return OpenCharts(facts, constants)
+
+
+def dicts(tasks: TaskSet) -> list[dict[str, Any]]:
+    """The tasks as a grader reads them."""
+    return [task.model_dump() for task in tasks.tasks]
+
+
+def ask_of(source: ChartSource, tasks: TaskSet) -> tuple[str, Ask]:
+    """The base and GETs of the server that a source names. Raises UserError."""
+    if source.fhir is not None:
+        headers = source.fhir_headers if isinstance(source, FhirSettings) else server_headers([])
+        ca_file = source.ca_file if isinstance(source, FhirSettings) else None
+        return http_ask(source.fhir, headers, ca_file)
+    file = patients_file(tasks, source.ehr)
+    return _BASE, server_ask(EmbeddedEhr.open(file.path, _BASE).server, _BASE)
+
+
+def digest_of(source: ChartSource, tasks: TaskSet) -> str:
+    """What names the charts of a source: a digest of a file, or an address. Raises UserError."""
+    if isinstance(source, GradingSource) and source.charts is not None:
+        return file_digest(source.charts)
+    return without_password(source.fhir) if source.fhir is not None else patients_file(tasks, source.ehr).digest
+
+
+def missing_patients(server: tuple[str, Ask], mrns: Sequence[str]) -> list[str]:
+    """Which of these patients a server does not have. Raises FactsError."""
+    searches = FhirSearches(*server)
+    present: set[str] = set()
+    different = list(dict.fromkeys(mrns))
+    for first in range(0, len(different), _AT_ONCE):
+        some = different[first : first + _AT_ONCE]
+        resources = searches.resources("Patient", f"_id={','.join(some)}&_count={_AT_ONCE}")
+        present.update(str(one.get("id")) for one in resources)
+    return [mrn for mrn in different if mrn not in present]
+
+
+def save_charts(tasks: TaskSet, server: tuple[str, Ask]) -> dict[str, Any]:
+    """What `CHARTS` holds of a server. Raises FactsError."""
+    return save(dicts(tasks), ServerFacts(*server))
+
+
+def saved_facts(path: Path) -> StoredFacts:
+    """The charts that a run saved. Raises UserError."""
+    document = read_json(path, json_object, expected="the charts of a run are expected", error=UserError)
+    try:
+        return StoredFacts(document)
+    except (KeyError, TypeError):
+        raise UserError(f"{path}: holds no searches with what they found") from None

@@ -1,0 +1,144 @@
+"""The figures of psb-300, from scores alone: beside each rate what agents score that read nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.psb300.tasks import TaskSet
+from medagent.engine.grounded import grounded_line, grounded_rate
+from medagent.engine.report import TableLine, TableSection, by_trial
+from medagent.engine.scores import Figures, Scored
+from medagent.fhir_episodes.verdicts import conduct_notes
+from medagent.reports.published import published_notes, published_sections, published_sources
+from medagent.reports.trials import flip_notes, trial_section
+from refsol.psb300 import TASKS
+from refsol.stats import wilson
+
+FLOORS = ("nop", "constant", "blind")
+BRANCHES = {"query": "a query", "order": "something is due", "no order": "nothing is due"}
+_PUBLISHED = Path(__file__).with_name("published.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What figures were measured by, and what a reader must know of the charts."""
+
+    rules: str
+    clock: datetime
+    unfinished: str
+    notes: Sequence[str] = ()
+    cut_off_applied: bool = True
+
+    @property
+    def words(self) -> list[str]:
+        """It, as the line under a table has it."""
+        return [
+            f"clock {self.clock.isoformat()}",
+            *(["an episode without FINISH is wrong"] if self.unfinished == "wrong" else []),
+            *([] if self.cut_off_applied else ["cut-off not applied"]),
+        ]
+
+
+def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
+    """The figures of all trials; the table is of the first one."""
+    first = [one for one in scores if one.trial == 1]
+    items = tuple(one.outcome for one in scores)
+    graded, groups = by_trial(items), {item.item: item.group for item in items}
+    several = len({one.trial for one in scores}) > 1 and bool(graded)
+    overall = _line("overall", first)
+    notes = [*by.notes, *_floor_notes(overall), *conduct_notes(scores)]
+    if kinds := Counter(item.kind for item in items if item.kind):
+        notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
+    published = published_sources(_PUBLISHED) if tasks.is_published else ()
+    return Figures(
+        table=[
+            *_sections(first, by),
+            *([trial_section(graded, groups)] if several else []),
+            *published_sections(published),
+        ],
+        overall=overall,
+        notes=[*notes, *(flip_notes(graded) if several else []), *published_notes(published)]
+        if scores
+        else ["No episode has ended, so nothing is graded."],
+        count="of",
+        details={
+            "graded_by": by.words,
+            "clock": by.clock.isoformat(),
+            "unfinished": by.unfinished,
+            "floors": {name: overall.more.get(name) for name in FLOORS},
+            "cut_off": "applied" if by.cut_off_applied else "not applied",
+        },
+    )
+
+
+def _sections(scores: Sequence[Scored], by: Measured) -> Iterator[TableSection]:
+    """Types, what was due, grounded, overall; and task1 by the other clock if that changes a verdict."""
+    types = [_line(kind, members) for kind in TASKS if (members := [one for one in scores if one.item.group == kind])]
+    branches = [
+        _line(words, members)
+        for branch, words in BRANCHES.items()
+        if (members := [one for one in scores if _part(one).get("branch") == branch])
+    ]
+    title, overall = "" if by.rules == "official" else f"under the rules {by.rules!r}", _line("overall", scores)
+    for number, lines in enumerate((types, branches, [overall, *grounded_line(overall)])):
+        yield TableSection(title=title if number == 0 else "", name="psb-300", lines=tuple(lines))
+    if clocks := _clocks(scores, by.clock):
+        yield TableSection(title="task1 goes by the time of grading", name="clock", lines=tuple(clocks))
+
+
+def _line(name: str, scores: Sequence[Scored]) -> TableLine:
+    """A rate with those of the items where something is due and where nothing is, and the floors."""
+    right = [one.correct for one in scores if one.correct is not None]
+    due = {branch: [one.correct for one in scores if _part(one).get("branch") == branch] for branch in BRANCHES}
+    ungraded = sum(one.correct is None for one in scores)
+    interval = wilson(right.count(True), len(right))
+    more: dict[str, int | float | None] = {
+        "due": _share(due["order"]),
+        "none due": _share(due["no order"]),
+        **{name: _share([_part(one).get(name) for one in scores]) for name in FLOORS},
+        **({"not graded": ungraded} if ungraded else {}),
+    }
+    return TableLine(
+        name=name,
+        n=len(right),
+        value=_share(right),
+        interval=(interval.low, interval.high) if right else None,
+        counts={"right": right.count(True)},
+        more=more,
+        grounded=grounded_rate(scores),
+    )
+
+
+def _clocks(scores: Sequence[Scored], clock: datetime) -> list[TableLine]:
+    """Task1 by both clocks, if a verdict differs."""
+    pairs = [(one.correct, _part(one)["by scenario"]) for one in scores if "by scenario" in _part(one)]
+    if all(one == other for one, other in pairs):
+        return []
+    names = (clock.isoformat(timespec="minutes"), "the scenario's now")
+    return [_plain(name, [pair[place] for pair in pairs]) for place, name in enumerate(names)]
+
+
+def _plain(name: str, outcomes: Sequence[bool | None]) -> TableLine:
+    right = [one for one in outcomes if one is not None]
+    return TableLine(name=name, n=len(right), value=_share(right), counts={"right": right.count(True)})
+
+
+def _floor_notes(overall: TableLine) -> Iterator[str]:
+    """That a score is not above what doing nothing gets."""
+    nop = overall.more.get("nop")
+    if overall.value is not None and nop is not None and overall.value <= nop:
+        yield "Not above nop: an agent that does nothing scores as much on these items."
+
+
+def _part(one: Scored) -> Mapping[str, Any]:
+    return one.score.part if one.score is not None and one.score.part else {}
+
+
+def _share(outcomes: Sequence[bool | None]) -> float | None:
+    known = [one for one in outcomes if one is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,114 @@
+"""Imports the published task file from a user's checkout, as the data set `published`.
+
+Neither the file nor its words are part of this project. If its bytes are not the published ones, it is imported all the
+same, with a warning that says how its form differs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medagent.benchmarks.psb300.tasks import (
+    IMPORTED,
+    MANIFEST,
+    PER_TYPE,
+    PUBLISHED_DIGEST,
+    TASK_FILE,
+    Manifest,
+    Task,
+    file_sha256,
+    imported_folder,
+    read_tasks,
+)
+from medagent.core.errors import UserError
+from medagent.core.paths import data_dir
+from medagent.engine.files import write_whole
+from refsol.psb300 import TASKS, stated_now
+
+PUBLISHED_NAME = "new_patient_tasks.json"
+FUNCTIONS_NAME, FUNCTIONS = "funcs_v1.json", "functions.json"
+FUNCTIONS_DIGEST = "c977266db5eca75182c0d12cac1962b33ae6b5a54b9029ceb104e1a93b4c38c1"
+"""The SHA-256 of MedAgentBench's function list, which the published text protocol shows."""
+_FIELDS = {"id", "instruction", "context", "eval_MRN"}
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """What was imported, and what a person should know of it."""
+
+    folder: Path
+    source: Path
+    tasks: int
+    warnings: tuple[str, ...]
+
+
+def task_file(checkout: Path) -> Path | None:
+    """The published task file in a checkout (or the file itself), the first by its path; None if there is none."""
+    if checkout.is_file():
+        return checkout if checkout.name == PUBLISHED_NAME else None
+    return min(checkout.rglob(PUBLISHED_NAME), default=None)
+
+
+def import_published(file: Path) -> Import:
+    """Copy a task file into the user's data folder, with its digest. Raises UserError; nothing is written then."""
+    tasks = read_tasks(file)
+    raw = file.read_bytes()
+    digest = hashlib.sha256(raw).hexdigest()
+    warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []
+    if digest != PUBLISHED_DIGEST:
+        form = "; ".join(warnings) or "its form is the published one, its words are not"
+        warnings = [f"{file}: is not the published file (SHA-256 {digest[:16]}…): {form}"]
+    files = {TASK_FILE: raw.decode("utf-8")}
+    functions = _functions(file)
+    if functions is not None:
+        files[FUNCTIONS] = functions.read_text(encoding="utf-8")
+    else:
+        warnings.append(f"{FUNCTIONS_NAME} was not found: the text protocol shows this project's own function list")
+    folder = imported_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+    for name, text in files.items():
+        write_whole(folder / name, text)
+    manifest = Manifest(name=IMPORTED, files={name: file_sha256(folder / name) for name in files})
+    write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+    return Import(folder, file, len(tasks), tuple(warnings))
+
+
+def _functions(file: Path) -> Path | None:
+    """MedAgentBench's function list: beside the task file, or where MedAgentBench was imported."""
+    places = (file.with_name(FUNCTIONS_NAME), data_dir() / "official" / FUNCTIONS)
+    return next((path for path in places if path.is_file() and file_sha256(path) == FUNCTIONS_DIGEST), None)
+
+
+def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How a file's form differs from that of the published file."""
+    counts = Counter(task.type for task in tasks)
+    if odd := [f"{counts[name]} of {name}" for name in TASKS if counts[name] != PER_TYPE]:
+        yield f"{PER_TYPE} tasks of each type are expected, it has {', '.join(odd)}"
+    names = {name for task in raw for name in task}
+    if more := sorted(names - _FIELDS):
+        yield f"fields that the published file does not have: {', '.join(more)}"
+    if lacking := [task["id"] for task in raw if not task.keys() >= _FIELDS]:
+        yield f"without a context: {_some(lacking)}"
+    if unnamed := [task.id for task in tasks if task.eval_MRN not in task.instruction]:
+        yield f"the MRN is not in the instruction: {_some(unnamed)}"
+    timeless = [task.id for task in tasks if _lacks_time(task)]
+    if len(timeless) != 1:
+        yield f"one context without a readable time is expected, there are {len(timeless)}: {_some(timeless)}"
+
+
+def _lacks_time(task: Task) -> bool:
+    """Whether a type that goes by the context's time has none that can be read."""
+    return task.type in ("task3", "task4", "task9", "task10") and stated_now(task.context) is None
+
+
+def _some(ids: Sequence[str]) -> str:
+    return ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")

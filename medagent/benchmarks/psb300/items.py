@@ -1,0 +1,42 @@
+"""The tasks of psb-300 as items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from medagent.benchmarks.psb300.settings import ChartSource
+from medagent.benchmarks.psb300.tasks import Task, TaskSet, load_tasks
+from medagent.fhir_episodes.task import FhirItem
+from refsol.psb300 import stated_now
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChartItem(FhirItem):
+    """A task with the patient it is about."""
+
+    stored: Task
+
+    @property
+    def record(self) -> Task:
+        """See `FhirItem.record`."""
+        return self.stored
+
+
+def item_of(task: Task, default_now: datetime) -> ChartItem:
+    """A task as an item."""
+    return ChartItem(
+        id=task.id,
+        group=task.type,
+        cluster=task.type,
+        question=task.instruction,
+        context=task.context,
+        mrn=task.eval_MRN if task.eval_MRN in task.instruction else "",
+        now=stated_now(task.context) or default_now,
+        stored=task,
+    )
+
+
+def task_set_of(source: ChartSource) -> TaskSet:
+    """The tasks that a source names. Raises UserError."""
+    return load_tasks(source.dataset, source.split)

@@ -1,0 +1,265 @@
+"""Agents that learn from their scores, unit by unit (`--sequential`).
+
+After a unit's score is on disk, `learn` of the agent is called. Then the agent's folder (`agent/current`) is copied to
+`agent/N`, and a row of `learned.jsonl` names the copy by its digest. That row is what makes a unit learned. To resume,
+the folder of the last such row of the trial is put back, and `learn` is called for scored units that have no such row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, runtime_checkable
+
+from medagent.core.clock import wall_clock
+from medagent.core.errors import MedagentError, StopRunError, UserError
+from medagent.engine.boundary import Performed, perform
+from medagent.engine.job import Job, Unit
+from medagent.engine.journal import Journal
+from medagent.engine.lane import Lane, Strays
+from medagent.engine.progress import Progress
+from medagent.engine.rows import Row, Spent
+from medagent.engine.scores import Check, Score
+from medagent.engine.scoring import Scoring
+from medagent.engine.unit_limits import UnitLimits
+
+LEARNED, LEARNING = "learned.jsonl", "learning"
+"""The journal of what was learned, and the role of its calls in the account."""
+LearnFrom = Literal["score", "facts"]
+_FOLDER, _CURRENT = "agent", "current"
+
+agent_folder: ContextVar[Path | None] = ContextVar("medagent_agent_folder", default=None)
+"""The folder of the agent in the run that is being carried out; None if the run is not sequential."""
+
+
+def folder_of(run: Path) -> Path:
+    """The folder in which the agent of a run keeps what it learns."""
+    return run / _FOLDER / _CURRENT
+
+
+class LearnedRow(Row):
+    """A row of `learned.jsonl`: the unit that was learned from, the checksum of its row, and the copy of the folder."""
+
+    trial: int = 1
+    number: int = 0
+    """Of the copy, counted over the run; 0 if `learn` failed."""
+    of: str = ""
+    digest: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `learn` has ended and the copy is on disk."""
+        return self.status == "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What an agent is told of a unit's score. Reasons, checks and facts quote the expected answer: they are empty
+    unless the run has `--learn-from facts`.
+    """
+
+    value: float | None
+    correct: bool | None
+    kind: str = ""
+    reason: str = ""
+    checks: tuple[Check, ...] = ()
+    facts: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, score: Score, what: LearnFrom) -> Self:
+        """The feedback of a score."""
+        if what == "score":
+            return cls(score.value, score.correct, score.kind)
+        facts = tuple(score.details.get("facts", ()))
+        return cls(score.value, score.correct, score.kind, score.reason, score.checks, facts)
+
+
+@runtime_checkable
+class LearningWorker(Protocol):
+    """A worker whose agent may learn."""
+
+    async def learn(self, unit: Any, row: Any, feedback: Feedback, spent: Spent) -> None:
+        """Call the agent's `learn`; what it spends on its model is added to `spent`. Whatever it raises passes."""
+        ...
+
+
+class Learning:
+    """What the agent of one run has learned. `units` are all units of the stage, trial by trial."""
+
+    def __init__(
+        self,
+        rows: Journal[Any],
+        learned: Journal[LearnedRow],
+        units: Sequence[Unit],
+        scoring: Scoring[Any],
+        what: LearnFrom,
+    ) -> None:
+        self._folder = rows.path.parent / _FOLDER
+        self._units = {unit.key: unit for unit in units}
+        self._rows, self._journal, self._scoring, self._what = rows, learned, scoring, what
+        self._learned = {row.unit: row for row in self._journal.rows() if row.is_complete}
+
+    @property
+    def any_pending(self) -> bool:
+        """Whether there are units to learn from, whether or not any is owed."""
+        return any(self.pending(trial) for trial in self.trials)
+
+    @property
+    def trials(self) -> Sequence[int]:
+        """The trials, in order."""
+        return list(dict.fromkeys(map(self.trial, self._units)))
+
+    def trial(self, unit: str) -> int:
+        """The trial of a unit."""
+        return self._scoring.trial(unit)
+
+    def pending(self, trial: int) -> list[str]:
+        """The units of a trial that ended and were not learned from, in the order in which they ended."""
+        return [
+            unit
+            for unit in self._rows.units
+            if unit in self._units and self.trial(unit) == trial and not self._rows.is_owed(unit)
+            if unit not in self._learned or self._learned[unit].of != self._rows.checksum(unit)
+        ]
+
+    def begin(self, trial: int) -> None:
+        """Put back what the agent had when it last learned in a trial, or empty its folder. Raises UserError."""
+        current = self._folder / _CURRENT
+        copies = {row.number: row for row in self._learned.values() if row.trial == trial}
+        try:
+            shutil.rmtree(current, ignore_errors=True)
+            for left in self._left_over():
+                shutil.rmtree(left, ignore_errors=True)
+            if not copies:
+                current.mkdir(parents=True)
+                return
+            last = self._folder / str(max(copies))
+            if not last.is_dir() or digest_of(last) != copies[max(copies)].digest:
+                raise UserError(f"{last}: is not the copy that {LEARNED} names; put it back, or choose another --round")
+            shutil.copytree(last, current, symlinks=True)
+        except OSError as error:
+            raise UserError(f"{error.filename or current}: cannot be written: {error.strerror}") from None
+
+    async def learn(self, worker: LearningWorker, unit: str) -> None:
+        """Have the agent learn from a unit that has its score; nothing if it has none. Raises StopRunError."""
+        if self._rows.is_owed(unit):
+            return
+        (scored,) = await self._scoring.of_units([unit])
+        if scored.score is None or not scored.score.graded:
+            return
+        self._scoring.write()
+        (row,) = self._rows.rows([unit])
+        learned = LearnedRow(unit=unit, status="cancelled", trial=self.trial(unit), of=self._rows.checksum(unit))
+        learned.started = wall_clock()
+        try:
+            await worker.learn(self._units[unit], row, Feedback.of(scored.score, self._what), learned.spent)
+            number = 1 + max((one.number for one in self._learned.values()), default=0)
+            learned.digest = self._copied(number)
+            learned.number, learned.status = number, "completed"
+        except MedagentError as error:
+            learned.error = str(error)
+            raise StopRunError(f"learn after {unit}: {error}") from error
+        finally:
+            learned.timestamp = wall_clock()
+            if learned.is_complete or learned.spent.calls:
+                await self._journal.append(learned)
+        self._learned[unit] = learned
+
+    def _copied(self, number: int) -> str:
+        """Copy the folder as it is; its digest. Raises UserError."""
+        target, aside = self._folder / str(number), self._folder / f".{number}"
+        try:
+            shutil.rmtree(aside, ignore_errors=True)
+            shutil.copytree(self._folder / _CURRENT, aside, symlinks=True)
+            for path in _files(aside):
+                _sync(path)
+            aside.rename(target)
+            _sync(self._folder)
+        except (OSError, shutil.Error) as error:
+            raise UserError(f"{target}: cannot be written: {error}") from None
+        return digest_of(target)
+
+    def _left_over(self) -> Iterator[Path]:
+        """Copies that no row names: a process was killed before it wrote the row."""
+        known = {str(row.number) for row in self._learned.values()}
+        if self._folder.is_dir():
+            yield from (path for path in self._folder.iterdir() if path.name not in known)
+
+
+class SequentialExecutor:
+    """Carries out one unit after the other; the agent is made anew for each trial and learns after each unit."""
+
+    def __init__(self, learning: Learning, limits: UnitLimits) -> None:
+        self._learning, self._limits = learning, limits
+
+    async def run(
+        self,
+        job: Job[Any, Any],
+        take: Callable[[], Awaitable[Any]],
+        done: Callable[[Any], Awaitable[None]],
+        progress: Progress,
+    ) -> None:
+        """See `Executor.run`."""
+        unit = await take()
+        for trial in self._learning.trials:
+            pending = self._learning.pending(trial) if learns(job) else []
+            if not pending and (unit is None or self._learning.trial(unit.key) != trial):
+                continue
+            if learns(job):
+                self._learning.begin(trial)
+            lane = Lane(Strays(1))
+            try:
+                async with job.open() as worker:
+                    progress.watch(worker.stats)
+                    learner = worker if learns(job) and isinstance(worker, LearningWorker) else None
+                    if learner is not None:
+                        for left in pending:
+                            await self._learning.learn(learner, left)
+                    while unit is not None and self._learning.trial(unit.key) == trial:
+                        performed: Performed[Any] = await perform(worker, unit, job.row.begin(unit), lane, self._limits)
+                        if performed.row is not None:
+                            await done(performed.row)
+                        if performed.stop is not None:
+                            raise performed.stop
+                        if performed.cancelled:
+                            return
+                        if learner is not None:
+                            await self._learning.learn(learner, unit.key)
+                        unit = await take()
+            finally:
+                lane.close()
+
+
+def learns(job: object) -> bool:
+    """Whether the agent of a job learns from scores."""
+    return bool(getattr(job, "learns", False))
+
+
+def digest_of(folder: Path) -> str:
+    """SHA-256 over the names and contents of the files of a folder."""
+    whole = hashlib.sha256()
+    for path in sorted(_files(folder)):
+        content = os.readlink(path).encode() if path.is_symlink() else path.read_bytes()
+        for part in (path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape"), content):
+            whole.update(len(part).to_bytes(8) + part)
+    return whole.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+
+
+def _sync(path: Path) -> None:
+    """Have a file or folder written to the disk, where the system can."""
+    with suppress(OSError):
+        place = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)

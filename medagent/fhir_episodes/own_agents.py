@@ -1,0 +1,88 @@
+"""Agents that come with benchmarks: baselines, which answer at once without a look at the record, a replay of recorded
+messages, and the policy of agents that solve tasks by rule.
+
+`nop` answers `[]`; `constant` answers, for each task type, what is most often right in the data set.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from medagent.agents.base import Agent, AgentContext, Move
+from medagent.engine.rows import Spent
+from medagent.fhir_episodes.task import FhirTask
+
+
+class ConstantAgent(Agent):
+    """Finishes each task with the answer of its type; types without one get `[]`."""
+
+    def __init__(self, answers: Mapping[str, str]) -> None:
+        super().__init__(AgentContext())
+        self._answers = answers
+
+    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
+        """See `Agent.start`."""
+        return _FixedPolicy([f"FINISH({self._answers.get(task.type, '[]')})"])
+
+
+class _FixedPolicy:
+    """Says the given messages in their order, then nothing."""
+
+    def __init__(self, messages: list[str]) -> None:
+        self._messages = iter(messages)
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        return Move(next(self._messages, ""))
+
+
+Solver = Generator[str, str, list[Any]]
+"""Yields an action, gets the reply, and returns the answers."""
+
+
+class SolverPolicy:
+    """Plays a solver. If the record is not as it expects, its message is no action: the episode ends as invalid."""
+
+    def __init__(self, solver: Solver) -> None:
+        self._solver = solver
+        self._begun = False
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        """See `Policy.next`."""
+        try:
+            action = self._solver.send(observation) if self._begun else next(self._solver)
+        except StopIteration as done:
+            return Move(f"FINISH({json.dumps(done.value, ensure_ascii=False)})")
+        except (ValueError, LookupError, TypeError) as error:
+            return Move(f"The record is not as expected: {error!r}")
+        self._begun = True
+        return Move(action)
+
+
+def bundle_in(reply: str) -> dict[str, Any]:
+    """The Bundle in a reply, whatever words stand around it. Raises ValueError if there is none."""
+    decoder = json.JSONDecoder()
+    for brace in re.finditer(r"\{", reply):
+        try:
+            value = decoder.raw_decode(reply, brace.start())[0]
+        except ValueError:
+            continue
+        if value.get("resourceType") == "Bundle":
+            return dict(value)
+    raise ValueError("the reply holds no Bundle")
+
+
+class ReplayAgent(Agent):
+    """Repeats recorded messages, by task id; a task that was not recorded says nothing (an invalid action)."""
+
+    def __init__(self, messages: Mapping[str, list[str]]) -> None:
+        super().__init__(AgentContext())
+        self._messages = messages
+
+    def start(self, task: FhirTask, *, key: str, seed: int | None) -> _FixedPolicy:
+        """See `Agent.start`."""
+        return _FixedPolicy(self._messages.get(task.id, []))

@@ -1,0 +1,61 @@
+"""A verdict of refsol as a score, and how agents behaved in their episodes, for any benchmark with FHIR sessions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from medagent.engine.scores import Check, Score, Scored
+from medagent.fhir_episodes.episode import EpisodeRow
+from refsol.failures import Failure
+from refsol.grounds import Grounds
+from refsol.verdict import Verdict, show
+
+
+def score_of(verdict: Verdict, failure: Failure | None, had_read: Grounds, part: Mapping[str, Any]) -> Score:
+    """A verdict of refsol as a score; `part` is what the item contributes beside its branch."""
+    because = verdict.because
+    details: dict[str, Any] = {"accepted": [show(one) for one in verdict.accepted], "verdict": verdict.reason}
+    if because is not None:
+        details["facts"] = [asdict(fact) for fact in because.facts]
+    return Score(
+        correct=verdict.correct,
+        kind="" if failure is None else failure.kind,
+        reason=verdict.reason if failure is None else failure.reason,
+        because="" if because is None else because.sentence,
+        checks=tuple(Check(one.name, one.passed, one.expected, one.actual) for one in verdict.checks),
+        details=details,
+        part={"branch": verdict.branch, **part},
+        graded=verdict.correct is not None,
+        grounded=had_read.grounded,
+        reading=had_read.reading,
+    )
+
+
+def conduct_of(row: EpisodeRow) -> dict[str, Any]:
+    """How the agent behaved, as far as a figure counts it."""
+    left = row.thinking and all(turn.dispatched is None for turn in row.transcript)
+    return {**({"thinking": True} if left else {}), **({"malformed": row.malformed} if row.malformed else {})}
+
+
+def conduct_notes(scores: Sequence[Scored]) -> Iterator[str]:
+    """What a person should know of how the episodes went."""
+    endings = Counter(one.status for one in scores)
+    parts = [one.score.part for one in scores if one.score is not None]
+    if endings["agent_error"]:
+        yield (
+            f"{endings['agent_error']} episodes ended because the agent raised an error: counted as failed; "
+            "--retry agent_error does them again."
+        )
+    if endings["cut"]:
+        yield f"{endings['cut']} replies were cut at the token limit (--max-tokens, or the endpoint's own)."
+    if endings["empty"]:
+        yield f"{endings['empty']} replies were empty."
+    if endings["refused"]:
+        yield f"{endings['refused']} episodes were refused by the provider's content filter: not graded."
+    if thinking := sum(bool(part.get("thinking")) for part in parts):
+        yield f"{thinking} episodes opened a message with a <think> block; --strip-thinking would have cut it."
+    if malformed := sum(part.get("malformed", 0) for part in parts):
+        yield f"{malformed} tool calls were malformed."
