@@ -100,9 +100,10 @@ def serve_episodes(
 
 
 def grade(path: str | Path, *, benchmark: Code | None = None, **given: Any) -> Report:
-    """Grade a run's folder again, or a results file of MedAgentBench; `given` are options of `medagent grade`.
+    """Grade a run's folder again, or a results file; `given` are options of `medagent grade`.
 
-    `benchmark` is the code of a run whose benchmark is not installed. Nothing is written. Raises UserError, InputError.
+    `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run whose benchmark is not
+    installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
     options = {name: value for name, value in given.items() if value is not None}
@@ -110,8 +111,9 @@ def grade(path: str | Path, *, benchmark: Code | None = None, **given: Any) -> R
         found = of_folder(place, benchmark)
         _check_options(found, place, options)
         return graded_report(found, place, options)
-    report: Report = _graded_file(place, options).report
-    return report
+    found = find(benchmark or DEFAULT)
+    _check_options(found, place, options)
+    return found.graded_file(place, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ def _check_options(benchmark: Benchmark[Any, Any], path: Path, given: Mapping[st
     """Raises UserError for an option that the benchmark of a run does not have."""
     for name in given:
         if name not in benchmark.GradeOptions.model_fields:
-            raise UserError(f"--{name.replace('_', '-')} has no use for {path}, a run of {benchmark.name}")
+            raise UserError(f"--{name.replace('_', '-')} has no use for {path}, which is of {benchmark.name}")
 
 
 def _graded_file(path: Path, given: Mapping[str, Any], *, every_rule: bool = False) -> Any:

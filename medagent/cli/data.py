@@ -1,7 +1,4 @@
-"""`medagent data`: data sets from a seed, and tasks for other tools.
-
-`medagent data import` is `medagent tasks import`.
-"""
+"""`medagent data`: data sets from a seed, published data taken over, and tasks for other tools."""
 
 from __future__ import annotations
 
@@ -24,7 +21,31 @@ app = group(
     no_args_is_help=False,
 )
 app.callback(invoke_without_command=True)(tasks.list_tasks)
-app.command("import", hidden=True)(tasks.import_)
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE|DIR", help="A published question file, or a checkout of a benchmark.")
+    ],
+) -> None:
+    """Take over the published data of a benchmark, which is not packed with medagent: all of it, or nothing.
+
+    Example: medagent data import questions.csv
+
+    Example: medagent data import ~/src/MedAgentBench
+    """
+    from medagent.benchmarks.base import find, names
+    from medagent.core.errors import UserError
+
+    for name in names():
+        if (done := find(name).import_data(source)) is not None:
+            print(done)
+            return
+    raise UserError(
+        f"{source}: is no published data of {', '.join(names())}; name a question file (.csv), judge_cases.jsonl, or a "
+        "checkout of MedAgentBench"
+    )
 
 
 @app.command("new")

@@ -42,10 +42,9 @@ def import_(
 
     Example: medagent tasks import ~/src/MedAgentBench
     """
-    from medagent.benchmarks.medagentbench.tasks.official import import_official
+    from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 
-    folder = import_official(checkout)
-    print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")
+    print(MedAgentBench().import_data(checkout))
 
 
 @app.command("check")

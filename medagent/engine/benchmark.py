@@ -104,9 +104,16 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         item, _, trial = unit.rpartition("#")
         return (Item(id=item), int(trial)) if item and trial.isdigit() else (Item(id=unit), 1)
 
-    def judged(self, run: Run) -> Mapping[str, Judgement]:
-        """What judges said of each unit of a run; nothing in a benchmark without judges."""
-        return {}
+    def judged(self, run: Run) -> Mapping[str, Judgement] | None:
+        """What judges said of each unit of a run; None if its answers are not judged."""
+        return None
+
+    def import_data(self, path: Path) -> str | None:
+        """Take over published data for later runs: what was done, in a line; None if it is not the benchmark's.
+
+        Raises UserError, InputError for data of the benchmark's that cannot be used.
+        """
+        return None
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the benchmark's official files into the run's folder; returns their names. Raises UserError."""
@@ -115,6 +122,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     def notes(self, run: Run) -> Iterable[str]:
         """What a reader of the figures must know of the run's folder."""
         return ()
+
+    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+        """The report of a results file that is no run's; `given` are grading options. Raises UserError, InputError."""
+        raise UserError(f"{path}: is no run's folder, and {self.name} has no results files of its own")
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run into a folder in the form of the benchmark's own tools; the default copies what `write` wrote.

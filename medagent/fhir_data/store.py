@@ -6,14 +6,15 @@ somewhere, they are looked up when all is in, so the order of files and lines is
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fhir_server import Server
 from fhir_server.errors import ServerError
@@ -111,10 +112,10 @@ def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
             raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
 
 
-def stored_lines(data: Path) -> Iterator[str]:
-    """All resources of an SQLite file as lines of JSON, a type after the other. Raises UserError."""
+def stored_lines(data: Path, *types: str) -> Iterator[str]:
+    """The resources of an SQLite file as lines of JSON, type by type, of all types or some. Raises UserError."""
     with _present(data) as server:
-        for resource_type in server.stats():
+        for resource_type in types or server.stats():
             yield from server.export(resource_type)
 
 
@@ -122,6 +123,24 @@ def count_types(data: Path) -> dict[str, int]:
     """How many resources of each type an SQLite file holds. Raises UserError."""
     with _present(data) as server:
         return server.stats()
+
+
+def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Which of these ids, by resource type, an SQLite file does not have; types without any are left out.
+
+    Raises UserError.
+    """
+    with _present(data) as server:
+        there = server.store.is_there
+        missing = {kind: {one for one in some if not there(kind, one)} for kind, some in ids.items()}
+    return {kind: some for kind, some in missing.items() if some}
+
+
+def resources_by_id(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
+    """The resources of these ids that an SQLite file has, by `Type/id`. Raises UserError."""
+    with _present(data) as server:
+        rows = {f"{kind}/{one}": server.store.find(kind, one) for kind, some in ids.items() for one in some}
+    return {name: json.loads(row.text) for name, row in rows.items() if row is not None and row.text is not None}
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
         """The labels by judge in another tool's files, read by a rule; none if these files are not known."""
         return {}
 
-    def judged(self, run: Run) -> Mapping[str, Judgement]:
+    def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         """See `Benchmark.judged`."""
         return judgements_of(run, self)
 
