@@ -22,7 +22,7 @@ that mean `_id` sent as `_id`.
 IdsByType = Mapping[str, Sequence[str]]
 
 _ENTRIES = '  "entry": [ {\n'
-_RESOURCE = re.compile(r'^    "resource": \{\n      "resourceType": "(\w+)",\n      "id": "([^"]+)"', re.MULTILINE)
+_RESOURCE = re.compile(r'\n    "resource": \{\n      "resourceType": "(\w+)",\n      "id": "([^"]+)"')
 """An entry's resource where a Bundle is laid out as HAPI does it. No text in JSON has a line break, so nothing else
 matches.
 """

@@ -33,7 +33,7 @@ def chart_queries(patient: str) -> Iterator[tuple[str, str]]:
 class FetchAllAgent(Agent):
     """Reads the whole chart, and answers nothing."""
 
-    def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
         """See `Agent.play`."""
         for query, instead in chart_queries(task.mrn):
             reply = yield _call(query)
@@ -49,7 +49,7 @@ class FixedAgent(Agent):
         super().__init__(AgentContext())
         self._answers = answers
 
-    def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
+    async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
         """See `Agent.play`."""
         yield f"FINISH({json.dumps([self._answers[task.id]])})"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -16,8 +17,11 @@ from medagent.fhir_data.embedded import imported_file
 from refsol.fhiragentbench import KIND_WORDS, Question, RowPart, always_empty, baselines, by_types
 from refsol.fhiragentbench import figures as total
 from refsol.fhiragentbench.figures import Figures as Total
+from refsol.fhiragentbench.figures import f1
 from refsol.stats import wilson
 
+_TEMPLATE = 66
+"""Characters of a template in a table."""
 REBUILT = (
     "Laboratory results that were rebuilt from labevents.csv: mark figures over them, and do not publish these figures."
 )
@@ -44,7 +48,7 @@ def question_figures(scores: Sequence[Scored], source: QuestionSource, questions
         TableSection(lines=(_line("all", parts),)),
         *_groups("By family", parts, lambda one: one.family),
         *_groups("By type of the true ids", parts, lambda one: one.types),
-        *_groups("By template", parts, lambda one: one.template),
+        *_groups("By template", parts, lambda one: short_template(one.template)),
         *_reasons(done),
         *_agreement(done),
         *_baselines(asked, source, questions),
@@ -52,10 +56,11 @@ def question_figures(scores: Sequence[Scored], source: QuestionSource, questions
     return Figures(
         table=[one for one in sections if one.lines],
         overall=_line("all", parts),
-        notes=list(_notes(whole, source, asked)),
+        notes=list(_notes(whole, source, questions)),
+        measure="points",
         figure="accuracy",
         count="decided",
-        details={"by_types": by_types(parts), "faulty_truth": always_empty(asked)},
+        details={"by_types": by_types(parts), "faulty_truth": always_empty(questions)},
     )
 
 
@@ -138,10 +143,10 @@ def _baselines(
     asked: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
 ) -> Iterator[TableSection]:
     """Agents that look at nothing, and one that reads every chart."""
-    lines = [TableLine(name=name, n=len(asked), value=value) for name, value in baselines(asked).items()]
+    lines = [_blind_line(name, len(asked), value, asked) for name, value in baselines(asked).items()]
     if len(asked) < len(questions):
         lines += [
-            TableLine(name=f"{name}, whole data set", n=len(questions), value=value)
+            _blind_line(f"{name}, whole data set", len(questions), value, questions)
             for name, value in baselines(questions).items()
         ]
     if asked and (file := patients_of(source)) is not None:
@@ -150,6 +155,21 @@ def _baselines(
         lines.append(TableLine(name="fetch-all", n=len(asked), more=more))
     if lines:
         yield TableSection(lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions")
+
+
+def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
+    """An agent that fetches nothing: right, with precision and recall 1, on retrieval of what there is not."""
+    recall = sum(not any(one.true_ids.values()) for one in questions) / count
+    precision = 1.0 if recall else None
+    return TableLine(
+        name=name, n=count, value=value, more={"precision": precision, "recall": recall, "F1": f1(precision, recall)}
+    )
+
+
+def short_template(template: str) -> str:
+    """A template as a line of a table: without its filters of time and the patient's place, and not too long."""
+    words = re.sub(r"\s*\[time_filter\w*\]|\s*\{patient_id\}('s)?", "", template)
+    return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
 
 def patients_of(source: QuestionSource) -> Path | None:
@@ -168,17 +188,16 @@ def _stored(path: Path, changed: int, size: int) -> Path | None:
         return None
 
 
-def _notes(whole: Total, source: QuestionSource, asked: Sequence[Question]) -> Iterator[str]:
+def _notes(whole: Total, source: QuestionSource, questions: Sequence[Question]) -> Iterator[str]:
     if undecided := whole.rows - whole.decided:
         yield (
             f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
             "decides what is plain (--judge NAME decides the rest)."
         )
-    faulty = always_empty(asked)
-    if faulty and source.dataset == "published":
+    if faulty := always_empty(questions):
         yield (
-            f"Faulty truth: {len(faulty)} templates with {sum(faulty.values())} of these questions have no true answer "
-            "in any question. They are not corrected."
+            f"Faulty truth: {len(faulty)} templates with {sum(faulty.values())} questions of the data set have no true "
+            "answer in any of them. They are not corrected."
         )
     if source.dataset == "published":
         yield REBUILT

@@ -18,7 +18,7 @@ from medagent.core.errors import FhirUnavailableError
 from medagent.fhir_data.record import EhrSession, TooMuchError, diagnostics
 from medagent.fhir_episodes.code_session import CodeWork
 from medagent.fhir_episodes.protocol import Protocol
-from medagent.fhir_episodes.reads import Read, handled, ids_of, read_page, resources_of
+from medagent.fhir_episodes.reads import Page, Read, handled, ids_of, read_page, resources_of
 from medagent.fhir_episodes.requests_words import ActionError
 from medagent.fhir_episodes.session import Session, SessionRules, Turn
 from medagent.fhir_episodes.task import FhirTask
@@ -151,8 +151,8 @@ class StrategySession(Session):
         found, sent = Found(), ""
         try:
             sent = handled(self._base.target(self._base.shown + counted), self._rules.handling or "strict")
-            async for text in self._pages(sent):
-                self._take(found, text, whole=request)
+            async for text, page in self._pages(sent):
+                self._take(found, text, page, whole=request)
                 if request or sum(map(len, found.ids.values())) > MOST:
                     break
             if sum(map(len, found.ids.values())) > MOST:
@@ -162,20 +162,20 @@ class StrategySession(Session):
         self._outcome.reads.append(Read(query, sent, found.ids, found.error or None))
         return found
 
-    async def _pages(self, sent: str) -> AsyncIterator[str]:
-        """The pages as texts. Raises ActionError for what the server refuses."""
+    async def _pages(self, sent: str) -> AsyncIterator[tuple[str, Page]]:
+        """The pages, as texts and read. Raises ActionError for what the server refuses."""
         while sent:
             reply = await self._ehr.get(sent)
             if not reply.ok:
                 raise ActionError(f"HTTP status {reply.status}. {diagnostics(reply)}")
-            yield reply.text
-            link = read_page(reply.text).next
-            sent = self._base.target(link) if link else ""
+            page = read_page(reply.text)
+            yield reply.text, page
+            sent = self._base.target(page.next) if page.next else ""
 
-    def _take(self, found: Found, text: str, *, whole: bool) -> None:
+    def _take(self, found: Found, text: str, page: Page, *, whole: bool) -> None:
         """Add a page. Of resources, `text` and `meta` are cut, but for those of a request (`whole`), as published."""
         if self._acting.strategy is None:
-            ids = read_page(text).ids
+            ids = page.ids
         else:
             document = json.loads(text)
             entries = resources_of(document) if document.get("resourceType") == "Bundle" else []
