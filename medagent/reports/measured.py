@@ -11,6 +11,8 @@ from pathlib import Path
 from medagent.engine.report import DataRef, Report
 from medagent.sandbox.base import Limits
 
+_FURTHER = {"handling": "server handling", "found": "found ids", "input-cap": "input cap"}
+"""Further settings that a score depends on, with the words before their values."""
 _SHOWN = 12
 """Characters of a digest that a person compares."""
 
@@ -46,6 +48,7 @@ def _protocol(report: Report) -> str:
         f"prompts {str(digest)[:_SHOWN]}" if digest else "",
         f"loop {loop}" if loop else "",
         f"rules {report.rule_set}" if report.rule_set else "",
+        *(f"{words} {report.settings[name]}" for name, words in _FURTHER.items() if report.settings.get(name)),
     ]
     return _line("Protocol", parts)
 

@@ -30,7 +30,7 @@ def graded_file(path: Path, given: Mapping[str, Any]) -> Report:
     options = checked(FhirAgentBenchGrading, given)
     source = QuestionSource(
         dataset=options.dataset or "published",
-        ehr=Path(options.ehr) if options.ehr else None,
+        ehr=options.ehr,
         rule_set=options.rules or "published",
     )
     questions = {question.id: question for question in questions_of(source)}

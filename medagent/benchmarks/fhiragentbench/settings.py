@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -193,7 +194,7 @@ class FhirAgentBenchGrading(GradeOptions):
 
     dataset: Annotated[str | None, Option(GRADING, kind="path")] = None
     """The questions: published, or a question file."""
-    ehr: Annotated[str | None, Option(GRADING, kind="path")] = None
+    ehr: Annotated[Path | None, Option(GRADING, kind="path")] = None
     """The patients, for the baseline that fetches all and for the resources that a page shows."""
     rules: Annotated[RuleName | None, Option(GRADING, kind="value")] = None
     """published, paper or a2a."""

@@ -96,7 +96,8 @@ def figures_line(name: str, found: Total) -> TableLine:
 def _groups(title: str, parts: Sequence[RowPart], key: Callable[[RowPart], str]) -> Iterator[TableSection]:
     names = sorted({key(one) for one in parts})
     if len(names) > 1:
-        lines = tuple(_line(name, [one for one in parts if key(one) == name]) for name in names)
+        whole = (_line(name, [one for one in parts if key(one) == name]) for name in names)
+        lines = tuple(line.model_copy(update={"interval": None}) for line in whole)
         yield TableSection(lines=lines, title=title, name=title.removeprefix("By "))
 
 
