@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from medagent.benchmarks.medagentbench.settings import MedAgentBenchSettings
 from medagent.terminal import options
@@ -14,12 +16,13 @@ OPTIONS = ("version", "dataset", "tasks_file", "ehr", "limit", "concurrency", "t
 @with_options(fields_of(MedAgentBenchSettings, *OPTIONS))
 def command(
     given: dict[str, Any],
+    benchmark: Annotated[str, typer.Option(help="The benchmark: a name, or FILE.py:Name.")] = "medagentbench",
     port: options.Port = 9009,
     host: options.Host = "127.0.0.1",
     url: options.OwnUrl = None,
     token: options.AskedToken = None,
 ) -> None:
-    """Assess agents that speak A2A, on MedAgentBench: the green agent of a tournament.
+    """Assess agents that speak A2A, on MedAgentBench or another benchmark: the green agent of a tournament.
 
     It is asked by a message: the purple agent's address, or {"participants": {"agent": "http://…"}, "config": {"mode":
     "fhir", "limit": 10}}. Mode text (the default) goes turn by turn with the text protocol; mode fhir gives the agent a
@@ -33,7 +36,7 @@ def command(
 
     with needs("a2a"):
         from medagent.integrations.a2a.run import serve_green
-    from medagent.benchmarks.base import DEFAULT, find
+    from medagent.benchmarks.base import find
 
-    benchmark: Any = find(DEFAULT)
-    asyncio.run(serve_green(benchmark, given, host, port, url, token))
+    found: Any = find(benchmark)
+    asyncio.run(serve_green(found, given, host, port, url, token))

@@ -34,13 +34,15 @@ def command(
     token: Annotated[
         str | None, typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: ask clients for this bearer token.")
     ] = None,
+    benchmark: Annotated[str, typer.Option(help="The benchmark: a name, or FILE.py:Name.")] = "medagentbench",
     idle: Annotated[float, typer.Option(min=1, help="Seconds after which a forgotten episode is ended.")] = 1800.0,
 ) -> None:
-    """Serve MedAgentBench's tasks to an MCP client; or, with --fhir URL or --ehr FILE, that record.
+    """Serve a benchmark's tasks to an MCP client (MedAgentBench's by default); or, with --fhir URL or --ehr FILE alone,
+    that record.
 
     Tasks: list_tasks, start_task, the FHIR functions, finish. Finished episodes are graded by `medagent grade` on the
     run's folder. A record: fhir_search, fhir_read, fhir_capabilities, and with --writes execute fhir_create; with
-    --dataset or --tasks-file beside it, the tasks over that record.
+    --dataset, --tasks-file or --benchmark beside it, the tasks over that record.
 
     Example: claude mcp add medagent -- medagent mcp --version v2 --round mine
 
@@ -57,7 +59,10 @@ def command(
     with needs("mcp"):
         import medagent.integrations.mcp.server as mcp_server
 
-    settings = checked(MedAgentBenchSettings, given)
+    from medagent.benchmarks.base import DEFAULT, find
+
+    found: Any = find(benchmark)
+    settings = checked(found.Settings, given)
     if host != "127.0.0.1" and http is None:
         raise UserError("--host needs --http PORT")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the run's results are written then, too
@@ -68,12 +73,10 @@ def command(
         else:
             await mcp_server.serve_http(offer, host, http, token)
 
-    from medagent.benchmarks.base import DEFAULT, find
     from medagent.integrations.mcp.run import serving
 
-    names_tasks = settings.dataset != "synthetic" or settings.tasks_file is not None
-    benchmark: Any = find(DEFAULT)
-    asyncio.run(serving(benchmark, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
+    names_tasks = benchmark != DEFAULT or "dataset" in given or "tasks_file" in given
+    asyncio.run(serving(found, settings, serve, idle=idle, say=_say, names_tasks=names_tasks))
 
 
 def _say(text: str) -> None:

@@ -50,6 +50,7 @@ def graded_file(path: Path, given: Mapping[str, Any]) -> Report:
         data=DataRef(name="FHIR-AgentBench", version=source.dataset, digest=digest_of(list(questions.values()))),
         versions=versions(),
         rule_set=source.rule_set,
+        measure=figures.measure,
         figure=figures.figure,
         count=figures.count,
         table=tuple(figures.table),

@@ -1,4 +1,4 @@
-"""The tasks of MedAgentBench as tools: list them, start one, act, finish.
+"""The tasks of a benchmark with FHIR sessions as tools: list them, start one, act, finish.
 
 The newest protocol has no session, so an episode is named by a handle in every call. Nothing that a client reads holds
 an answer, a verdict or a patient's number that the task does not tell; what becomes of an episode is written into the

@@ -1,8 +1,9 @@
 """The published agents of FHIR-AgentBench beside ours: 50 questions by each strategy that needs no code.
 
-Both ask one scripted model over HTTP and one record: theirs `medagent serve`, by a session that drops what a type cannot
-be searched by and asks for pages of 1,000, as their Google store does; ours with `--handling lenient`. The model's calls
-follow from the question, its answers are digests of all that it was shown. So equal answers mean equal conversations.
+Both ask one scripted model over HTTP and one record: theirs `medagent serve`, by a session that drops what a type
+cannot be searched by and asks for pages of 1,000, as their Google store does; ours with `--handling lenient`. The
+model's calls follow from the question, its answers are digests of all that it was shown. So equal answers mean equal
+conversations.
 
 Needs shared/fhiragentbench beside the checkout. MIMIC_SQLITE may name the demo imported already.
 """
@@ -67,7 +68,9 @@ def number(text: str, most: int) -> int:
 
 
 def text_of(content: Any) -> str:
-    return content if isinstance(content, str) else json.dumps(content)
+    """A content as it is compared: what a server refuses is an error in either case, in words of its own."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    return "error" if text.startswith("{'error'") else text
 
 
 def call(asked: str, place: int, name: str, **arguments: str) -> dict[str, Any]:
@@ -152,8 +155,8 @@ def theirs(rows: list[dict[str, str]], strategy: str, model: str, base: str) -> 
 
 
 class Store:
-    """A session of `requests` that asks as their Google store answers: parameters that a type does not have are dropped,
-    and a page has 1,000 resources.
+    """A session of `requests` that asks as their Google store answers: parameters that a type does not have are
+    dropped, and a page has 1,000 resources.
     """
 
     def __init__(self, base: str) -> None:
@@ -196,7 +199,7 @@ def ours(rows: list[dict[str, str]], strategy: str, model: str, data: Path) -> d
     return {row["question_id"]: (row["agent_answer"], ids(row["agent_fhir_resources"])) for row in made}
 
 
-os.environ["OPENAI_API_KEY"] = "none"
+os.environ |= {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 # tiktoken downloads its table, and litellm has a copy of it.
 os.environ["TIKTOKEN_CACHE_DIR"] = str(Path(find_spec("litellm").origin).parent / "litellm_core_utils" / "tokenizers")
 data = Path(os.environ.get("MIMIC_SQLITE", "mimic.sqlite")).resolve()
