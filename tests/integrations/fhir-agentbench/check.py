@@ -106,7 +106,8 @@ def reply(request: dict[str, Any]) -> str | dict[str, Any]:
         kinds.append("Observation")
     if "fhir_request_get" in offered:
         queries = [f"{kind}?patient={patient[1]}" for kind in kinds]
-        queries += [f"Patient/{patient[1]}", "Nonsense?x=y", f"Encounter?patient={patient[1]}&_count=1"][: way % 4]
+        queries += [f"Patient/{patient[1]}", f"Encounter?patient={patient[1]}&_count=1"][: way % 3]
+        queries = ["Nonsense?x=y"] if way == 6 else queries
         return {"tool_calls": [call(asked, n, "fhir_request_get", query_string=one) for n, one in enumerate(queries)]}
     by_patient = [
         call(asked, n, "get_resources_by_patient_fhir_id", resource_type=kind, patient_fhir_id=patient[1])

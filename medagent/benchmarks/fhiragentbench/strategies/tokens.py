@@ -6,6 +6,7 @@ wheel, so nothing is downloaded.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from typing import Any
 
@@ -19,8 +20,10 @@ _EACH, _ALL = 4, 2
 @cache
 def _tokenizer() -> Any:
     try:
-        # The package's own wrapper refuses long texts; this is the counter below it.
-        from bpe_openai import _bindings
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of how the package reads its tables
+            # The package's own wrapper refuses long texts; this is the counter below it.
+            from bpe_openai import _bindings
     except ImportError:
         raise UserError(
             f"--input-cap counts tokens, and the tokenizer is not installed: pip install 'medagent[{EXTRA}]', "
