@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -15,8 +16,6 @@ from tests.medagent.benchmarks.fhiragentbench.conftest import Run
 from tests.medagent.benchmarks.fhiragentbench.ward import QUESTIONS, write_questions, write_ward
 from tests.refsol.fhiragentbench.test_files import NINE
 from tests.shared_data import SHARED, need
-
-OWN = "tests/medagent/benchmarks/fhiragentbench/test_run.py"
 
 
 def line(report: dict[str, Any], name: str) -> dict[str, Any]:
@@ -251,3 +250,23 @@ def test_no_integration_and_no_export_names_a_benchmark() -> None:
     files = [path for folder in folders for path in folder.rglob("*.py")]
     named = re.compile("fhiragentbench|fhir-agentbench|FhirAgentBench")
     assert not [str(path) for path in files if named.search(path.read_text(encoding="utf-8"))]
+
+
+def test_questions_are_played_over_mcp_too(ward: Path, tmp_path: Path) -> None:
+    from medagent.benchmarks.base import find
+    from medagent.core.options import checked
+    from medagent.integrations.mcp.run import serving
+
+    benchmark: Any = find("fhir-agentbench")
+    options = {"dataset": str(ward / "questions.csv"), "ehr": ward / "ward.sqlite", "results_dir": tmp_path}
+
+    async def client(offer: Any) -> None:
+        started = await offer.call("start_task", {"task_id": "q1"})
+        handle = {"episode": started.data["episode"]}
+        await offer.call("get_patient", {**handle, "_id": "p1"})
+        await offer.call("finish", {**handle, "answers": ["male"]})
+
+    settings = checked(benchmark.Settings, options)
+    asyncio.run(serving(benchmark, settings, client, idle=60, say=lambda _: None, names_tasks=True))
+    report = json.loads(medagent("grade", tmp_path / "fhir-agentbench_r1_mcp", "--json").out)
+    assert line(report, "all")["more"]["grounded"] == 1
