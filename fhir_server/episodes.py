@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +35,8 @@ READS = ("GET", "HEAD", "OPTIONS")
 
 Refuse = Callable[[str, str], str | None]
 """Of a method and a path below the base: why it is not carried out, or None."""
+Rewrite = Callable[[str], str]
+"""Of the path and query of a read as it was asked: what is answered in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request of a record and its answer: `target` is the path below the base with its query."""
+    """One request of a record and its answer: `target` is the path below the base with its query, as it was asked;
+    `sent` is what was answered in its place.
+    """
 
     method: str
     target: str
@@ -64,6 +68,7 @@ class Exchange:
     status: int
     answer: bytes
     stored: tuple[Stored, ...] = ()
+    sent: str = ""
 
 
 @dataclass(slots=True)
@@ -77,6 +82,7 @@ class Record:
     refuse: Refuse
     used: float
     """When it was last asked, by the monotonic clock."""
+    rewrite: Rewrite = str
     exchanges: list[Exchange] = field(default_factory=list)
     logged: int = 0
 
@@ -91,12 +97,16 @@ class Record:
         if problem is not None:
             raise FhirError(405, problem, "not-supported")
         before = self.overlay.last
+        sent = self.rewrite(target) if request.method in READS else target
+        if sent != target:
+            request = replace(request, target=f"{urlsplit(self.base).path}{sent}")
         try:
             response = self.overlay.handle(request, Meter(Bounds()))
         except OverBoundsError as error:
             raise FhirError(413, str(error), "too-costly") from None
         stored = () if request.method in READS else tuple(Stored(*row) for row in self.overlay.written(before + 1))
-        self.exchanges.append(Exchange(request.method, target, request.body, response.status, response.body, stored))
+        exchange = Exchange(request.method, target, request.body, response.status, response.body, stored, sent)
+        self.exchanges.append(exchange)
         self.logged += len(target) + len(request.body) + len(response.body)
         return response
 
@@ -115,8 +125,16 @@ class Episodes:
         self._records: dict[str, Record] = {}
         self._lock = threading.Lock()
 
-    def open(self, *, seed: str | None = None, now: datetime | None = None, refuse: Refuse = lambda *_: None) -> Record:
-        """A new record. `seed` fixes the ids that the server makes up, `now` is its clock's beginning.
+    def open(
+        self,
+        *,
+        seed: str | None = None,
+        now: datetime | None = None,
+        refuse: Refuse = lambda *_: None,
+        rewrite: Rewrite = str,
+    ) -> Record:
+        """A new record. `seed` fixes the ids that the server makes up, `now` is its clock's beginning; `rewrite` says
+        what is answered in place of a read.
 
         Raises FhirError, 503, where too many are open.
         """
@@ -129,7 +147,8 @@ class Episodes:
             name = secrets.token_urlsafe(18)
             overlay = self._server.overlay(seed or name, now or datetime.now(UTC))
             overlay.base = f"{self._address}{ROOT}/{name}/fhir"
-            record = Record(name, overlay.base, secrets.token_urlsafe(24), overlay, refuse, time.monotonic())
+            token = secrets.token_urlsafe(24)
+            record = Record(name, overlay.base, token, overlay, refuse, time.monotonic(), rewrite)
             self._records[name] = record
         return record
 

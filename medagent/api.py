@@ -206,9 +206,10 @@ def serve_episodes(
 
 
 def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]) -> Report:
-    """Grade a run's folder again, or a results file of MedAgentBench; `given` are options of `medagent grade`.
+    """Grade a run's folder again, or a results file; `given` are options of `medagent grade`.
 
-    `benchmark` is the code of a run whose benchmark is not installed. Nothing is written. Raises UserError, InputError.
+    `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run whose benchmark is not
+    installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
     options = {name: value for name, value in given.items() if value is not None}
@@ -216,8 +217,9 @@ def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[Gr
         found = of_folder(place, benchmark)
         check_options(found, place, options)
         return graded_report(found, place, options)
-    report: Report = graded_file(place, options).report
-    return report
+    found = find(benchmark or DEFAULT)
+    check_options(found, place, options)
+    return found.graded_file(place, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
 What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from functools import partial
 
     from medagent.agents.base import Agent
@@ -91,6 +93,47 @@ class MedAgentBenchOptions(RunOptions, total=False):
     replay: str | Path | None
 
 
+class FhirAgentBenchOptions(RunOptions, total=False):
+    """What a run of fhir-agentbench takes."""
+
+    allow_unread: float
+    judge: Sequence[str]
+    judge_base_url: Sequence[str]
+    judge_api_key_env: Sequence[str]
+    judge_prompt: str
+    sandbox: Literal["auto", "bwrap", "monty", "docker"]
+    sandbox_image: str | None
+    code_seconds: float
+    code_memory: int
+    code_requests: int
+    code_output: int
+    code_tool: bool
+    code_packages: str | Path | None
+    ehr: str | Path | None
+    fhir: str | None
+    api_base: str
+    protocol: Literal["text", "tools", "code", "single_turn_request", "single_turn_resource", "single_turn_code_resource", "multi_turn_resource", "multi_turn_code_resource"]
+    loop: Literal["published", "lenient"] | None
+    max_rounds: int
+    writes: Literal["ack", "execute"]
+    dataset: str
+    handling: Literal["strict", "lenient", "corrected"]
+    found: Literal["last", "all"] | None
+    rule_set: Literal["published", "paper", "a2a"]
+    prompt: str | Path | None
+    system: str | Path | None
+    trial_seed: int | None
+    cache: str | Path | None
+    fhir_header: Sequence[str]
+    ca_file: str | Path | None
+    input_cap: str
+    code_returns: bool
+    split: str | Sequence[str]
+    family: str | Sequence[str]
+    template: Sequence[str]
+    yes: bool
+
+
 class ImapscoreOptions(RunOptions, total=False):
     """What a run of imapscore takes."""
 
@@ -123,6 +166,36 @@ class PromptcblueOptions(RunOptions, total=False):
     encoding: Literal["utf-8", "gbk", "gb18030"]
     prompt: str | None
     card: str | Path | None
+
+
+class Psb300Options(RunOptions, total=False):
+    """What a run of psb-300 takes."""
+
+    sandbox: Literal["auto", "bwrap", "monty", "docker"]
+    sandbox_image: str | None
+    code_seconds: float
+    code_memory: int
+    code_requests: int
+    code_output: int
+    code_tool: bool
+    code_packages: str | Path | None
+    ehr: str | Path | None
+    fhir: str | None
+    api_base: str
+    protocol: Literal["text", "tools", "code"]
+    loop: Literal["published", "lenient"] | None
+    max_rounds: int
+    writes: Literal["ack", "execute"]
+    dataset: str
+    split: Literal["dev", "val", "id_test", "ood"] | None
+    clock: str | datetime | None
+    unfinished: Literal["empty", "wrong"]
+    prompt: str | Path | None
+    system: str | Path | None
+    trial_seed: int | None
+    cache: str | Path | None
+    fhir_header: Sequence[str]
+    ca_file: str | Path | None
 
 
 class SimpleqaOptions(RunOptions, total=False):
@@ -159,6 +232,8 @@ class GradeOptions(TypedDict, total=False):
     rules: str
     side_by_side: bool
     official: str | Path | None
+    clock: str | datetime | None
+    unfinished: Literal["empty", "wrong"] | None
 
 
 class EpisodeOptions(TypedDict, total=False):

@@ -22,13 +22,30 @@ ACTS = "one question, one answer: nothing is acted on"
 NO_FHIR = "no FHIR data"
 OWN_SET = "its data set is --dataset, --tasks-file"
 OWN_FOLDER = "its data set is --dataset"
-EPISODES = ("medagentbench", "psb-300")
+EPISODES = ("medagentbench", "psb-300", "fhir-agentbench")
 NO_JUDGE = "graded by rules, not by a judge"
+NO_STRATEGY = "it has no published strategies"
 REASONS: dict[str, dict[str, str]] = {
-    "version": {"psb-300": "one version of the tasks", "*": "one version of the data; --data names it"},
+    "version": {
+        "psb-300": "one version of the tasks",
+        "fhir-agentbench": "--dataset names the data",
+        "*": "one version of the data; --data names it",
+    },
     "dataset": {"*": "--data names the data"},
-    "tasks-file": {"psb-300": OWN_FOLDER, "*": "--data names the data"},
-    "tasks": {"*": "--ids selects"},
+    "tasks-file": {
+        "psb-300": OWN_FOLDER,
+        "fhir-agentbench": "--dataset takes a file too",
+        "*": "--data names the data",
+    },
+    "tasks": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
+    "handling": {**dict.fromkeys(EPISODES, "the server is strict, as published"), "*": NO_FHIR},
+    "found": {**dict.fromkeys(EPISODES, "what was found is not graded"), "*": NO_FHIR},
+    "rules": {"*": "medagent grade --rules compares rule sets"},
+    "input-cap": {"*": NO_STRATEGY},
+    "code-returns": {"*": NO_STRATEGY},
+    "family": {"*": "--per-type and --ids select"},
+    "template": {"*": "no item is made from a template"},
+    "yes": {"*": "no data needs an agreement"},
     "protocol": {"*": ACTS},
     "loop": {"*": ACTS},
     "max-rounds": {"*": ACTS},
@@ -50,19 +67,28 @@ REASONS: dict[str, dict[str, str]] = {
     "api-base": {"*": NO_FHIR},
     "split": {"medagentbench": "one set of tasks a version", "*": "one set of items"},
     "clock": {"*": "no rule goes by the time of grading"},
-    "unfinished": {"medagentbench": "an episode without FINISH is wrong", "*": ACTS},
+    "unfinished": {
+        "medagentbench": "an episode without FINISH is wrong",
+        "fhir-agentbench": "an episode without an answer is wrong",
+        "*": ACTS,
+    },
     "answers": {
         "medagentbench": "results files are graded by medagent grade FILE",
         "psb-300": "episodes have no answers file",
+        "fhir-agentbench": "output files are graded by medagent grade --benchmark fhir-agentbench FILE",
     },
     "allow-empty": dict.fromkeys(EPISODES, "an empty or cut message ends its episode with that status"),
-    "data": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER},
-    "encoding": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER},
+    "data": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER, "fhir-agentbench": OWN_FOLDER},
+    "encoding": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER, "fhir-agentbench": "question files are UTF-8"},
     "graph": {"*": "no entities are linked"},
     "embed-model": {"*": "no entities are linked"},
     "embed-base-url": {"*": "no entities are linked"},
     "min-votes": {"*": "one reply a question; --trials repeats it"},
-    "g-eval": {"simpleqa": "the judges are the metric", "*": NO_JUDGE},
+    "g-eval": {
+        "simpleqa": "the judges are the metric",
+        "fhir-agentbench": "the judges say right or wrong",
+        "*": NO_JUDGE,
+    },
     "few-shot": dict.fromkeys(EPISODES, "an episode is no single question"),
     "batch": {
         **dict.fromkeys(EPISODES, "an episode is no single question"),
@@ -70,6 +96,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "gold": {
         **dict.fromkeys(EPISODES, "the answer key is the facts' (--ehr, --fhir)"),
+        "fhir-agentbench": "--dataset has the right answers",
         "*": "--data has the right answers",
     },
     "card": {"*": "no shared task asks for it"},

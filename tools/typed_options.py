@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import AwareDatetime, BaseModel
 
 from medagent.benchmarks.base import DEFAULT, find, names
 from medagent.engine.settings import RunSettings
@@ -29,6 +30,7 @@ HEAD = '''"""The options of the Python API, by name and type. Made by `python to
 What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
 """
 
+# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -36,6 +38,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from functools import partial
 
     from medagent.agents.base import Agent
@@ -43,7 +46,16 @@ if TYPE_CHECKING:
 '''
 CLASSES = {name.lower(): f"str | type[{name}] | {name} | partial[Any] | None" for name in ("Agent", "Model")}
 """Options that take a class as well."""
-SIMPLE = {str: "str", int: "int", float: "float", bool: "bool", type(None): "None", Any: "Any", Path: "str | Path"}
+SIMPLE = {
+    str: "str",
+    int: "int",
+    float: "float",
+    bool: "bool",
+    type(None): "None",
+    Any: "Any",
+    Path: "str | Path",
+    datetime: "str | datetime",
+}
 Fields = Mapping[str, str]
 """The types of options, by name."""
 
@@ -64,7 +76,7 @@ def written_type(annotation: Any) -> str:
         return "str | Sequence[str]"
     if origin is dict:
         return f"Mapping[{', '.join(map(written_type, arguments))}]"
-    return SIMPLE[annotation]
+    return SIMPLE[datetime if annotation is AwareDatetime else annotation]
 
 
 def fields(model: type[BaseModel]) -> Fields:

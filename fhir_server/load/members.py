@@ -44,6 +44,7 @@ PASSING: Final = 1000
 LONGEST: Final = 1000
 """Members with longer JSON, such as attachments, are not cached."""
 _START: Final = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
+_TYPE: Final = re.compile(r'"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
 _NEXT: Final = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([A-Za-z]\w*)"[ \t\r\n]*:[ \t\r\n]*')
 _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
 
@@ -140,9 +141,17 @@ class MemberCache:
     def _quick(self, text: str) -> PreparedResource | None:
         """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
         start = _START.match(text)
-        if start is None or "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
+        if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
             return None
-        kind, end = start[1], start.end()
+        if start is not None:
+            kind, end = start[1], start.end()
+        else:  # the type stands behind other members; a comma stands for the opening brace
+            types = _TYPE.findall(text)
+            end = text.find("{")
+            if len(types) != 1 or text[:end].strip(" \t\r\n"):
+                return None
+            kind, text = types[0], f"{text[:end]},{text[end + 1 :]}"
+        is_typed = start is not None
         if kind not in self._types:
             self._types[kind] = self._new_type(kind)
         known = self._types[kind]
@@ -166,7 +175,9 @@ class MemberCache:
                 field = known.fields.get(key)
                 if field is None:
                     if key == "resourceType":
-                        return None
+                        if is_typed:
+                            return None
+                        is_typed = True
                     continue
                 if field.place in found:  # given twice, or a second type of a choice
                     return None
@@ -184,7 +195,12 @@ class MemberCache:
                     found[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
-        if type(resource_id) is not str or not VALID_ID.fullmatch(resource_id) or not _END.match(text, end):
+        if (
+            not is_typed
+            or type(resource_id) is not str
+            or not VALID_ID.fullmatch(resource_id)
+            or not _END.match(text, end)
+        ):
             return None
         updated, first = self._meta(kind, meta_text, meta or {})
         return self._joined(kind, resource_id, updated, first, [found[place] for place in sorted(found)])

@@ -1,7 +1,4 @@
-"""`medagent data`: data sets from a seed, and tasks for other tools.
-
-`medagent data import` is `medagent tasks import`.
-"""
+"""`medagent data`: data sets from a seed, published data taken over, and tasks for other tools."""
 
 from __future__ import annotations
 
@@ -25,7 +22,9 @@ app = group(
     no_args_is_help=False,
 )
 app.callback(invoke_without_command=True)(tasks.list_tasks)
-app.command("import", hidden=True)(tasks.import_)
+
+
+app.command("import")(tasks.import_)
 
 
 @app.command("new")

@@ -23,12 +23,15 @@ def command(
     benchmark: options.BenchmarkCode = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Grade a results file of MedAgentBench, offline for the bundled data set, or a run of any benchmark.
+    """Grade a run of any benchmark, or a results file: of MedAgentBench (offline for the bundled data set), or of
+    --benchmark NAME.
 
-    An option that the run's benchmark does not have is refused. Exit code 0: everything was graded; 2: something could
+    Which of the options a file takes depends on its benchmark. Exit code 0: everything was graded; 2: something could
     not be.
 
     Example: medagent grade results/v2_r2_reference
+
+    Example: medagent grade --benchmark fhir-agentbench outputs.json --dataset published --rules paper
 
     Answers of other tools are graded by `medagent grade BENCHMARK --answers FILE`, with the options of `medagent run
     BENCHMARK`: medagent grade simpleqa --answers answers.jsonl --judge gpt-4o

@@ -37,32 +37,25 @@ def list_tasks(context: typer.Context) -> None:
 
 @app.command("import")
 def import_(
-    checkout: Annotated[Path, typer.Argument(metavar="DIR", help="A checkout of the official repository.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE|DIR", help="A published question file, or a checkout of a benchmark.")
+    ],
 ) -> None:
-    """Import published tasks: those of MedAgentBench as its data set `official`, those of psb-300 as its `published`.
+    """Take over the published data of benchmarks, which are not packed with medagent: all that the checkout has.
 
-    What is imported is what the checkout has: MedAgentBench's data, new_patient_tasks.json, or both.
+    Example: medagent data import ~/src/MedAgentBench
 
-    Example: medagent tasks import ~/src/MedAgentBench
-
-    Example: medagent data import ~/src/GRASP
+    Example: medagent data import questions.csv
     """
-    from medagent.benchmarks.medagentbench.tasks.official import import_official, is_official
-    from medagent.benchmarks.psb300.imported import import_published, task_file
+    from medagent.benchmarks.base import find, names
+    from medagent.benchmarks.medagentbench.tasks.official import import_official
     from medagent.reports.tables import say
 
-    file = task_file(checkout)
-    if file is not None:
-        done = import_published(file)
-        for warning in done.warnings:
-            say(f"warning: {warning}")
-        print(
-            f"{done.folder}: {done.tasks} tasks of psb-300 imported from {file}. Run them: medagent run psb-300 "
-            "--dataset published --fhir http://localhost:8080/fhir/"
-        )
-    if file is None or is_official(checkout):
-        folder = import_official(checkout)
-        print(f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/")
+    done = [line for name in names() if (line := find(name).import_data(source)) is not None]
+    for line in "\n".join(done).splitlines():
+        (say if line.startswith("warning: ") else print)(line)
+    if not done:
+        import_official(source)  # says what is missing
 
 
 @app.command("check")

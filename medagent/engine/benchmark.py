@@ -111,9 +111,16 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """The share of judged answers that may have no readable label in a complete run."""
         return 0.0
 
-    def judged(self, run: Run) -> Mapping[str, Judgement]:
-        """What judges said of each unit of a run; nothing in a benchmark without judges."""
-        return {}
+    def judged(self, run: Run) -> Mapping[str, Judgement] | None:
+        """What judges said of each unit of a run; None if its answers are not judged."""
+        return None
+
+    def import_data(self, path: Path) -> str | None:
+        """Take over published data for later runs: what was done, in a line; None if it is not the benchmark's.
+
+        Raises UserError, InputError for data of the benchmark's that cannot be used.
+        """
+        return None
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write the benchmark's official files into the run's folder; returns their names. Raises UserError."""
@@ -126,6 +133,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
     def paired(self, first: Run, second: Run) -> Paired | None:
         """The official score of two runs, if that is no mean of its items; `medagent compare` pairs items otherwise."""
         return None
+
+    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+        """The report of a results file that is no run's; `given` are grading options. Raises UserError, InputError."""
+        raise UserError(f"{path}: is no run's folder, and {self.name} has no results files of its own")
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """Write the run into a folder in the form of the benchmark's own tools; the default copies what `write` wrote.

@@ -34,6 +34,8 @@ class DataRef(BaseModel):
     version: str = ""
     digest: str = ""
     note: str = ""
+    left_out: tuple[str, ...] = ()
+    """Ids of items that a run leaves out, since its patients lack what they need."""
 
 
 class GroundedRate(BaseModel):

@@ -230,8 +230,7 @@ async def _scores(
     grader: Grader[Any],
     book: ScoreBook,
 ) -> list[Scored]:
-    judged = benchmark.judged(run) if benchmark.judgements else None
-    scoring = Scoring(items, grader, journals[JOURNAL], book, judged)
+    scoring = Scoring(items, grader, journals[JOURNAL], book, benchmark.judged(run))
     return in_order(items, await scoring.of_units(journals[JOURNAL].units))
 
 

@@ -100,7 +100,7 @@ async def _carried_out(
 ) -> Report:
     """Carry the stages out, score every unit, and write what came of it."""
     items, settings = {item.id: item for item in plan.items}, plan.settings
-    judged: dict[str, Any] | None = {} if benchmark.judgements else None
+    judged: dict[str, Any] | None = {} if any(one.journal in benchmark.judgements for one in plan.stages) else None
     scoring: Scoring[Any] = Scoring(items, grader, journals[JOURNAL], ScoreBook(folder.path / SCORES), judged)
     reused = sum(_is_finished(journals, unit, settings.retry) for unit in _asked(plan, journals))
     standing = replace(await _stages(plan, journals, folder, scoring, quiet, say), reused=reused)
@@ -111,8 +111,7 @@ async def _carried_out(
     idle = journals.idle and not standing.owed
     before = folder.digests(_OWN | benchmark.journals.keys()) if idle else {}
     run = Run(folder.path, journals)
-    if benchmark.judgements:
-        scoring.judged_by(benchmark.judged(run))
+    scoring.judged_by(benchmark.judged(run))
     scores = in_order(items, await scoring.of_units(_asked(plan, journals)))
     allowed = benchmark.allow_unread(_source(plan))
     graded = Graded(scores, grader.figures(scores), grader.rules, grader.digests, allow_unread=allowed)

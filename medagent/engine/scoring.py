@@ -25,7 +25,7 @@ NO_VERDICT = (UNREAD, "failed", "not_judged")
 
 class Scoring(Generic[RowT]):
     """The scores of one run. `items` are the benchmark's items by id; `judged` has each unit's judgement, and is None
-    in a benchmark without judges.
+    if nobody judges.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Scoring(Generic[RowT]):
         self._items, self._grader, self._journal, self._book, self._judged = items, grader, journal, book, judged
         self._digests = {**({"rules": grader.rules} if grader.rules else {}), **grader.digests}
 
-    def judged_by(self, judged: Mapping[str, Judgement]) -> None:
+    def judged_by(self, judged: Mapping[str, Judgement] | None) -> None:
         """Take the judgements that are there now."""
         self._judged = judged
 

@@ -13,7 +13,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -47,16 +47,21 @@ class Read:
         return [found[1] for found in _REFERENCE.findall(self.line)]
 
 
-def read_resources(paths: Sequence[Path]) -> Iterator[Read]:
+def read_resources(paths: Sequence[Path], fault: Callable[[str], None] | None = None) -> Iterator[Read]:
     """Every resource in the files, files in the given order, decimals with their digits.
 
     Raises UserError naming file and place: not readable, not UTF-8, not JSON, no resource, an identifier that two
-    resources have and a reference means.
+    resources have and a reference means. With `fault` it is told instead, and the next file follows.
     """
     identifiers = _Identifiers(paths)
     for path in paths:
-        for read in _file(path):
-            yield identifiers.resolve(read)
+        try:
+            for read in _file(path):
+                yield identifiers.resolve(read)
+        except UserError as error:
+            if fault is None:
+                raise
+            fault(str(error))
 
 
 def is_sqlite(path: Path) -> bool:

@@ -6,14 +6,14 @@ somewhere, they are looked up when all is in, so the order of files and lines is
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 from fhir_server import Server
 from fhir_server.errors import ServerError
@@ -24,6 +24,8 @@ from medagent.fhir_data.files import is_sqlite, read_resources
 
 NAMED = 5
 """How many missing references an error names."""
+LISTED = 20
+"""How many problems an error lists."""
 
 
 def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = True) -> int:
@@ -46,38 +48,48 @@ def import_files(paths: Sequence[Path], data: Path, *, reference_check: bool = T
 
 
 def _load(server: Server, paths: Sequence[Path], reference_check: bool) -> int:
+    """Load all files. Raises UserError with everything that is wrong: files and lines, or else references."""
     places: dict[str, str] = {}
+    files: list[str] = []
+    refused: dict[int, str] = {}
 
     def lines() -> Iterator[str]:
-        for read in read_resources(paths):
+        for read in read_resources(paths, files.append):
             for reference in read.references:
                 places.setdefault(reference, read.place)
             yield read.line
 
-    def refused(number: int, reason: str) -> NoReturn:
-        place = next(islice(read_resources(paths), number - 1, None)).place
-        raise UserError(f"{place}: {' '.join(reason.split())}")
-
-    try:
-        count = server.load(lines(), refused=refused)
-        if not count:
-            raise UserError(f"{', '.join(map(str, paths))}: no resource")
-        if reference_check:
-            _check_references(server, places)
-    except UserError as error:
-        raise UserError(f"{error}; nothing was imported") from None
+    count = server.load(lines(), refused=refused.__setitem__)
+    problems = [*files, *_refused_lines(paths, refused)]
+    if not count and not problems:
+        problems = [f"{', '.join(map(str, paths))}: no resource"]
+    if reference_check and not problems:
+        problems = _missing_references(server, places)
+    if problems:
+        more = f"; and {len(problems) - LISTED} more problems" if len(problems) > LISTED else ""
+        raise UserError(f"{'; '.join(problems[:LISTED])}{more}; nothing was imported")
     return count
 
 
-def _check_references(server: Server, places: Mapping[str, str]) -> None:
+def _refused_lines(paths: Sequence[Path], refused: Mapping[int, str]) -> Iterator[str]:
+    """Each resource that was refused, by its number, with its place and the reason."""
+    if not refused:
+        return
+    for number, read in enumerate(read_resources(paths, lambda _: None), 1):
+        if number in refused:
+            yield f"{read.place}: {' '.join(refused[number].split())}"
+
+
+def _missing_references(server: Server, places: Mapping[str, str]) -> list[str]:
     missing = [reference for reference in places if not _leads_somewhere(server, reference)]
-    if missing:
-        named = ", ".join(f"{reference} ({places[reference]})" for reference in missing[:NAMED])
-        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-        raise UserError(
-            f"{len(missing)} references lead nowhere: {named}{more}; "
-            "name the files that hold them too, or pass --no-reference-check"
-        )
+    if not missing:
+        return []
+    named = ", ".join(f"{reference} ({places[reference]})" for reference in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    return [
+        f"{len(missing)} references lead nowhere: {named}{more}; "
+        "name the files that hold them too, or pass --no-reference-check"
+    ]
 
 
 def _leads_somewhere(server: Server, reference: str) -> bool:
@@ -86,8 +98,7 @@ def _leads_somewhere(server: Server, reference: str) -> bool:
     found = target(reference)
     if "://" in reference or not found.type:
         return False
-    row = server.store.find(found.type, found.id)
-    return row is not None and row.text is not None
+    return server.store.is_there(found.type, found.id)
 
 
 def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
@@ -111,10 +122,10 @@ def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
             raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
 
 
-def stored_lines(data: Path) -> Iterator[str]:
-    """All resources of an SQLite file as lines of JSON, a type after the other. Raises UserError."""
+def stored_lines(data: Path, *types: str) -> Iterator[str]:
+    """The resources of an SQLite file as lines of JSON, type by type, of all types or some. Raises UserError."""
     with _present(data) as server:
-        for resource_type in server.stats():
+        for resource_type in types or server.stats():
             yield from server.export(resource_type)
 
 
@@ -122,6 +133,24 @@ def count_types(data: Path) -> dict[str, int]:
     """How many resources of each type an SQLite file holds. Raises UserError."""
     with _present(data) as server:
         return server.stats()
+
+
+def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Which of these ids, by resource type, an SQLite file does not have; types without any are left out.
+
+    Raises UserError.
+    """
+    with _present(data) as server:
+        there = server.store.is_there
+        missing = {kind: {one for one in some if not there(kind, one)} for kind, some in ids.items()}
+    return {kind: some for kind, some in missing.items() if some}
+
+
+def resources_by_id(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, dict[str, Any]]:
+    """The resources of these ids that an SQLite file has, by `Type/id`. Raises UserError."""
+    with _present(data) as server:
+        rows = {f"{kind}/{one}": server.store.find(kind, one) for kind, some in ids.items() for one in some}
+    return {name: json.loads(row.text) for name, row in rows.items() if row is not None and row.text is not None}
 
 
 @contextmanager

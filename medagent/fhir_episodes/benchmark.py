@@ -27,7 +27,7 @@ from medagent.engine.selection import mixed, selected
 from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.conversation import conversation
-from medagent.fhir_episodes.episode import EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
+from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
 from medagent.fhir_episodes.fhir_base import API_BASE
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
@@ -144,6 +144,25 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         """One of the benchmark's own agents, if the settings name one. Raises UserError."""
         return None
 
+    def acting(self, settings: SettingsT) -> Acting | None:
+        """The benchmark's own protocol, if the settings choose one."""
+        return None
+
+    def words(self, settings: SettingsT) -> Protocol:
+        """The words of a run: those of its protocol, with the user's own prompts. Raises UserError."""
+        kind = "code_tool" if settings.code_tool else settings.protocol
+        return self.protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
+
+    def prompt_digest(self, settings: SettingsT) -> str | None:
+        """The digest of the user's own first message; None without one. Raises UserError."""
+        return file_digest(settings.prompt) if settings.prompt else None
+
+    def left_out(self, settings: SettingsT, items: Sequence[FhirItem], ehr: EhrChoice, say: Say) -> Sequence[str]:
+        """The ids of items that cannot be right over these patients, and are left out. Raises UserError for patients
+        that cannot be used.
+        """
+        return ()
+
     def decides(self, settings: SettingsT) -> dict[str, Setting]:
         """Further settings that decide the rows, such as the digest of the tasks."""
         return {"tasks-digest": self.data(settings).digest}
@@ -151,21 +170,17 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     async def plan(self, settings: SettingsT, say: Say) -> Plan:
         """See `Benchmark.plan`."""
         items = self.items(settings)
-        chosen = self.selected(settings, items)
         who = self._who(settings, items)
         if isinstance(who, AgentChoice) and who.model is not None:
             await who.model.check(settings.concurrency)
-        units = [
-            EpisodeUnit(item.task, trial, settings.seed(trial))
-            for trial in range(1, settings.trials + 1)
-            for item in chosen
-        ]
         code = await self._code(settings)
         ehr = await self._record(settings, say)
-        kind = "code_tool" if settings.code_tool else settings.protocol
-        protocol = self.protocol(settings, kind).worded(prompt=settings.prompt, system=settings.system)
-        job = EpisodeJob(who, ehr, protocol, settings.rules, settings.concurrency, code=code)
-        data = self.data(settings)
+        left_out = self.left_out(settings, items, ehr, say)
+        units = self._units(settings, items, left_out)
+        protocol = self.words(settings)
+        acting = self.acting(settings)
+        job = EpisodeJob(who, ehr, protocol, settings.rules, settings.concurrency, code=code, acting=acting)
+        data = self.data(settings).model_copy(update={"left_out": tuple(left_out)})
         return Plan(
             settings=settings,
             folder=settings.run_folder(self.folder_name(settings), who.label),
@@ -178,13 +193,23 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
                 **self.decides(settings),
                 "ehr-digest": ehr.digest,
                 "prompts-digest": protocol.digest,
-                "tools-digest": protocol.tools_digest if kind == "tools" else None,
-                "prompt-digest": file_digest(settings.prompt) if settings.prompt else None,
+                "tools-digest": protocol.tools_digest if settings.protocol == "tools" else None,
+                "prompt-digest": self.prompt_digest(settings),
                 "system-digest": file_digest(settings.system) if settings.system else None,
                 **(who.digests() if isinstance(who, AgentChoice) else {}),
             },
             command=self.command,
         )
+
+    def _units(self, settings: SettingsT, items: Sequence[FhirItem], left_out: Sequence[str]) -> Sequence[EpisodeUnit]:
+        """The units of the selected items. Raises UserError if none is left."""
+        missing = set(left_out)
+        chosen = self.selected(settings, [item for item in items if item.id not in missing])
+        return [
+            EpisodeUnit(item.task, trial, settings.seed(trial))
+            for trial in range(1, settings.trials + 1)
+            for item in chosen
+        ]
 
     def selected(self, settings: SettingsT, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """The items that a run's settings select, in an order that mixes the types. Raises UserError."""
@@ -225,7 +250,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
 
     async def _code(self, settings: SettingsT) -> CodeRules | None:
         """The sandbox for programs, if agents act in code. Raises UserError if none works."""
-        if settings.protocol != "code":
+        if not settings.acts_in_code:
             return None
         sandbox = await choose(
             settings.sandbox, settings.code_limits, packages=settings.code_packages, image=settings.sandbox_image

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -18,11 +18,13 @@ from medagent.engine.boundary import blame
 from medagent.engine.job import JobFile
 from medagent.engine.learning import Feedback
 from medagent.engine.rows import Row, Spent
-from medagent.fhir_data.record import Ehr
+from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
 from medagent.fhir_episodes.protocol import Protocol as Words
+from medagent.fhir_episodes.reads import Read
 from medagent.fhir_episodes.session import Outcome, Program, Session, SessionRules, Turn, Write, clean
 from medagent.fhir_episodes.task import FhirTask
+from medagent.models.base import ChatModel
 from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
@@ -59,6 +61,8 @@ class EpisodeRow(Row):
     created: list[Write] = Field(default_factory=list)
     programs: list[Program] | None = None
     """What an agent that acts in code wrote, in order; the transcript has the requests of its programs."""
+    reads: list[Read] | None = None
+    """What each GET asked and found, in a benchmark that grades what was read."""
 
     @classmethod
     def begin(cls, unit: EpisodeUnit) -> Self:
@@ -79,6 +83,23 @@ class EpisodeRow(Row):
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
         self.transcript, self.created = outcome.transcript, outcome.writes
         self.programs = outcome.programs or None
+        self.reads = outcome.reads or None
+        if outcome.error:
+            self.error = outcome.error
+
+
+class Acting(Protocol):
+    """A protocol of a benchmark's own: a description that pickles."""
+
+    def agent(self, model: ChatModel, words: Words) -> Agent:
+        """The agent that lets a model act."""
+        ...
+
+    def session(
+        self, task: FhirTask, ehr: EhrSession, words: Words, rules: SessionRules, code: CodeWork | None
+    ) -> Session:
+        """The session that carries out what it does."""
+        ...
 
 
 class Scripted(Protocol):
@@ -138,6 +159,8 @@ class EpisodeJob:
     row: type[EpisodeRow] = EpisodeRow
     code: CodeRules | None = None
     """For agents that act in code."""
+    acting: Acting | None = None
+    """The benchmark's own protocol, if it is that."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
@@ -146,7 +169,7 @@ class EpisodeJob:
             ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
             agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
             code = await stack.enter_async_context(open_code(self.code, self.concurrency))
-            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code)
+            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code, self.acting)
 
     @property
     def learns(self) -> bool:
@@ -172,10 +195,12 @@ class EpisodeJob:
         from medagent.fhir_episodes.code_agents import code_agent
         from medagent.fhir_episodes.tools import ToolsAgent
 
-        if self.code is not None:
+        if self.code is not None and self.acting is None:
             return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
         if not isinstance(agent, ChatAgent) or agent.context.model is None:
             return agent
+        if self.acting is not None:
+            return self.acting.agent(agent.context.model, self.protocol)
         if self.protocol.kind == "tools":
             return ToolsAgent(agent.context.model, self.protocol, self.rules.api_base)
         return ChatAgent(agent.context.model, self.protocol.system)
@@ -191,16 +216,16 @@ class EpisodeWorker:
     rules: SessionRules
     stats: Sequence[EndpointStats] = ()
     code: CodeWork | None = None
+    acting: Acting | None = None
 
     async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
         """One episode from reset to outcome; the row has the transcript as far as it came."""
         with blame("agent"):
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
-        code = self.code and self.code.at(unit.task.now)
         async with (
             self.ehr.session(unit.key) as fhir,
-            open_session(unit.task, fhir, self.protocol, self.rules, code) as session,
+            self._session(unit.task, fhir) as session,
         ):
             observation = session.reset()
             try:
@@ -212,6 +237,11 @@ class EpisodeWorker:
     async def learn(self, unit: EpisodeUnit, row: EpisodeRow, feedback: Feedback, spent: Spent) -> None:
         """See `LearningWorker.learn`."""
         await learn_from(self.agent, unit.task, row, feedback, spent)
+
+    def _session(self, task: FhirTask, ehr: EhrSession) -> AbstractAsyncContextManager[Session]:
+        if self.acting is None:
+            return open_session(task, ehr, self.protocol, self.rules, self.code and self.code.at(task.now))
+        return nullcontext(self.acting.session(task, ehr, self.protocol, self.rules, self.code))
 
 
 def _hospital() -> Path:

@@ -18,6 +18,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from medagent.core.errors import SessionEndedError, UserError
@@ -26,7 +27,8 @@ from medagent.fhir_data.record import Reply, diagnostics
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeSource
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
-from medagent.fhir_episodes.session import Outcome, Status, Turn, Write
+from medagent.fhir_episodes.reads import Read, handled
+from medagent.fhir_episodes.session import Outcome, Status, Turn, Write, read_of
 from medagent.fhir_episodes.task import FhirItem
 from medagent.models.wording import fill
 
@@ -83,7 +85,9 @@ class HttpEpisodes:
         """
         item = self.source.item(task)
         now = self.source.benchmark.now(self.source.settings)
-        record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refusal)
+        handling = self.source.settings.rules.handling or "strict"
+        rewrite = partial(handled, handling=handling)
+        record = self._episodes.open(seed=key or f"{item.id}#1", now=now, refuse=refusal, rewrite=rewrite)
         return HttpEpisode(item, record, self)
 
     def drop(self, record: Record) -> None:
@@ -151,7 +155,10 @@ class HttpEpisode:
         shown = self._episodes.source.settings.api_base.rstrip("/")
         own = re.compile(rf"https?://[^/\s\"]+/episodes/{self._record.id}/fhir")
         said = [_Said(exchange, own, shown) for exchange in list(self._record.exchanges)]
-        return _outcome(self._prompt(shown, "…"), said, self._end, self._episodes.protocol)
+        outcome = _outcome(self._prompt(shown, "…"), said, self._end, self._episodes.protocol)
+        if self._episodes.source.settings.rules.handling is not None:
+            outcome.reads = [one.as_read for one in said if one.read is not None]
+        return outcome
 
     def verdict(self) -> Score:
         """The benchmark's verdict on the episode as it stands."""
@@ -211,6 +218,12 @@ class _Said:
             return None
         pairs = "&".join(part for part in (query, self.body) if part)
         return f"{self.shown}{path.rstrip('/').removesuffix('/_search')}?{pairs}"
+
+    @property
+    def as_read(self) -> Read:
+        """A read with what its answer holds."""
+        exchange = self.exchange
+        return read_of(str(self.read), exchange.sent, Reply(exchange.status, self.answer))
 
 
 def outcome_of(exchanges: Sequence[Exchange], answers: str | None, shown: str) -> Outcome:

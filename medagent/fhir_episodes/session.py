@@ -16,6 +16,7 @@ from medagent.fhir_data.record import EhrSession, Reply, TooMuchError, diagnosti
 from medagent.fhir_episodes.calculator import CalculationError, calculated
 from medagent.fhir_episodes.fhir_base import API_BASE, FhirBase, escaped
 from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.reads import Handling, Read, handled, read_page
 from medagent.fhir_episodes.requests_words import ActionError, prepare
 from medagent.fhir_episodes.task import TaskWords
 from medagent.models.wording import fill, strip_thinking
@@ -83,6 +84,10 @@ class Outcome:
     writes: list[Write] = field(default_factory=list)
     rounds: int = 0
     programs: list[Program] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    """What each GET asked and found, where the benchmark's rules have it recorded."""
+    error: str = ""
+    """Why an episode that did not complete ended, where more is known than its status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class SessionRules:
     strip_thinking: bool = False
     loop: Loop = "published"
     """For the text protocol only: the published runner has no tools."""
+    handling: Handling | None = None
+    """What becomes of a GET before it is sent; what it finds is recorded then. None: it is sent and not recorded."""
 
 
 class Session:
@@ -206,21 +213,35 @@ class Session:
             if not self._base.same_server(asked.parts):
                 raise ActionError(asked.refused_connection())
             raise ActionError(asked.not_tls() if asked.parts.scheme == "https" else asked.http_error(404, ""))
-        reply = await self._ehr.get(target)
+        reply = await self._fetch(target, url)
         if not reply.ok:
             raise ActionError(asked.http_error(reply.status, reply.reason))
         return self._base.renamed(reply.text, asked.parts)
 
     async def _lenient_get(self, url: str) -> str:
         """The body. Raises ActionError with what the server says, or why the URL cannot be asked."""
+        asked = url
         if self._protocol.format_parameter == "append":
             url += "&_format=json"
         else:
             url += ("&" if "?" in url else "?") + "_format=json"
-        reply = await self._ehr.get(self._base.target(url))
+        reply = await self._fetch(self._base.target(url), asked)
         if not reply.ok:
             raise ActionError(self._http_error(reply, url))
         return reply.text
+
+    async def _fetch(self, target: str, asked: str) -> Reply:
+        """The reply to a GET of a path and query below the base; what it finds is recorded if the rules say so."""
+        if self._rules.handling is None:
+            return await self._ehr.get(target)
+        sent = handled(target, self._rules.handling)
+        try:
+            reply = await self._ehr.get(sent)
+        except TooMuchError as error:
+            self._outcome.reads.append(Read(asked, sent, refused=str(error)))
+            raise
+        self._outcome.reads.append(read_of(asked, sent, reply))
+        return reply
 
     def _http_error(self, reply: Reply, url: str) -> str:
         return fill(
@@ -295,6 +316,13 @@ class Session:
 def clean(message: str) -> str:
     """The action in a message, as the published loop reads it: fences of tool code taken out, blanks stripped."""
     return message.strip().replace("```tool_code", "").replace("```", "").strip()
+
+
+def read_of(asked: str, sent: str, reply: Reply) -> Read:
+    """A GET with what its reply holds."""
+    if not reply.ok:
+        return Read(asked, sent, refused=f"HTTP status {reply.status}. {diagnostics(reply)}")
+    return Read(asked, sent, read_page(reply.text).ids)
 
 
 def _written(url: str, reply: Reply) -> Write:

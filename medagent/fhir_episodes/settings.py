@@ -129,7 +129,7 @@ class FhirSettings(EpisodeSettings, CodeSettings, RunSettings):
     def _idle_code(self) -> Self:
         """An option for programs is refused if nothing writes any."""
         given = [name for name in _CODE_OPTIONS if name.replace("-", "_") in self.model_fields_set]
-        if self.protocol != "code" and given:
+        if not self.acts_in_code and given:
             raise UserError(f"--{given[0]} needs --protocol code")
         if self.code_tool and self.model is None:
             raise UserError("--code-tool needs --model")
@@ -159,6 +159,11 @@ class FhirSettings(EpisodeSettings, CodeSettings, RunSettings):
                 raise UserError(problem)
 
     @property
+    def acts_in_code(self) -> bool:
+        """Whether programs run."""
+        return self.protocol == "code"
+
+    @property
     def chat(self) -> ModelSettings | None:
         """See `RunSettings.chat`."""
         chat = super().chat
@@ -180,9 +185,9 @@ class FhirSettings(EpisodeSettings, CodeSettings, RunSettings):
         decides = super().decides()
         if self.model is not None and self.agent in (None, "text"):
             decides["agent"] = None
-        elif self.protocol != "code":
+        elif not self.acts_in_code:
             decides["protocol"] = None
-        if self.protocol != "code":
+        if not self.acts_in_code:
             decides.update(dict.fromkeys(_CODE_OPTIONS))
         decides["loop"] = self.loop_in_effect
         decides["fhir"] = without_password(self.fhir) if self.fhir else None

@@ -44,7 +44,7 @@ class JudgedBenchmark(Benchmark[SettingsT, RowT]):
         """See `Benchmark.allow_unread`."""
         return source.allow_unread if isinstance(source, JudgedSource) else MOST_UNREAD
 
-    def judged(self, run: Run) -> Mapping[str, Judgement]:
+    def judged(self, run: Run) -> Mapping[str, Judgement] | None:
         """See `Benchmark.judged`."""
         return judgements_of(run, self)
 

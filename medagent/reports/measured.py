@@ -16,6 +16,8 @@ from medagent.sandbox.base import Limits
 
 _NAMED = 20
 """Items that are listed."""
+_FURTHER = {"handling": "server handling", "found": "found ids", "input-cap": "input cap"}
+"""Further settings that a score depends on, with the words before their values."""
 _SHOWN = 12
 """Characters of a digest that a person compares."""
 
@@ -72,6 +74,7 @@ def _protocol(report: Report) -> str:
         f"loop {loop}" if loop else "",
         f"rules {report.rule_set}" if report.rule_set else "",
         *report.details.get("graded_by", ()),
+        *(f"{words} {report.settings[name]}" for name, words in _FURTHER.items() if report.settings.get(name)),
     ]
     return _line("Protocol", parts)
 

@@ -28,8 +28,9 @@ BenchmarkCode = Annotated[
     str | None,
     typer.Option(
         "--benchmark",
-        metavar="FILE.py:Name",
-        help="The code that reads a run whose benchmark is not installed. The run's own files never say what is run.",
+        metavar="NAME|FILE.py:Name",
+        help="The benchmark of a results file, or the code that reads a run whose benchmark is not installed. A run's "
+        "own files never say what is run.",
     ),
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]

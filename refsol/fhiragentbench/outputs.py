@@ -53,14 +53,18 @@ def read_outputs(path: Path | str) -> tuple[Output, ...]:
 
 
 def write_outputs(path: Path, outputs: Iterable[Output], questions: Mapping[str, Question]) -> None:
-    """Write an output file with all eleven columns; it is complete or not there. Raises InputError.
+    """Write an output file with all eleven columns, row by row; it is complete or not there. Raises InputError.
 
     `questions` has the question of each row by its id.
     """
-    rows = [row_of(output, questions[output.question_id]) for output in outputs]
     aside = path.with_name(f".{path.name}.part")
     try:
-        aside.write_text(json.dumps(rows, ensure_ascii=False, indent=2) + "\n", encoding="utf-8", newline="\n")
+        with aside.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
+            before = "[\n"
+            for output in outputs:
+                file.write(before + json.dumps(row_of(output, questions[output.question_id]), ensure_ascii=False))
+                before = ",\n"
+            file.write("[]\n" if before == "[\n" else "\n]\n")
         os.replace(aside, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -69,7 +69,7 @@ def found_ids(true_ids: Ids, resources: Any) -> tuple[Any, ...]:
         value = by_type.get(kind)
         if isinstance(value, Iterable):
             matches.extend(value)
-    if not all(isinstance(one, Hashable) for one in matches):
+    if not all(type(one) is str or isinstance(one, Hashable) for one in matches):
         raise ResourcesError("a list of ids holds a list or an object")
     return tuple(matches)
 

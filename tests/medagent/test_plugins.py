@@ -171,4 +171,5 @@ def test_an_installed_class_of_another_source_is_not_loaded() -> None:
 def test_an_unknown_benchmark_names_those_that_are_there() -> None:
     ran = medagent("run", "sudoku")
     assert ran.code == 1
-    assert "unknown benchmark 'sudoku'; known: medagentbench, imapscore, promptcblue, psb-300, simpleqa" in ran.err
+    known = "medagentbench, fhir-agentbench, imapscore, promptcblue, psb-300, simpleqa"
+    assert f"unknown benchmark 'sudoku'; known: {known}" in ran.err

@@ -171,6 +171,21 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
             "replay-digest": file_digest(settings.replay) if settings.replay else None,
         }
 
+    def import_data(self, path: Path) -> str | None:
+        """See `Benchmark.import_data`: a checkout of the official repository."""
+        from medagent.benchmarks.medagentbench.tasks.official import import_official, is_official
+
+        if not is_official(path):
+            return None
+        folder = import_official(path)
+        return f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/"
+
+    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+        """See `Benchmark.graded_file`."""
+        from medagent.benchmarks.medagentbench.results_file import graded_file
+
+        return graded_file(path, checked(MedAgentBenchGrading, given)).report
+
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """Write a results file and a grade file for each trial."""
         files = []

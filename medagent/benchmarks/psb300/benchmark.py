@@ -98,6 +98,12 @@ class Psb300(FhirBenchmark[Psb300Settings]):
             return load_protocol(kind, tools=_TOOLS).model_copy(update={"finish": "value"})
         return load_protocol(kind, functions=task_set_of(source).beside("functions.json"))
 
+    def import_data(self, path: Path) -> str | None:
+        """See `Benchmark.import_data`: the published task file, or a checkout that has it."""
+        from medagent.benchmarks.psb300.imported import import_from
+
+        return import_from(path)
+
     def grader(self, source: ChartSource, rules: str) -> Grader[EpisodeRow]:
         """See `Benchmark.grader`."""
         tasks = task_set_of(source)

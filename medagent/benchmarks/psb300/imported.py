@@ -82,6 +82,19 @@ def import_published(file: Path) -> Import:
     return Import(folder, file, len(tasks), tuple(warnings))
 
 
+def import_from(path: Path) -> str | None:
+    """Import the task file of a checkout: what was done, and its warnings, in lines; None if there is no task file."""
+    file = task_file(path)
+    if file is None:
+        return None
+    done = import_published(file)
+    line = (
+        f"{done.folder}: {done.tasks} tasks of psb-300 imported from {file}. Run them: medagent run psb-300 "
+        "--dataset published --fhir http://localhost:8080/fhir/"
+    )
+    return "\n".join([line, *(f"warning: {warning}" for warning in done.warnings)])
+
+
 def _functions(file: Path) -> Path | None:
     """MedAgentBench's function list: beside the task file, or where MedAgentBench was imported."""
     places = (file.with_name(FUNCTIONS_NAME), data_dir() / "official" / FUNCTIONS)

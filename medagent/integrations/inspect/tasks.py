@@ -93,6 +93,9 @@ def _task(source: Source) -> Task:
     ]
     solver: dict[str, Any] = {"solver": single_unit(source.name, source.options)}
     if isinstance(source.benchmark, FhirBenchmark):
+        job: Any = plan.stages[0].job
+        if job.acting is not None:
+            raise PrerequisiteError(f"protocol {settings.protocol} is for `medagent run`; Inspect has its own loop")
         setup = private_record(source.name, source.options)
         solver = {"solver": episode(settings.protocol), "setup": setup, "cleanup": close_record}
     return Task(

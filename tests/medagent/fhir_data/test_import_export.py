@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -141,6 +142,22 @@ def test_a_bad_line_is_named_and_what_was_there_stays(tmp_path: Path, name: str)
     assert counts(data) == {"Patient": 1}
     medagent("ehr", "export", tmp_path / "out", "--data", data)
     assert json.loads((tmp_path / "out" / "Patient.ndjson").read_text())["gender"] == "female"
+
+
+def test_everything_that_is_wrong_is_listed_with_its_place(tmp_path: Path) -> None:
+    whole = gzip.compress("".join(f"{patient(f'p{n}')}\n" for n in range(500)).encode())
+    (tmp_path / "cut.ndjson.gz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.ndjson").write_text("")
+    bad = written(tmp_path / "bad.ndjson", patient("a"), BAD_LINES["bad code"], patient("b"), BAD_LINES["no id"])
+    data = tmp_path / "a.sqlite"
+    message = refused(medagent("ehr", "import", *sorted(tmp_path.glob("*nd*")), "--data", data))
+    assert f"{bad}:2: " in message
+    assert f"{bad}:4: " in message
+    assert f"{tmp_path / 'cut.ndjson.gz'}: cannot be read: Compressed file ended" in message
+    assert f"{tmp_path / 'empty.ndjson'}: is empty" in message
+    assert not data.exists()
+    many = written(tmp_path / "many.ndjson", *[BAD_LINES["no id"]] * 25)
+    assert "; and 5 more problems; nothing was imported" in refused(medagent("ehr", "import", many, "--data", data))
 
 
 def test_a_bad_line_after_many_good_ones_leaves_nothing(tmp_path: Path) -> None:

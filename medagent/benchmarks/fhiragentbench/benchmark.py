@@ -1,0 +1,222 @@
+"""FHIR-AgentBench as a benchmark with FHIR sessions: questions over real charts, retrieval and answer graded apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from medagent.benchmarks.fhiragentbench.agents import OwnAgent
+from medagent.benchmarks.fhiragentbench.grader import QuestionGrader
+from medagent.benchmarks.fhiragentbench.items import QuestionItem, digest_of, filtered, question_items, questions_of
+from medagent.benchmarks.fhiragentbench.outputs import output_of
+from medagent.benchmarks.fhiragentbench.patients import check_credentialed, left_out_line, without_their_ids
+from medagent.benchmarks.fhiragentbench.places import JUDGE_CASES, QUESTIONS, keep
+from medagent.benchmarks.fhiragentbench.rubric import AnswerRubric, check_cases
+from medagent.benchmarks.fhiragentbench.settings import (
+    AGENTS,
+    FhirAgentBenchGrading,
+    FhirAgentBenchSettings,
+    QuestionEpisodes,
+    QuestionSource,
+)
+from medagent.benchmarks.fhiragentbench.strategies.prompts import bundled_prompt, checkout_of, published_prompt
+from medagent.benchmarks.fhiragentbench.strategies.session import StrategyActing
+from medagent.benchmarks.fhiragentbench.strategies.tokens import check_tokenizer
+from medagent.core.errors import UserError
+from medagent.core.options import Setting
+from medagent.engine.benchmark import Benchmark, Say
+from medagent.engine.blocks import Block
+from medagent.engine.journals import Run
+from medagent.engine.plan import Plan
+from medagent.engine.report import DataRef, Report
+from medagent.engine.scores import Grader, Judgement, Score, Scored, unit_name
+from medagent.fhir_data.embedded import EhrFile
+from medagent.fhir_episodes.benchmark import FhirBenchmark
+from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeRow, Scripted
+from medagent.fhir_episodes.protocol import Protocol, load_protocol
+from medagent.fhir_episodes.task import FhirItem
+from medagent.judging.benchmark import JudgedBenchmark, judgements_of
+from medagent.judging.judging import Judging
+from medagent.judging.plans import judged_plan
+from medagent.judging.rubric import Subject
+from refsol.fhiragentbench import KIND_WORDS, RULE_SETS, read_questions
+
+_PROMPTS = Path(__file__).parent / "prompts"
+
+
+class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[FhirAgentBenchSettings, EpisodeRow]):
+    """Questions about a hospital's patients: an agent finds the resources that hold the answer, and answers."""
+
+    name = "fhir-agentbench"
+    example = "medagent run fhir-agentbench --ehr mimic.sqlite --protocol multi_turn_resource --model gpt-4o-mini"
+    Settings = FhirAgentBenchSettings
+    Source = QuestionSource
+    Episodes = QuestionEpisodes
+    GradeOptions = FhirAgentBenchGrading
+    rule_sets = tuple(RULE_SETS)
+    agents = AGENTS
+    rubric = AnswerRubric()
+    kinds: ClassVar[Mapping[str, str]] = {str(kind): words for kind, words in KIND_WORDS.items()}
+
+    def items(self, source: QuestionSource) -> Sequence[QuestionItem]:
+        """See `Benchmark.items`."""
+        return question_items(source)
+
+    def data(self, source: QuestionSource) -> DataRef:
+        """See `Benchmark.data`."""
+        return DataRef(name="FHIR-AgentBench", version=source.dataset, digest=digest_of(questions_of(source)))
+
+    def patients(self, source: QuestionSource, say: Say) -> EhrFile:
+        """See `FhirBenchmark.patients`. The published questions are about patients that do not come along."""
+        if source.ehr is None:
+            raise UserError(
+                "the questions are about patients that do not come along; import them once (medagent ehr import "
+                "mimic-demo/*.ndjson.gz --data mimic.sqlite) and name them: --ehr mimic.sqlite"
+            )
+        return super().patients(source, say)
+
+    def protocol(self, source: QuestionSource, kind: str) -> Protocol:
+        """See `FhirBenchmark.protocol`; a strategy has a system prompt, and shows the question alone."""
+        strategy = source.strategy
+        functions = _PROMPTS / "functions.json"
+        if strategy is not None and kind == strategy.name:
+            words = load_protocol(kind, file=_PROMPTS / "strategy.toml", functions=functions)
+            return words.model_copy(update={"system": bundled_prompt(strategy), "functions": ()})
+        return load_protocol(kind, file=_PROMPTS / f"{kind}.toml", functions=functions)
+
+    def words(self, settings: FhirAgentBenchSettings) -> Protocol:
+        """See `FhirBenchmark.words`; `--prompt published=DIR` names the published system prompt."""
+        checkout = checkout_of(settings.prompt)
+        if checkout is None:
+            return super().words(settings)
+        if settings.strategy is None:
+            raise UserError("--prompt published=DIR needs a published strategy: --protocol multi_turn_resource")
+        words = self.protocol(settings, settings.protocol)
+        return words.model_copy(update={"system": published_prompt(settings.strategy, checkout)})
+
+    def prompt_digest(self, settings: FhirAgentBenchSettings) -> str | None:
+        """See `FhirBenchmark.prompt_digest`; the published prompt is in the digest of the protocol."""
+        return None if checkout_of(settings.prompt) else super().prompt_digest(settings)
+
+    def grader(self, source: QuestionSource, rules: str) -> Grader[EpisodeRow]:
+        """See `Benchmark.grader`; the source says by which rules."""
+        return QuestionGrader(source)
+
+    def source(self, run: Run, given: Mapping[str, Any]) -> QuestionSource:
+        """See `Benchmark.source`."""
+        renamed = {"rule_set" if name == "rules" else name: value for name, value in given.items()}
+        protocol = run.settings.get("protocol")
+        source: QuestionSource = Benchmark.source(self, run, renamed)
+        return source.model_copy(update={"protocol": protocol})
+
+    def scripted(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Scripted | None:
+        """See `FhirBenchmark.scripted`."""
+        if settings.agent not in AGENTS or settings.agent == "text":
+            return None
+        return OwnAgent.of(settings.agent, items)
+
+    def acting(self, settings: FhirAgentBenchSettings) -> Acting | None:
+        """See `FhirBenchmark.acting`."""
+        if settings.agent == "fetch-all":
+            return StrategyActing()
+        if settings.strategy is None:
+            return None
+        if settings.cap is not None:
+            check_tokenizer()
+        return StrategyActing(settings.strategy, settings.cap, settings.code_returns)
+
+    def left_out(
+        self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem], ehr: EhrChoice, say: Say
+    ) -> Sequence[str]:
+        """See `FhirBenchmark.left_out`; of a FHIR server's patients nothing is known before a run."""
+        if ehr.file is None:
+            return ()
+        if settings.model is not None or settings.judge or (settings.agent and settings.agent not in AGENTS):
+            check_credentialed(ehr.file, settings.yes, say)
+        return without_their_ids([_asked(item) for item in items], ehr.file, say)
+
+    def selected(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
+        """See `FhirBenchmark.selected`."""
+        return super().selected(
+            settings, filtered(settings, [item for item in items if isinstance(item, QuestionItem)])
+        )
+
+    async def plan(self, settings: FhirAgentBenchSettings, say: Say) -> Plan:
+        """See `Benchmark.plan`; with judges, every answer is judged."""
+        plan = await super().plan(settings, say)
+        plan = _with_note(plan)
+        if not settings.judge:
+            return plan
+        return judged_plan(
+            plan, self, settings.panel(self.rubric, settings), model=str(settings.model or settings.agent)
+        )
+
+    def decides(self, settings: FhirAgentBenchSettings) -> dict[str, Setting]:
+        """See `FhirBenchmark.decides`."""
+        return {"tasks-digest": self.data(settings).digest}
+
+    def subjects(self, run: Run) -> Iterator[Subject]:
+        """See `JudgedBenchmark.subjects`; rows without an answer are judged too, as published."""
+        source = self.source(run, {})
+        items = {item.id: item for item in self.items(source)}
+        for row in run.rows(self.row):
+            name = unit_name(row.unit, items)
+            if name is not None and not row.owed:
+                yield Subject(row.unit, items[name.item], output_of(row, source))
+
+    def judged(self, run: Run) -> Mapping[str, Judgement] | None:
+        """See `Benchmark.judged`; without a panel nobody judges."""
+        return judgements_of(run, self) if Judging(run.path, self.rubric).panels() else None
+
+    def notes(self, run: Run) -> Iterator[str]:
+        """See `Benchmark.notes`: whose judge prompt it is."""
+        for panel in Judging(run.path, self.rubric).panels()[-1:]:
+            own = panel.prompt.digest in {self.rubric.prompt(name).digest for name in ("bundled", "a2a")}
+            yield f"{'own judge prompt' if own else 'judge prompt'}: sha256 {panel.prompt.digest}"
+
+    def import_data(self, path: Path) -> str | None:
+        """See `Benchmark.import_data`: a question file (.csv), or judge cases."""
+        if path.suffix == ".csv":
+            questions = read_questions(path)
+            kept = keep(path, QUESTIONS)
+            return (
+                f"{kept}: {len(questions):,} questions of FHIR-AgentBench imported. Run them: medagent run "
+                f"{self.name} --dataset published --ehr mimic.sqlite"
+            )
+        if path.name == JUDGE_CASES:
+            count = check_cases(path)
+            kept = keep(path, JUDGE_CASES)
+            return f"{kept}: {count} judge cases imported. Ask them: medagent judge check {self.name} --judge NAME"
+        return None
+
+    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+        """See `Benchmark.graded_file`: the published output file."""
+        from medagent.benchmarks.fhiragentbench.output_file import graded_file
+
+        return graded_file(path, given)
+
+    def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
+        """See `Benchmark.export_official`: an output file a trial."""
+        from medagent.benchmarks.fhiragentbench.output_file import export_outputs
+
+        return export_outputs(run, self.source(run, {}), scores, out)
+
+    def blocks(self, item: Any, row: EpisodeRow, score: Score | None) -> Sequence[Block]:
+        """See `Benchmark.blocks`."""
+        from medagent.benchmarks.fhiragentbench.details import question_blocks
+
+        return list(question_blocks(item, row, score)) if isinstance(item, QuestionItem) else []
+
+
+def _asked(item: FhirItem) -> Any:
+    assert isinstance(item, QuestionItem)
+    return item.asked
+
+
+def _with_note(plan: Plan) -> Plan:
+    """A plan whose data say how many questions were left out."""
+    from dataclasses import replace
+
+    note = left_out_line(plan.data.left_out, len(plan.items))
+    return replace(plan, data=plan.data.model_copy(update={"note": note}))

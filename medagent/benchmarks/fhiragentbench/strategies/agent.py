@@ -1,0 +1,96 @@
+"""A chat model that acts as a published strategy lets it: which tools a call has, when an episode ends, and with what.
+
+Each tool call is one message to the session, `name(arguments)`; the end is `FINISH(answer)`, where the answer is the
+whole last message. Sentences that end an episode are the published ones, since evaluators look for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from medagent.agents.base import Agent, AgentContext, Move, counted
+from medagent.benchmarks.fhiragentbench.strategies.plan import TURNS, Strategy
+from medagent.benchmarks.fhiragentbench.strategies.tokens import InputCount
+from medagent.engine.rows import Spent
+from medagent.models.base import ChatModel, Completion, Message, ToolCall
+from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP
+
+FINAL = "the final answer is:"
+NO_CALL = "No tool calls found in the response"
+"""What ends an episode in which a tool call is missing."""
+
+
+class StrategyAgent(Agent):
+    """Lets a model act by a strategy. `cap` is in tokens; None: none."""
+
+    def __init__(self, model: ChatModel, strategy: Strategy, system: str, cap: int | None) -> None:
+        super().__init__(AgentContext(model))
+        self._model, self._strategy, self._system, self._cap = model, strategy, system, cap
+
+    def start(self, task: Any, *, key: str, seed: int | None) -> _StrategyPolicy:
+        """See `Agent.start`."""
+        return _StrategyPolicy(self._model, self._strategy, self._system, self._cap, key, seed)
+
+
+class _StrategyPolicy:
+    def __init__(
+        self, model: ChatModel, strategy: Strategy, system: str, cap: int | None, key: str, seed: int | None
+    ) -> None:
+        self._model, self._strategy, self._cap, self._key, self._seed = model, strategy, cap, key, seed
+        self._messages = [Message("system", system)] if system else []
+        self._input = InputCount()
+        self._waiting: deque[ToolCall] = deque()
+        self._open: ToolCall | None = None
+        self._turn = -1
+        self._reasoning: str | None = None
+        self.spent = Spent()
+
+    async def next(self, observation: str) -> Move:
+        """See `Policy.next`."""
+        if self._open is None:
+            self._messages.append(Message("user", observation))
+        else:
+            self._messages.append(Message("tool", observation, tool_call_id=self._open.id))
+        while not self._waiting:
+            end = await self._call()
+            if end is not None:
+                return end
+        self._open = call = self._waiting.popleft()
+        if sentence := self._strategy.unknown(self._turn, call.name):
+            return self._end(sentence)
+        return Move(f"{call.name}({call.arguments})", self._reasoning)
+
+    async def _call(self) -> Move | None:
+        """Call the model; the end of the episode, None if it goes on."""
+        self._turn += 1
+        strategy = self._strategy
+        if strategy.many_turns and self._turn >= TURNS:
+            return self._end(f"{OUT_OF_TURNS}.")
+        offered = strategy.offered(self._turn)
+        if self._cap is not None:
+            size = await asyncio.to_thread(self._input.of, self._messages)
+            if size > self._cap:
+                last = not strategy.many_turns and not offered
+                return self._end(f"{'' if last else 'Error: '}{OVER_CAP}: {size} > {self._cap}")
+        completion = await counted(
+            self._model, self.spent, self._messages, tools=offered, seed=self._seed, session=self._key
+        )
+        self._messages.append(completion.message)
+        self._reasoning = completion.reasoning
+        return self._after(completion, has_tools=bool(offered))
+
+    def _after(self, completion: Completion, *, has_tools: bool) -> Move | None:
+        """What follows from a reply: its calls wait, or the episode ends, or (None) the model is called again."""
+        if completion.tool_calls and has_tools:
+            self._waiting.extend(completion.tool_calls)
+            return None
+        if self._strategy.many_turns:
+            is_final = FINAL in completion.text.lower()
+            return self._end(completion.text, completion) if is_final else None
+        return self._end(NO_CALL) if has_tools else self._end(completion.text, completion)
+
+    def _end(self, answer: str, completion: Completion | None = None) -> Move:
+        finish_reason = completion.finish_reason if completion else None
+        return Move(f"FINISH({answer})", completion.reasoning if completion else None, finish_reason=finish_reason)

@@ -1,0 +1,228 @@
+"""The session of the published strategies: a message is a tool call, `name(arguments)`, or `FINISH(answer)`.
+
+Resources are shown as Python prints them, as published, or (where programs work on them) only counted. The transcript
+has the beginning of long replies; what was found is recorded whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from medagent.benchmarks.fhiragentbench.strategies.agent import StrategyAgent
+from medagent.benchmarks.fhiragentbench.strategies.plan import BY_ID, BY_PATIENT, PROGRAM, REQUEST, SEARCH, Strategy
+from medagent.core.errors import FhirUnavailableError
+from medagent.fhir_data.record import EhrSession, TooMuchError, diagnostics
+from medagent.fhir_episodes.code_session import CodeWork
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.reads import Page, Read, handled, ids_of, read_page, resources_of
+from medagent.fhir_episodes.requests_words import ActionError
+from medagent.fhir_episodes.session import Session, SessionRules, Turn
+from medagent.fhir_episodes.task import FhirTask
+from medagent.models.base import ChatModel, Tool
+from medagent.sandbox.base import CallError, Surface
+from medagent.sandbox.wording import traceback_text
+
+PAGE = 1000
+"""Resources that are asked for on a page."""
+MOST = 50_000
+"""Resources that one call may give: a whole hospital does not fit into an episode."""
+SHOWN = 20_000
+"""Characters of a reply in the transcript."""
+ANSWER = "answer"
+PRELUDE = "import datetime, json, math, re\nanswer = None\n"
+_CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
+Shows = Literal["resources", "counts"]
+Resources = dict[str, list[Any]]
+
+
+class ArgumentsError(Exception):
+    """The arguments of a call cannot be read; the published agents fail there."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What one call gave: ids by type, and the resources where they are needed; `error` is what the tool says."""
+
+    ids: dict[str, list[str]] = field(default_factory=dict)
+    resources: Resources = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The tool's output."""
+        return {"error": self.error} if self.error else self.resources
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyActing:
+    """See `Acting`. Without a strategy it is for the benchmark's own agents, which read and are shown counts."""
+
+    strategy: Strategy | None = None
+    cap: int | None = None
+    returns_output: bool = False
+
+    def agent(self, model: ChatModel, words: Protocol) -> StrategyAgent:
+        """See `Acting.agent`."""
+        assert self.strategy is not None
+        return StrategyAgent(model, self.strategy, words.system, self.cap)
+
+    def session(
+        self, task: FhirTask, ehr: EhrSession, words: Protocol, rules: SessionRules, code: CodeWork | None
+    ) -> Session:
+        """See `Acting.session`."""
+        return StrategySession(task, ehr, words, rules, self, code)
+
+
+class StrategySession(Session):
+    """See `Session`."""
+
+    def __init__(
+        self,
+        task: FhirTask,
+        ehr: EhrSession,
+        protocol: Protocol,
+        rules: SessionRules,
+        acting: StrategyActing,
+        code: CodeWork | None,
+    ) -> None:
+        super().__init__(task, ehr, protocol, rules)
+        self._acting, self._code = acting, code
+        self._shows: Shows = "resources" if acting.strategy and not acting.strategy.code else "counts"
+        self._retrieved: Resources = {}
+
+    def reset(self) -> str:
+        """See `Session.reset`."""
+        self._retrieved = {}
+        return super().reset()
+
+    async def act(self, message: str, reasoning: str | None = None) -> str:
+        """See `Session.act`. Arguments that cannot be read end the episode as an invalid action."""
+        self._check_open()
+        self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning))
+        self._outcome.rounds += 1
+        if message.startswith("FINISH("):
+            self._outcome.answer = message[len("FINISH(") : -1]
+            return self._end("completed")
+        call = _CALL.fullmatch(message)
+        try:
+            reply = await self._carried_out(call[1], call[2]) if call else None
+        except ArgumentsError as error:
+            self._outcome.error = str(error)
+            reply = None
+        if reply is None:
+            return self._end("invalid_action")
+        more = f"… {len(reply) - SHOWN:,} more characters" if len(reply) > SHOWN else ""
+        self._outcome.transcript.append(Turn("user", reply[:SHOWN] + more))
+        return reply
+
+    async def _carried_out(self, name: str, text: str) -> str | None:
+        """The reply to a call; None for a tool that there is not. Raises ArgumentsError."""
+        if name == PROGRAM.name:
+            return await self._program(_arguments(PROGRAM, text)["code"])
+        if name == REQUEST.name:
+            return self._shown(await self._search(_arguments(REQUEST, text)["query_string"], request=True))
+        if name == SEARCH.name:
+            return self._shown(await self._search(_arguments(SEARCH, text)["query"]))
+        tool = next((one for one in (BY_PATIENT, BY_ID) if one.name == name), None)
+        if tool is None:
+            return None
+        arguments = _arguments(tool, text)
+        kind, one = (arguments[parameter] for parameter in tool.parameters["required"])
+        query = f"{kind}?{'id' if tool is BY_ID else 'patient'}={one}" if one else kind
+        return self._shown(await self._search(query), kind)
+
+    def _shown(self, found: Found, kind: str = "") -> str:
+        if self._shows == "resources":
+            return str(found.shown)
+        if found.error:
+            return str(found.shown)
+        self._retrieved.update(found.resources)
+        if kind:
+            return f"retrieved_fhir_resources['{kind}'] ({len(found.ids.get(kind, ()))} items)"
+        return ", ".join(f"{kind}: {len(ids)}" for kind, ids in found.ids.items()) or "nothing"
+
+    async def _search(self, query: str, *, request: bool = False) -> Found:
+        """All pages of a search, or the first one of a `request`; what is found is recorded."""
+        counted = query if "_count=" in query else f"{query}{'&' if '?' in query else '?'}_count={PAGE}"
+        found, sent = Found(), ""
+        try:
+            sent = handled(self._base.target(self._base.shown + counted), self._rules.handling or "strict")
+            async for text, page in self._pages(sent):
+                self._take(found, text, page, whole=request)
+                if request or sum(map(len, found.ids.values())) > MOST:
+                    break
+            if sum(map(len, found.ids.values())) > MOST:
+                raise ActionError(f"more than {MOST:,} resources match; ask for fewer")
+        except (ActionError, TooMuchError) as error:
+            found = Found(error=str(error))
+        self._outcome.reads.append(Read(query, sent, found.ids, found.error or None))
+        return found
+
+    async def _pages(self, sent: str) -> AsyncIterator[tuple[str, Page]]:
+        """The pages, as texts and read. Raises ActionError for what the server refuses."""
+        while sent:
+            reply = await self._ehr.get(sent)
+            if not reply.ok:
+                raise ActionError(f"HTTP status {reply.status}. {diagnostics(reply)}")
+            page = read_page(reply.text)
+            yield reply.text, page
+            sent = self._base.target(page.next) if page.next else ""
+
+    def _take(self, found: Found, text: str, page: Page, *, whole: bool) -> None:
+        """Add a page. Of resources, `text` and `meta` are cut, but for those of a request (`whole`), as published."""
+        if self._acting.strategy is None:
+            ids = page.ids
+        else:
+            document = json.loads(text)
+            entries = resources_of(document) if document.get("resourceType") == "Bundle" else []
+            for one in entries:
+                if not whole:
+                    one.pop("text", None)
+                    one.pop("meta", None)
+                found.resources.setdefault(one["resourceType"], []).append(one)
+            ids = ids_of(entries)
+        for kind, some in ids.items():
+            found.ids.setdefault(kind, []).extend(some)
+
+    async def _program(self, code: str) -> str:
+        """Run a program in a fresh interpreter; what comes back is its variable `answer`."""
+        if self._code is None:
+            raise FhirUnavailableError("there is no sandbox for programs")
+        variables = {"retrieved_resources": self._retrieved}
+        surface = Surface((), self._code.surface.now, PRELUDE, variables, answer=ANSWER)
+        interpreter = await self._code.interpreters.start(surface)
+        try:
+            ran = await interpreter.run(1, code, _no_calls)
+        finally:
+            await interpreter.close()
+        output: dict[str, Any]
+        if ran.failure is not None or ran.ended:
+            output = {"error": traceback_text(ran.failure) if ran.failure else f"Stopped: {ran.ended}"}
+        elif ran.answer is None:
+            output = {"error": "The program ran, and set no variable `answer`."}
+        else:
+            output = {"answer": ran.answer}
+        return str({**output, "output": ran.output} if self._acting.returns_output else output)
+
+
+async def _no_calls(name: str, *_: Any) -> Any:
+    raise CallError(f"there is no function {name}")
+
+
+def _arguments(tool: Tool, text: str) -> Mapping[str, Any]:
+    """The arguments of a call; texts where the schema has texts. Raises ArgumentsError."""
+    try:
+        arguments = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ArgumentsError(f"{tool.name}: the arguments are not JSON: {error}") from None
+    known: Mapping[str, Any] = tool.parameters["properties"]
+    if not isinstance(arguments, dict) or not set(tool.parameters["required"]) <= arguments.keys() <= known.keys():
+        raise ArgumentsError(f"{tool.name}: takes {', '.join(known)}")
+    for name, value in arguments.items():
+        if known[name]["type"] == "string" and not isinstance(value, str):
+            raise ArgumentsError(f"{tool.name}: {name} is no text")
+    return arguments

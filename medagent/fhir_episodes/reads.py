@@ -1,0 +1,146 @@
+"""What an episode read: each GET as the agent asked it and as it was sent, and the ids in the reply.
+
+Found ids come from here alone and never from what an agent says. `handled` is what a setting makes of a request before
+it leaves; the server itself stays strict.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import unquote_plus
+
+from medagent.core.wire import Text
+
+Handling = Literal["strict", "lenient", "corrected"]
+"""What becomes of search parameters that a type does not have: sent as they are (HAPI answers 400), dropped, or those
+that mean `_id` sent as `_id`.
+"""
+IdsByType = Mapping[str, Sequence[str]]
+
+_ENTRIES = '  "entry": [ {\n'
+_RESOURCE = re.compile(r'\n    "resource": \{\n      "resourceType": "(\w+)",\n      "id": "([^"]+)"')
+"""An entry's resource where a Bundle is laid out as HAPI does it. No text in JSON has a line break, so nothing else
+matches.
+"""
+_OUTCOME = "OperationOutcome"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One GET: what was asked, what was sent, and the ids of the resources in the reply, by type.
+
+    `refused` is what the server said instead.
+    """
+
+    asked: Text
+    sent: Text
+    ids: dict[str, list[str]] = field(default_factory=dict)
+    refused: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a reply holds: ids by type, in order, and the address of the next page ("" on the last one)."""
+
+    ids: dict[str, list[str]]
+    next: str = ""
+
+
+def handled(target: str, handling: Handling) -> str:
+    """The path and query that are sent for a path and query below the FHIR base. Only searches of a type change."""
+    path, _, query = target.partition("?")
+    kind = path.strip("/")
+    if handling == "strict" or not query or "/" in kind:
+        return target
+    pairs = query.split("&")
+    if handling == "corrected":
+        return f"{path}?{'&'.join(_corrected(kind, pair) for pair in pairs)}"
+    kept = [pair for pair in pairs if _is_known(kind, _name(pair))]
+    return f"{path}?{'&'.join(kept)}" if kept else path
+
+
+def _name(pair: str) -> str:
+    """The name of a parameter, without modifiers and chains."""
+    return re.split(r"[:.]", unquote_plus(pair.partition("=")[0]))[0]
+
+
+def _corrected(kind: str, pair: str) -> str:
+    name, equals, value = pair.partition("=")
+    means_id = name == "id" or (kind == "Patient" and name == "patient")
+    return f"_id{equals}{value.removeprefix('Patient/') if kind == 'Patient' else value}" if means_id else pair
+
+
+def _is_known(kind: str, name: str) -> bool:
+    """Whether a type has a search parameter; of an unknown type nothing is dropped."""
+    from fhir_server.search.parameters import parameters
+    from fhir_server.search.query import RESULT_PARAMETERS
+
+    try:
+        known = parameters(kind)
+    except KeyError:
+        return True
+    return name in known or name in RESULT_PARAMETERS or name in ("_has", "_query", "_filter")
+
+
+def read_page(text: str) -> Page:
+    """What a reply's text holds: of a Bundle the resources of its entries, of any other resource itself."""
+    head, entries, rest = text.partition(_ENTRIES)
+    if entries and (bundle := _object(f"{head.rstrip().rstrip(',')}}}")):  # as HAPI lays it out: no need to parse all
+        ids: dict[str, list[str]] = {}
+        for kind, one in _RESOURCE.findall(rest):
+            if kind != _OUTCOME:
+                ids.setdefault(kind, []).append(one)
+        return Page(ids, next_link(bundle))
+    document = _object(text)
+    return Page(ids_of(resources_of(document)), next_link(document))
+
+
+def resources_of(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The resources in a parsed reply: of a Bundle those of its entries, but for outcomes; else itself."""
+    if document.get("resourceType") != "Bundle":
+        return [dict(document)] if document.get("resourceType") not in (None, _OUTCOME) else []
+    entries = document.get("entry")
+    found = [one.get("resource") for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    return [one for one in found if isinstance(one, dict) and one.get("resourceType") != _OUTCOME]
+
+
+def ids_of(resources: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The ids of resources by type, in order."""
+    ids: dict[str, list[str]] = {}
+    for one in resources:
+        if isinstance(one.get("resourceType"), str) and isinstance(one.get("id"), str):
+            ids.setdefault(one["resourceType"], []).append(one["id"])
+    return ids
+
+
+def read_ids(reads: Iterable[Read], *, last: bool) -> dict[str, list[str]]:
+    """All ids that an episode read, by type and each once; with `last`, of each type those of its last read alone."""
+    found: dict[str, dict[str, None]] = {}
+    for read in reads:
+        for kind, ids in read.ids.items():
+            if last:
+                found[kind] = dict.fromkeys(ids)
+            else:
+                found.setdefault(kind, {}).update(dict.fromkeys(ids))
+    return {kind: list(ids) for kind, ids in found.items()}
+
+
+def next_link(document: Mapping[str, Any]) -> str:
+    """The address of a Bundle's next page; "" on the last one."""
+    links = document.get("link")
+    for link in links if isinstance(links, list) else []:
+        if isinstance(link, dict) and link.get("relation") == "next" and isinstance(link.get("url"), str):
+            return str(link["url"])
+    return ""
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
