@@ -79,6 +79,10 @@ async def run(
     **options: Unpack[MedAgentBenchOptions],
 ) -> Report: ...
 @overload
+async def run(
+    benchmark: Literal["fhir-agentbench"], *, verbose: bool = False, **options: Unpack[FhirAgentBenchOptions]
+) -> Report: ...
+@overload
 async def run(benchmark: Literal["psb-300"], *, verbose: bool = False, **options: Unpack[Psb300Options]) -> Report: ...
 @overload
 async def run(
@@ -136,6 +140,10 @@ def run_sync(
     *,
     verbose: bool = False,
     **options: Unpack[MedAgentBenchOptions],
+) -> Report: ...
+@overload
+def run_sync(
+    benchmark: Literal["fhir-agentbench"], *, verbose: bool = False, **options: Unpack[FhirAgentBenchOptions]
 ) -> Report: ...
 @overload
 def run_sync(benchmark: Literal["psb-300"], *, verbose: bool = False, **options: Unpack[Psb300Options]) -> Report: ...

@@ -6,7 +6,6 @@
 What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -112,7 +111,16 @@ class FhirAgentBenchOptions(RunOptions, total=False):
     ehr: str | Path | None
     fhir: str | None
     api_base: str
-    protocol: Literal["text", "tools", "code", "single_turn_request", "single_turn_resource", "single_turn_code_resource", "multi_turn_resource", "multi_turn_code_resource"]
+    protocol: Literal[
+        "text",
+        "tools",
+        "code",
+        "single_turn_request",
+        "single_turn_resource",
+        "single_turn_code_resource",
+        "multi_turn_resource",
+        "multi_turn_code_resource",
+    ]
     loop: Literal["published", "lenient"] | None
     max_rounds: int
     writes: Literal["ack", "execute"]

@@ -8,6 +8,8 @@ module differs from the models.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -30,7 +32,6 @@ HEAD = '''"""The options of the Python API, by name and type. Made by `python to
 What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
 """
 
-# ruff: noqa: E501
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -130,7 +131,9 @@ def parts() -> Iterator[str]:
 
 def module() -> str:
     """The module's source, as ruff formats it."""
-    return HEAD + "".join(f"\n\n{part}\n" for part in parts())
+    text = HEAD + "".join(f"\n\n{part}\n" for part in parts())
+    command = [sys.executable, "-m", "ruff", "format", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
 if __name__ == "__main__":

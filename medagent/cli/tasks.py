@@ -49,11 +49,17 @@ def import_(
     """
     from medagent.benchmarks.base import find, names
     from medagent.benchmarks.medagentbench.tasks.official import import_official
+    from medagent.core.errors import UserError
     from medagent.reports.tables import say
 
     done = [line for name in names() if (line := find(name).import_data(source)) is not None]
     for line in "\n".join(done).splitlines():
         (say if line.startswith("warning: ") else print)(line)
+    if source.is_file() and not done:
+        raise UserError(
+            f"{source}: is no published data of {', '.join(names())}; name a question file (.csv), judge_cases.jsonl, "
+            "or a checkout of MedAgentBench"
+        )
     if not done:
         import_official(source)  # says what is missing
 
