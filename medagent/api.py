@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from medagent.benchmarks.medagentbench.tasks.dataset import Task
     from medagent.fhir_episodes.settings import EpisodeSettings
     from medagent.options import (
+        FhirAgentBenchOptions,
         GradeOptions,
         HttpEpisodeOptions,
         ImapscoreOptions,
