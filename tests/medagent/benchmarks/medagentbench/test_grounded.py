@@ -188,7 +188,7 @@ def test_an_agent_is_told_no_answer(tmp_path: Path) -> None:
     tasks = {task.id: task for task in medagent.tasks()}
     for row in medagent.load_run(found.folder).rows():
         seen = json.loads(row.answer)  # type: ignore[attr-defined]
-        assert seen.keys() == {"id", "type", "instruction", "context", "mrn"}
+        assert seen.keys() == {"id", "type", "instruction", "context", "mrn", "now"}
         task = tasks[seen["id"]]
         assert seen["mrn"] in task.instruction
         assert task.sol in (None, ["Patient not found"]) or task.sol[0] not in json.dumps(seen)

@@ -155,5 +155,5 @@ def test_judged_benchmarks_refuse_to_learn(tmp_path: Path) -> None:
     (tmp_path / "judge.json").write_text(json.dumps({"*": ['{"evaluation": "CORRECT"}']}))
     words = ("--model", f"scripted:{tmp_path / 'model.json'}", "--judge", f"scripted:{tmp_path / 'judge.json'}")
     ran = medagent("run", "simpleqa", *words, "--lang", "hu", "--sequential", "--results-dir", tmp_path / "results")
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "come after all answers" in ran.err
+    assert ran.code == 1
+    assert "come after all answers" in ran.err.splitlines()[-1]

@@ -61,7 +61,7 @@ def test_the_reference_agent_acts_by_tools_and_by_programs(published: Set, words
     ran = published.run("--agent", "reference", "--per-type", 2, "--round", "-".join(words), "--protocol", *words)
     assert ran.code == 0, ran.err
     assert ran.out.split("overall")[1].split()[:2] == ["20", "20"]
-    assert ran.out.split("grounded")[1].split()[:2] == ["20", "20"]
+    assert ran.out.split("  grounded  ")[-1].split()[:2] == ["20", "20"]
     assert ("own tools" in ran.out) == (words[0] == "tools")
 
 
