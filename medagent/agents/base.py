@@ -39,6 +39,8 @@ class Move:
     reasoning: str | None = None
     problem: str | None = None
     finish_reason: str | None = None
+    ended: bool = False
+    """Whether the agent's program came to its end, so that `text` is no message of it."""
 
     def __post_init__(self) -> None:
         """Whoever made it: a text that is no `str` would spoil the journal later. Raises PluginError, the agent's."""
@@ -165,6 +167,7 @@ class _Played:
         self._agent, self._task = agent, task
         self._generator: Generator[str, str, None] | AsyncGenerator[str, str] | None = None
         self._context: Context | None = None
+        self._ended = False
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
@@ -183,8 +186,8 @@ class _Played:
             try:
                 message = await (anext(self._generator) if first else self._generator.asend(observation))
             except StopAsyncIteration:
-                message = ""
-        return Move(message)  # type: ignore[arg-type]  # it checks what was yielded
+                message = self._end()
+        return Move(message, ended=self._ended)  # type: ignore[arg-type]  # it checks what was yielded
 
     def _begin(self, prompt: str) -> Generator[str, str, None] | AsyncGenerator[str, str]:
         begun = self._agent.play(self._task, prompt)
@@ -201,7 +204,12 @@ class _Played:
             begun = self._begin(observation)
             return next(begun) if isinstance(begun, Generator) else None
         except StopIteration:
-            return ""  # it has nothing more to say; what that means is the benchmark's
+            return self._end()
+
+    def _end(self) -> str:
+        """What stands for a message when there is none any more; what that means is the benchmark's."""
+        self._ended = True
+        return ""
 
     async def _close(self) -> None:
         if isinstance(self._generator, AsyncGenerator):

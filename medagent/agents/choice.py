@@ -12,10 +12,12 @@ from typing import Any
 from medagent.agents.base import Agent, AgentContext, CountedModel
 from medagent.agents.chat import ChatAgent
 from medagent.agents.known import KnownAgent, KnownAnswers
+from medagent.agents.misfits import check_agent, check_file
 from medagent.core import plugins
 from medagent.core.errors import UserError
 from medagent.core.options import Names
 from medagent.core.plugins import Plugin
+from medagent.core.suggest import did_you_mean
 from medagent.engine.settings import RunSettings
 from medagent.models.base import ChatModel
 from medagent.models.limiter import EndpointStats
@@ -113,12 +115,13 @@ class AgentChoice:
         model = ModelChoice.of(keyed([settings.chat, *beside])[0]) if settings.chat is not None else None
         agent = plugins.find(settings.agent, AGENTS) if settings.agent is not None else None
         if settings.agent is not None and agent is None:
+            check_file(settings.agent)
             raise UserError(
                 f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
-                "a class of yours: --agent FILE.py:Name or package.module:Name"
+                "a class of yours: --agent FILE.py:Name or package.module:Name." + did_you_mean(settings.agent, own)
             )
         if agent is not None:
-            agent.load()
+            check_agent(agent.path, agent.load())
         if agent is None and model is None:
             raise UserError(NO_MODEL + (own[1] if len(own) > 1 else "FILE.py:Name"))
         return cls(model, agent, system=system)

@@ -27,6 +27,8 @@ from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
 from refsol.medagentbench.constants import PUBLISHED
 
+NO_FINISH = "play ended without FINISH"
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeUnit:
@@ -78,6 +80,7 @@ class EpisodeRow(Row):
         self.thinking = any(_needs_stripping(turn) for turn in outcome.transcript)
         self.transcript, self.created = outcome.transcript, outcome.writes
         self.programs = outcome.programs or None
+        self.error = self.error or outcome.error
 
 
 class Scripted(Protocol):
@@ -222,6 +225,8 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
         else:
             observation = await session.act(move.text, move.reasoning)
         name_unusable(session.outcome(), move.text, move.finish_reason)
+        if move.ended and session.outcome().status == "invalid_action":
+            session.outcome().error = NO_FINISH
     return malformed
 
 

@@ -82,6 +82,8 @@ class Outcome:
     writes: list[Write] = field(default_factory=list)
     rounds: int = 0
     programs: list[Program] = field(default_factory=list)
+    error: str | None = None
+    """What was wrong with how the agent ended, if its messages do not show it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from refsol.errors import InputError
 from refsol.failures import FAILURE_KINDS, Failure, FailureKind
+from refsol.history import HistoryMessage
 from refsol.medagentbench.baselines import NOP_ANSWER, constant_answers
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
@@ -220,8 +221,9 @@ class Grader:
         names = dict.fromkeys((self._rules, *self._also))
         verdicts = {name: self._verdict(item, name, episode) for name in names}
         verdict = verdicts.pop(self._rules)
-        known_end = (episode.status, episode.transcript) if episode else (None, ())
-        failure = failure_of(verdict, item.answer, *known_end)
+        status, transcript = (episode.status, episode.transcript) if episode else (None, ())
+        history = [HistoryMessage(one.role, one.content) for one in item.post_history]
+        failure = failure_of(verdict, item.answer, status, transcript, history)
         kind = task_type(self._known.get(item.task_id, {"id": item.task_id}))
         return GradedItem(item.task_id, kind, verdict, verdicts, failure)
 

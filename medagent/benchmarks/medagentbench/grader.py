@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +76,8 @@ class TaskGrader(Grader[EpisodeRow]):
             constants=self._dataset.constants,
         )
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
+        if failure is not None and failure.kind == "empty-reply" and row.error:
+            failure = replace(failure, reason=row.error)
         return score_of(verdict, failure, {**self.baselines(item), **_conduct(row)})
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
