@@ -13,8 +13,9 @@ from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgenfunction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from medagent.core.errors import UserError
 from medagent.engine.boundary import PluginError, blame
 from medagent.engine.lane import beside, current_lane
 from medagent.engine.rows import Spent
@@ -94,6 +95,11 @@ _spent: ContextVar[Spent | None] = ContextVar("medagent_spent", default=None)
 """Where the calls of the episode that is just being played are counted."""
 
 
+def count_into(spent: Spent) -> None:
+    """Count the calls of a `CountedModel` that this task makes from now on."""
+    _spent.set(spent)
+
+
 async def counted(
     model: ChatModel,
     spent: Spent,
@@ -142,7 +148,10 @@ class CountedModel:
 
 
 class Agent:
-    """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use."""
+    """The base of agents. Override one of `play`, `solve` and `start`; `context` holds what the agent may use."""
+
+    reports_use: ClassVar[bool] = False
+    """Whether `solve` counts each of its model calls by `env.spend`; only then are limits of cost and tokens kept."""
 
     def __init__(self, context: AgentContext) -> None:
         self.context = context
@@ -155,9 +164,26 @@ class Agent:
         """
         raise NotImplementedError(f"{type(self).__name__} has neither `play` nor `start`")
 
+    async def solve(self, task: Any, prompt: str, env: Any) -> Any:
+        """Work a task out in a loop of the agent's own, by the tools of `env`; returns the answers, a list or a text.
+
+        For FHIR sessions; `env` is a `medagent.Env`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no `solve`")
+
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
-        """A fresh policy. `key` names the episode; `seed` is for sampling, None in the first trial."""
+        """A fresh policy. `key` names the episode; `seed` is for sampling, None in the first trial.
+
+        Raises UserError if the agent owns its loop.
+        """
+        if owns_loop(type(self)):
+            raise UserError(f"{type(self).__name__} has `solve`, which needs a benchmark's FHIR session; write `play`")
         return _Played(self, task)
+
+
+def owns_loop(agent: type[Agent]) -> bool:
+    """Whether an agent's class has `solve`."""
+    return agent.solve is not Agent.solve
 
 
 class _Played:
@@ -171,7 +197,7 @@ class _Played:
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
-        _spent.set(self.spent)
+        count_into(self.spent)
         first = self._context is None
         if self._context is None:
             self._context = copy_context()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, CountedModel
+from medagent.agents.base import Agent, AgentContext, CountedModel, owns_loop
 from medagent.agents.chat import ChatAgent
 from medagent.agents.known import KnownAgent, KnownAnswers
 from medagent.agents.misfits import check_agent, check_file
@@ -143,6 +143,12 @@ class AgentChoice:
             return _label(self.agent.path, self.agent)
         assert self.model is not None
         return self.model.label
+
+    @property
+    def own_loop(self) -> type[Agent] | None:
+        """The class of an agent that owns its loop, None for any other."""
+        loaded: type[Agent] | None = self.agent.load() if self.agent is not None else None
+        return loaded if loaded is not None and owns_loop(loaded) else None
 
     def digests(self) -> dict[str, str | None]:
         """The digests of the sources that decide what is answered, and the agent's path as it is known."""

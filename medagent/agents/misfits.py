@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 from medagent.agents.base import Agent
@@ -32,6 +33,11 @@ def check_agent(path: str, loaded: object) -> None:
         raise UserError(f"{path}: is {kind}, not a class; write a class: {_example(name.title().replace('_', ''))}")
     if not issubclass(loaded, Agent):
         raise UserError(f"{path}: is not a subclass of medagent.Agent; write: {_example(name)}")
+    loops = [loop for loop in ("play", "solve", "start") if getattr(loaded, loop) is not getattr(Agent, loop)]
+    if "solve" in loops and len(loops) > 1:
+        raise UserError(f"{path}: has {' and '.join(f'`{loop}`' for loop in loops)}; an agent has exactly one of them")
+    if "solve" in loops and not iscoroutinefunction(loaded.solve):
+        raise UserError(f"{path}: `solve` is not async; write: async def solve(self, task, prompt, env):")
 
 
 def _example(name: str) -> str:

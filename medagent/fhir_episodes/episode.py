@@ -19,9 +19,12 @@ from medagent.engine.job import JobFile
 from medagent.engine.rows import Row
 from medagent.fhir_data.record import Ehr
 from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
+from medagent.fhir_episodes.own_base import OwnBases, Watched, serve_bases
+from medagent.fhir_episodes.own_loop import Env, solve
 from medagent.fhir_episodes.protocol import Protocol as Words
 from medagent.fhir_episodes.session import Outcome, Program, Session, SessionRules, Turn, Write, clean
 from medagent.fhir_episodes.task import FhirTask
+from medagent.fhir_episodes.tools import Toolbox, ToolsAgent
 from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
@@ -140,6 +143,8 @@ class EpisodeJob:
     row: type[EpisodeRow] = EpisodeRow
     code: CodeRules | None = None
     """For agents that act in code."""
+    own_loop: bool = False
+    """Whether the agent owns its loop."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
@@ -148,7 +153,8 @@ class EpisodeJob:
             ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
             agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
             code = await stack.enter_async_context(open_code(self.code, self.concurrency))
-            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code)
+            bases = await stack.enter_async_context(serve_bases(self.rules.api_base)) if self.own_loop else None
+            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code, bases)
 
     @property
     def files(self) -> Sequence[JobFile]:
@@ -167,7 +173,6 @@ class EpisodeJob:
         """A model with the system prompt and the tools that the protocol has; every other agent as it is."""
         from medagent.agents.chat import ChatAgent
         from medagent.fhir_episodes.code_agents import code_agent
-        from medagent.fhir_episodes.tools import ToolsAgent
 
         if self.code is not None:
             return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
@@ -188,9 +193,14 @@ class EpisodeWorker:
     rules: SessionRules
     stats: Sequence[EndpointStats] = ()
     code: CodeWork | None = None
+    bases: OwnBases | None = None
+    """Where agents that own their loop ask over HTTP; None for any other agent."""
 
     async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
         """One episode from reset to outcome; the row has the transcript as far as it came."""
+        if self.bases is not None:
+            await self._solve(unit, row, self.bases)
+            return
         with blame("agent"):
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
@@ -203,6 +213,21 @@ class EpisodeWorker:
                 row.malformed = await play(session, policy, observation)
             finally:
                 row.take(session.outcome())
+        row.status = session.outcome().status or "round_limit"
+
+    async def _solve(self, unit: EpisodeUnit, row: EpisodeRow, bases: OwnBases) -> None:
+        """An episode of an agent that owns its loop."""
+        toolbox = Toolbox.of(self.protocol, self.rules.api_base)
+        async with self.ehr.session(unit.key) as fhir:
+            record = Watched(fhir)
+            session = Session(unit.task, record, self.protocol, self.rules)
+            with bases.base(session, record) as http:
+                env = Env(session, toolbox, row.spent, http, unit.key, unit.seed)
+                try:
+                    await solve(self.agent, unit.task, session, env, row.spent)
+                finally:
+                    row.malformed = env.malformed
+                    row.take(session.outcome())
         row.status = session.outcome().status or "round_limit"
 
 
