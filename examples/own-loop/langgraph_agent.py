@@ -1,7 +1,5 @@
 """LangGraph in a run: medagent run --agent langgraph_agent.py:LangGraphAgent --model gpt-4o-mini."""
 
-from functools import partial
-
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
 
@@ -18,7 +16,7 @@ class LangGraphAgent(medagent.Agent):
         name = self.context.model.name
         tools = [
             StructuredTool(name=t.name, description=t.description, args_schema=t.parameters,
-                           coroutine=partial(env.call, t.name), return_direct=t.name == "finish")
+                           coroutine=env.function(t.name), return_direct=t.name == "finish")
             for t in env.tools
         ]  # fmt: skip
         graph = create_agent(f"openai:{name}", tools)

@@ -1,7 +1,5 @@
 """PydanticAI in a run: medagent run --agent pydantic_agent.py:PydanticAgent --model gpt-4o-mini."""
 
-from functools import partial
-
 from pydantic_ai import Agent, Tool
 
 import medagent
@@ -15,7 +13,7 @@ class PydanticAgent(medagent.Agent):
     async def solve(self, task, prompt, env):
         """See `medagent.Agent.solve`."""
         name = self.context.model.name
-        tools = [Tool.from_schema(partial(env.call, t.name), t.name, t.description, t.parameters) for t in env.tools]
+        tools = [Tool.from_schema(env.function(t.name), t.name, t.description, t.parameters) for t in env.tools]
         result = await Agent(f"openai-chat:{name}", tools=tools).run(prompt)
         for message in result.all_messages():
             if message.kind == "response":

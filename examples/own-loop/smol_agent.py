@@ -25,7 +25,7 @@ class SmolAgent(medagent.Agent):
     async def solve(self, task, prompt, env):
         """See `medagent.Agent.solve`."""
         name = self.context.model.name
-        agent = ToolCallingAgent(tools=[_tool(t, env) for t in env.tools], model=OpenAIModel(name), verbosity_level=0)
+        agent = ToolCallingAgent(tools=[_tool(t, env) for t in env.tools], model=OpenAIModel(name), verbosity_level=-1)
         answer = await asyncio.to_thread(agent.run, prompt)
         for used in filter(None, (getattr(step, "token_usage", None) for step in agent.memory.steps)):
             env.spend(prompt=used.input_tokens, completion=used.output_tokens, model=name)

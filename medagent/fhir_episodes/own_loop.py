@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from medagent.agents.base import Agent, count_into
@@ -52,6 +53,14 @@ class Env:
             self.malformed += 1
             return self._session.refuse(f"{tool}({text})", str(error)) if not self._session.done else _OVER
         return await self.act(action)
+
+    def function(self, tool: str) -> Callable[..., Awaitable[str]]:
+        """A tool as a function of its own, for frameworks that take functions with named arguments."""
+
+        async def call(**arguments: Any) -> str:
+            return await self.call(tool, **arguments)
+
+        return call
 
     async def act(self, message: str) -> str:
         """Take one text action: `GET url`, `POST url` with JSON below, `FINISH([…])`; returns the reply.

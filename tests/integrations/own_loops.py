@@ -54,6 +54,9 @@ def endpoint(scripts: dict[str, tuple[str, list[Call]]], wrong: str, asked: list
             name, arguments = "final_answer", {"answer": "done"}
         else:
             return "done"
+        schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in request["tools"]}
+        known = schemas[name]["properties"]  # smolagents refuses what a schema does not name
+        arguments = {key: value for key, value in arguments.items() if key in known}
         function = {"name": name, "arguments": json.dumps(arguments)}
         return {"tool_calls": [{"id": f"call_{turn}", "type": "function", "function": function}]}
 
