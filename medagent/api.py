@@ -45,12 +45,15 @@ Code = str | type[Benchmark[Any, Any]]
 """The code of a benchmark: an import path, or a class."""
 
 
-async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
+async def run(
+    benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool | None = None, **options: Any
+) -> Report:
     """Run a benchmark and return what came of it; the same call again continues.
 
-    `benchmark` is a name, an import path or a class; `agent` and `model` may be classes as well. With `verbose`,
-    progress and notes go to standard error. Raises UserError, StopRunError.
+    `benchmark` is a name, an import path or a class; `agent` and `model` may be classes as well. With `verbose`, the
+    default in notebooks, progress and notes go to standard error. Raises UserError, StopRunError.
     """
+    from medagent.engine.progress import in_notebook
     from medagent.reports.tables import say
 
     found = find(benchmark)
@@ -58,12 +61,15 @@ async def run(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: 
         if isinstance(options.get(name), type):
             options[name] = plugins.given(options[name])
     settings = checked(found.Settings, options)
+    verbose = in_notebook() if verbose is None else verbose
     tell = say if verbose else _silent
     plan = await found.plan(settings, tell)
     return await execute(plan, found, quiet=not verbose, say=tell)
 
 
-def run_sync(benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool = False, **options: Any) -> Report:
+def run_sync(
+    benchmark: str | type[Benchmark[Any, Any]] = DEFAULT, *, verbose: bool | None = None, **options: Any
+) -> Report:
     """`run` for programs without an event loop; inside a running one (a notebook's) it runs in a thread of its own."""
     return blocking(run(benchmark, verbose=verbose, **options))
 

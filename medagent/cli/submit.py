@@ -61,7 +61,8 @@ def check(
     Example: medagent submit check gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.check import check as check_pack
-    from medagent.reports.tables import percent, put
+    from medagent.engine.figures import percent
+    from medagent.reports.tables import put
 
     checked = check_pack(file, dataset=dataset, ehr=ehr)
     code = 1 if checked.problems else 2 if checked.no_replay else 0

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from medagent.core.errors import UserError
-from medagent.engine.figures import natural
+from medagent.engine.figures import natural, percent
 from medagent.engine.report import ItemOutcome, by_trial
 from medagent.reports.siblings import SetComparison
-from medagent.reports.tables import WIDTH, percent, print_table, put
+from medagent.reports.tables import WIDTH, print_table, put
 from refsol.stats import Interval, bootstrap, holm, mcnemar_exact
 from refsol.trials import flipping, rates, reliability
 

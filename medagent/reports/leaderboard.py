@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medagent.core.versions import versions
-from medagent.engine.figures import dollars
+from medagent.engine.figures import dollars, figure, percent
 from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
 from medagent.reports.markdown import cell, table
 from medagent.reports.measured import measured_on, protocol, who
-from medagent.reports.tables import figure, percent
 from refsol.trials import rates
 
 _RATES = ("#", "who", "rate", "95 %", "of", "trials k", "pass@1", "pass@k", "pass^k")

@@ -30,6 +30,7 @@ PUBLIC = [
     "Completion",
     "DataRef",
     "Dataset",
+    "Env",
     "Episode",
     "episode",
     "EpisodeContext",

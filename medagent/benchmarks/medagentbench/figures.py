@@ -10,9 +10,9 @@ from typing import Any
 from medagent.benchmarks.medagentbench.published import published_notes, published_sections
 from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.engine.figures import percent
 from medagent.engine.report import TableLine, TableSection, by_trial
 from medagent.engine.scores import Figures, Scored
-from medagent.reports.tables import percent
 from medagent.reports.trials import flip_notes, trial_section
 from refsol.medagentbench import Rate
 from refsol.medagentbench.score import ACTION_TYPES, QUERY_TYPES

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from medagent.engine.figures import figure
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import Spent
 from medagent.reports.end import print_end
 from medagent.reports.show import show_item, show_run
-from medagent.reports.tables import figure
 
 
 def report(**changes: object) -> Report:
