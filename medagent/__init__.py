@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from medagent.fhir_episodes.episode import EpisodeRow
     from medagent.fhir_episodes.episodes import Episode, EpisodeContext, SyncEpisode
     from medagent.fhir_episodes.http_episodes import HttpEpisode, HttpEpisodes
+    from medagent.fhir_episodes.own_loop import Env
     from medagent.fhir_episodes.session import Outcome, Session, Turn
     from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
     from medagent.fhir_episodes.task import FhirItem, FhirTask
@@ -145,6 +146,7 @@ _HOMES = {
         "HttpEpisode",
         "HttpEpisodes",
     ),
+    "medagent.fhir_episodes.own_loop": ("Env",),
     "medagent.fhir_episodes.session": (
         "Outcome",
         "Session",
@@ -190,6 +192,7 @@ __all__ = [
     "Completion",
     "DataRef",
     "Dataset",
+    "Env",
     "Episode",
     "EpisodeContext",
     "EpisodeError",

@@ -76,39 +76,42 @@ S = TypeVar("S", bound=RunSettings)
 async def run(
     benchmark: Literal["medagentbench"] = "medagentbench",
     *,
-    verbose: bool = False,
+    verbose: bool | None = None,
     **options: Unpack[MedAgentBenchOptions],
 ) -> Report: ...
 @overload
 async def run(
-    benchmark: Literal["fhir-agentbench"], *, verbose: bool = False, **options: Unpack[FhirAgentBenchOptions]
-) -> Report: ...
-@overload
-async def run(benchmark: Literal["psb-300"], *, verbose: bool = False, **options: Unpack[Psb300Options]) -> Report: ...
-@overload
-async def run(
-    benchmark: Literal["promptcblue"], *, verbose: bool = False, **options: Unpack[PromptcblueOptions]
+    benchmark: Literal["fhir-agentbench"], *, verbose: bool | None = None, **options: Unpack[FhirAgentBenchOptions]
 ) -> Report: ...
 @overload
 async def run(
-    benchmark: Literal["simpleqa"], *, verbose: bool = False, **options: Unpack[SimpleqaOptions]
+    benchmark: Literal["psb-300"], *, verbose: bool | None = None, **options: Unpack[Psb300Options]
 ) -> Report: ...
 @overload
 async def run(
-    benchmark: Literal["imapscore"], *, verbose: bool = False, **options: Unpack[ImapscoreOptions]
+    benchmark: Literal["promptcblue"], *, verbose: bool | None = None, **options: Unpack[PromptcblueOptions]
 ) -> Report: ...
 @overload
-async def run(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool = False) -> Report: ...
 async def run(
-    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool = False, **options: Any
+    benchmark: Literal["simpleqa"], *, verbose: bool | None = None, **options: Unpack[SimpleqaOptions]
+) -> Report: ...
+@overload
+async def run(
+    benchmark: Literal["imapscore"], *, verbose: bool | None = None, **options: Unpack[ImapscoreOptions]
+) -> Report: ...
+@overload
+async def run(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool | None = None) -> Report: ...
+async def run(
+    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool | None = None, **options: Any
 ) -> Report:
     """Run a benchmark and return what came of it; the same call again continues.
 
     `benchmark` is a name, an import path or a class. What decides the run is stated by options, or by `settings`.
     `agent` and `model` may be classes as well, a class with arguments (`functools.partial(MyAgent, shots=3)`), or an
-    instance. `report.reused` counts the units that were finished before. With `verbose`, progress and notes go to
-    standard error. Raises UserError, StopRunError.
+    instance. `report.reused` counts the units that were finished before. With `verbose`, the default in
+    notebooks, progress and notes go to standard error. Raises UserError, StopRunError.
     """
+    from medagent.engine.progress import in_notebook
     from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
@@ -116,6 +119,7 @@ async def run(
     for name in ("agent", "model"):
         options |= _handed(name, options)
     chosen = _stated(found.Settings, settings, options)
+    verbose = in_notebook() if verbose is None else verbose
     tell = say if verbose else _silent
     plan = await found.plan(chosen, tell)
     if verbose and (noise := noise_before(plan, found)):
@@ -139,31 +143,33 @@ def _handed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def run_sync(
     benchmark: Literal["medagentbench"] = "medagentbench",
     *,
-    verbose: bool = False,
+    verbose: bool | None = None,
     **options: Unpack[MedAgentBenchOptions],
 ) -> Report: ...
 @overload
 def run_sync(
-    benchmark: Literal["fhir-agentbench"], *, verbose: bool = False, **options: Unpack[FhirAgentBenchOptions]
-) -> Report: ...
-@overload
-def run_sync(benchmark: Literal["psb-300"], *, verbose: bool = False, **options: Unpack[Psb300Options]) -> Report: ...
-@overload
-def run_sync(
-    benchmark: Literal["promptcblue"], *, verbose: bool = False, **options: Unpack[PromptcblueOptions]
+    benchmark: Literal["fhir-agentbench"], *, verbose: bool | None = None, **options: Unpack[FhirAgentBenchOptions]
 ) -> Report: ...
 @overload
 def run_sync(
-    benchmark: Literal["simpleqa"], *, verbose: bool = False, **options: Unpack[SimpleqaOptions]
+    benchmark: Literal["psb-300"], *, verbose: bool | None = None, **options: Unpack[Psb300Options]
 ) -> Report: ...
 @overload
 def run_sync(
-    benchmark: Literal["imapscore"], *, verbose: bool = False, **options: Unpack[ImapscoreOptions]
+    benchmark: Literal["promptcblue"], *, verbose: bool | None = None, **options: Unpack[PromptcblueOptions]
 ) -> Report: ...
 @overload
-def run_sync(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool = False) -> Report: ...
 def run_sync(
-    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool = False, **options: Any
+    benchmark: Literal["simpleqa"], *, verbose: bool | None = None, **options: Unpack[SimpleqaOptions]
+) -> Report: ...
+@overload
+def run_sync(
+    benchmark: Literal["imapscore"], *, verbose: bool | None = None, **options: Unpack[ImapscoreOptions]
+) -> Report: ...
+@overload
+def run_sync(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: bool | None = None) -> Report: ...
+def run_sync(
+    benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool | None = None, **options: Any
 ) -> Report:
     """`run` for programs without an event loop; inside a running one (a notebook's) it runs in a thread of its own."""
     work: Coroutine[Any, Any, Report] = run(benchmark, settings, verbose=verbose, **options)

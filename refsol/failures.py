@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from refsol.history import HistoryMessage
-from refsol.verdict import Check, Verdict, show
+from refsol.verdict import MISSING, Check, Verdict, show
 
 FailureKind = Literal[
     "infrastructure",
@@ -88,19 +89,64 @@ def failed_protocol(
     return Failure(kind, "the last message is a POST that nothing followed")
 
 
-def failed_orders(verdict: Verdict, failed: Mapping[str, Check]) -> Failure | None:
-    """A failure of the orders: one too many, one missing, or a wrong field; None if they are right."""
+def failed_orders(
+    verdict: Verdict, failed: Mapping[str, Check], messages: Sequence[HistoryMessage] = ()
+) -> Failure | None:
+    """A failure of the orders: one too many, one missing, or a wrong field; None if they are right. `messages` are
+    those that are known, the POSTs at least.
+    """
     if "no POST" in failed:
-        return Failure("order-not-due", "a POST, where none was due" + why(verdict))
+        return Failure("order-not-due", f"{named_posts(messages)}, where none was due" + why(verdict))
     if count := failed.get("posts"):
         placed, due = int(count.actual.split()[0]), int(count.expected.split()[0])
         kind: FailureKind = "order-missing" if placed < due else "order-not-due"
-        return Failure(kind, f"{placed} of {due} orders accepted" + why(verdict))
+        return Failure(kind, f"{placed} of {due} orders accepted{_unreadable(messages)}" + why(verdict))
     wrong = [check for check in failed.values() if check.name not in ("answer", "completed", "last message")]
     if not wrong:
         return None
     reasons = "; ".join(f"{check.name}: {check.actual} for {check.expected}" for check in wrong)
     return Failure("order-wrong", reasons, wrong[0].name)
+
+
+def named_posts(messages: Sequence[HistoryMessage]) -> str:
+    """The POSTs among messages, by type and code: `a POST (MedicationRequest 40032-917-01)`."""
+    names = list(dict.fromkeys(name for name in map(_order_name, _posts(messages)) if name))
+    return f"a POST ({', '.join(names)})" if names else "a POST"
+
+
+def _posts(messages: Sequence[HistoryMessage]) -> list[HistoryMessage]:
+    return [one for one in messages if one.is_post_action]
+
+
+def _payload(post: HistoryMessage) -> Any:
+    """The JSON of a POST, MISSING if its body is none."""
+    try:
+        return json.loads(post.content.strip().removesuffix("```").partition("\n")[2])
+    except (ValueError, RecursionError):
+        return MISSING
+
+
+def _order_name(post: HistoryMessage) -> str:
+    payload = _payload(post)
+    if not isinstance(payload, dict) or not isinstance(payload.get("resourceType"), str):
+        return ""
+    concept = payload.get("medicationCodeableConcept") or payload.get("code")
+    coding = concept.get("coding") if isinstance(concept, dict) else None
+    first = coding[0] if isinstance(coding, list) and coding else None
+    code = first.get("code") if isinstance(first, dict) else None
+    words = f"{payload['resourceType']} {code}" if isinstance(code, str) else payload["resourceType"]
+    return show(words)[1:-1]
+
+
+def _unreadable(messages: Sequence[HistoryMessage]) -> str:
+    """The POSTs whose body is not JSON, to be put behind the number of those that were accepted."""
+    posts = _posts(messages)
+    unread = sum(_payload(post) is MISSING for post in posts)
+    if not unread:
+        return ""
+    return f"; {len(posts)} tried, " + (
+        "its body is not JSON" if len(posts) == 1 else f"{unread} with a body that is not JSON"
+    )
 
 
 def why(verdict: Verdict) -> str:

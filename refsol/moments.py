@@ -12,8 +12,22 @@ def distance_words(time: datetime, now: datetime) -> str:
     passed = now - time
     side = "before" if passed >= timedelta(0) else "after"
     passed = abs(passed)
-    if passed < timedelta(hours=1):
-        return f"{passed // timedelta(minutes=1)} min {side} now"
-    if passed < timedelta(days=2):
-        return f"{passed // timedelta(hours=1)} h {side} now"
-    return f"{passed // timedelta(days=1)} days {side} now"
+    return f"{length_words(passed)} {side} now"
+
+
+def length_words(length: timedelta) -> str:
+    """A length of time in its largest unit: minutes, hours from one hour on, days from two days on."""
+    if length < timedelta(hours=1):
+        return f"{length // timedelta(minutes=1)} min"
+    if length < timedelta(days=2):
+        return f"{length // timedelta(hours=1)} h"
+    return f"{length // timedelta(days=1)} days"
+
+
+def margin_words(time: datetime, limit: datetime) -> str:
+    """How far a moment is from a limit, in hours and minutes, if that is less than two days: ` by 3 h 12 min`."""
+    margin = abs(time - limit)
+    if margin >= timedelta(days=2):
+        return ""
+    hours, rest = divmod(margin, timedelta(hours=1))
+    return f" by {hours} h {rest // timedelta(minutes=1)} min"

@@ -36,6 +36,15 @@ _WORDS = {
 """pydantic's kinds of error. `is_instance_of` comes from texts that may hold lone surrogates (`InstanceOf[str]`)."""
 
 
+_BOUNDS = {
+    "greater_than": ("gt", "is not above"),
+    "greater_than_equal": ("ge", "is below"),
+    "less_than": ("lt", "is not below"),
+    "less_than_equal": ("le", "is above"),
+}
+"""pydantic's kinds of error about bounds: where the bound is, and the words before it."""
+
+
 def validator(kind: type[T]) -> Validator[T]:
     """The validator of a pydantic model, or of any type that pydantic knows."""
     adapter = TypeAdapter(kind)
@@ -53,11 +62,12 @@ def faults(error: ValidationError, value: Any) -> list[Fault]:
     """Everything that a model refuses in a value, one fault a place."""
     texts: dict[Steps, list[str]] = {}
     for one in error.errors(include_url=False):
-        texts.setdefault(_steps(one, value), []).append(_text(one))
+        texts.setdefault(_steps(one, value), []).append(fault_text(one))
     return [Fault(_joined(found), steps) for steps, found in texts.items()]
 
 
-def _text(error: ErrorDetails) -> str:
+def fault_text(error: ErrorDetails) -> str:
+    """What is wrong with a value, in plain words, by an error of pydantic."""
     if error["type"] in _WORDS:
         return _WORDS[error["type"]]
     context = error.get("ctx", {})
@@ -65,8 +75,9 @@ def _text(error: ErrorDetails) -> str:
         return f"is not {context['expected']}"
     if error["type"] in ("value_error", "assertion_error"):
         return str(context.get("error", error["msg"]))
-    if error["type"] in ("greater_than_equal", "less_than_equal"):
-        return f"is {'below' if 'ge' in context else 'above'} {context.get('ge', context.get('le'))}"
+    if error["type"] in _BOUNDS:
+        bound, words = _BOUNDS[error["type"]]
+        return f"{words} {context[bound]:g}"
     message = error["msg"].removeprefix("Input ")
     return f"{message[0].lower()}{message[1:]}"
 

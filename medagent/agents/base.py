@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from inspect import isasyncgenfunction, iscoroutinefunction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from medagent.core.errors import UserError
 from medagent.engine.boundary import PluginError, blame
 from medagent.engine.lane import beside, current_lane
 from medagent.engine.rows import Spent
@@ -41,6 +42,8 @@ class Move:
     reasoning: str | None = None
     problem: str | None = None
     finish_reason: str | None = None
+    ended: bool = False
+    """Whether the agent's program came to its end, so that `text` is no message of it."""
 
     def __post_init__(self) -> None:
         """Whoever made it: a text that is no `str` would spoil the journal later. Raises PluginError, the agent's."""
@@ -98,6 +101,11 @@ _spent: ContextVar[Spent | None] = ContextVar("medagent_spent", default=None)
 """Where the calls of the episode that is just being played are counted."""
 
 
+def count_into(spent: Spent) -> None:
+    """Count the calls of a `CountedModel` that this task makes from now on."""
+    _spent.set(spent)
+
+
 async def counted(
     model: ChatModel,
     spent: Spent,
@@ -146,12 +154,15 @@ class CountedModel:
 
 
 class Agent:
-    """The base of agents. Override `play`, or `start` for full control; `context` holds what the agent may use. A run
+    """The base of agents. Override one of `play`, `solve` and `start`; `context` holds what the agent may use. A run
     makes one with the context first and then its arguments, by their names, or gives an instance its context.
 
     An agent may define `learn(self, task, row, score)`, plain or `async`. A sequential run calls it after each unit:
     `task` is what `play` got, `row` the unit's row, `score` a `Feedback`.
     """
+
+    reports_use: ClassVar[bool] = False
+    """Whether `solve` counts each of its model calls by `env.spend`; only then are limits of cost and tokens kept."""
 
     def __init__(self, context: AgentContext | None = None) -> None:
         self.context = context or AgentContext()
@@ -164,8 +175,20 @@ class Agent:
         """
         raise NotImplementedError(f"{type(self).__name__} has neither `play` nor `start`")
 
+    async def solve(self, task: Any, prompt: str, env: Any) -> Any:
+        """Work a task out in a loop of the agent's own, by the tools of `env`; returns the answers, a list or a text.
+
+        For FHIR sessions; `env` is a `medagent.Env`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no `solve`")
+
     def start(self, task: Any, *, key: str, seed: int | None) -> Policy:
-        """A fresh policy. `key` names the episode; `seed` is for sampling, None in the first trial."""
+        """A fresh policy. `key` names the episode; `seed` is for sampling, None in the first trial.
+
+        Raises UserError if the agent owns its loop.
+        """
+        if owns_loop(type(self)):
+            raise UserError(f"{type(self).__name__} has `solve`, which needs a benchmark's FHIR session; write `play`")
         return _Played(self, task)
 
 
@@ -188,6 +211,11 @@ async def learn_from(agent: Agent, task: Any, row: Any, feedback: Feedback, spen
             await asyncio.to_thread(learn, task, row, feedback)
 
 
+def owns_loop(agent: type[Agent]) -> bool:
+    """Whether an agent's class has `solve`."""
+    return agent.solve is not Agent.solve
+
+
 class _Played:
     """The generator of `Agent.play` as a policy. A plain one may block: it is stepped beside the event loop."""
 
@@ -195,10 +223,11 @@ class _Played:
         self._agent, self._task = agent, task
         self._generator: Generator[str, str, None] | AsyncGenerator[str, str] | None = None
         self._context: Context | None = None
+        self._ended = False
         self.spent = Spent()
 
     async def next(self, observation: str) -> Move:
-        _spent.set(self.spent)
+        count_into(self.spent)
         first = self._context is None
         if self._context is None:
             self._context = copy_context()
@@ -213,8 +242,8 @@ class _Played:
             try:
                 message = await (anext(self._generator) if first else self._generator.asend(observation))
             except StopAsyncIteration:
-                message = ""
-        return Move(message)  # type: ignore[arg-type]  # it checks what was yielded
+                message = self._end()
+        return Move(message, ended=self._ended)  # type: ignore[arg-type]  # it checks what was yielded
 
     def _begin(self, prompt: str) -> Generator[str, str, None] | AsyncGenerator[str, str]:
         begun = self._agent.play(self._task, prompt)
@@ -231,7 +260,12 @@ class _Played:
             begun = self._begin(observation)
             return next(begun) if isinstance(begun, Generator) else None
         except StopIteration:
-            return ""  # it has nothing more to say; what that means is the benchmark's
+            return self._end()
+
+    def _end(self) -> str:
+        """What stands for a message when there is none any more; what that means is the benchmark's."""
+        self._ended = True
+        return ""
 
     async def _close(self) -> None:
         if isinstance(self._generator, AsyncGenerator):

@@ -10,14 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medagent.agents.base import Agent, AgentContext, CountedModel, learning
+from medagent.agents.base import Agent, AgentContext, CountedModel, learning, owns_loop
 from medagent.agents.chat import ChatAgent
 from medagent.agents.known import KnownAgent, KnownAnswers
+from medagent.agents.misfits import check_agent, check_file
 from medagent.core import plugins
 from medagent.core.code_digest import UNKNOWN, code_digest, has_file, state_of
 from medagent.core.errors import UserError
 from medagent.core.options import Names, Setting
 from medagent.core.plugins import Plugin
+from medagent.core.suggest import did_you_mean
 from medagent.engine.learning import agent_folder
 from medagent.engine.settings import RunSettings, as_arguments
 from medagent.models.base import ChatModel
@@ -134,10 +136,13 @@ class AgentChoice:
         model = ModelChoice.of(keyed([chat, *beside])[0], settings.model_arg) if chat is not None else None
         agent = plugins.find(settings.agent, AGENTS) if settings.agent is not None else None
         if settings.agent is not None and agent is None:
+            check_file(settings.agent)
             raise UserError(
                 f"unknown agent {settings.agent!r}; known: {', '.join(own) or 'none by name'}; "
-                "a class of yours: --agent FILE.py:Name or package.module:Name"
+                "a class of yours: --agent FILE.py:Name or package.module:Name." + did_you_mean(settings.agent, own)
             )
+        if agent is not None:
+            check_agent(agent.path, agent.load())
         check_arguments("agent", agent, settings.agent_arg)
         if agent is not None and learning(agent.load()) is not None and not settings.sequential:
             raise UserError(f"--agent {settings.agent}: learns from each score, so it needs --sequential")
@@ -167,6 +172,12 @@ class AgentChoice:
     def learns(self) -> bool:
         """Whether the agent learns from scores."""
         return self.agent is not None and learning(self.agent.load()) is not None
+
+    @property
+    def own_loop(self) -> type[Agent] | None:
+        """The class of an agent that owns its loop, None for any other."""
+        loaded: type[Agent] | None = self.agent.load() if self.agent is not None else None
+        return loaded if loaded is not None and owns_loop(loaded) else None
 
     @property
     def _cell(self) -> str:

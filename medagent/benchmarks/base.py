@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from medagent.core import plugins
 from medagent.core.errors import UserError
+from medagent.core.suggest import did_you_mean
 from medagent.engine.benchmark import Benchmark
 from medagent.engine.folder import benchmark_of
 
@@ -31,7 +32,7 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
     name = reference if isinstance(reference, str) else plugins.given(reference)
     plugin = plugins.find(name, group)
     if plugin is None:
-        raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}")
+        raise UserError(f"unknown benchmark {name!r}; known: {', '.join(names())}.{did_you_mean(name, names())}")
     loaded = plugin.load()
     benchmark = loaded() if isinstance(loaded, type) else loaded
     if not isinstance(benchmark, Benchmark):

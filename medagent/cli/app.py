@@ -114,10 +114,26 @@ def _complain(text: str) -> None:
 
 def _message(error: typer.TyperException) -> str:
     """What is wrong with the words of a command, and the command whose help lists what there is."""
-    text = error.format_message() if isinstance(error, typer.BadParameter) else str(error)
+    text = _words(error)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "medagent"
     return f"{text} ({path} --help lists what there is)"
+
+
+def _words(error: typer.TyperException) -> str:
+    """What is wrong, in words of medagent; typer repeats pydantic's."""
+    if isinstance(error, typer.BadParameter):
+        from pydantic import ValidationError
+
+        from refsol.schema import fault_text
+
+        if isinstance(error.__cause__, ValidationError) and error.param is not None:
+            first = error.__cause__.errors(include_url=False)[0]
+            return f"{max(error.param.opts, key=len)} {first['input']}: {fault_text(first)}"
+        return error.format_message()
+    if possibilities := getattr(error, "possibilities", None):
+        return f"{error}. Did you mean {possibilities[0]!r}?"
+    return str(error)
 
 
 def spelled(words: list[str]) -> list[str]:

@@ -81,7 +81,8 @@ def command(
 
 def _under(first: Path, found: dict[Path, Any], limit: float) -> bool:
     """Whether a run's difference to the first is under the limit; each that is, is named."""
-    from medagent.reports.tables import percent, say
+    from medagent.engine.figures import percent
+    from medagent.reports.tables import say
 
     under = {other: one.difference for other, one in found.items() if one.difference < limit}
     for other, difference in under.items():

@@ -10,7 +10,7 @@ import typer
 from medagent.terminal import options
 
 if TYPE_CHECKING:
-    from medagent.engine.report import Report
+    from medagent.reports.leaderboard import Entry
 
 
 def command(
@@ -23,8 +23,10 @@ def command(
         str | None, typer.Option(help="The folder of the archives' data set, where that has no installed name.")
     ] = None,
 ) -> None:
-    """Print runs as a table in Markdown, graded anew from their files, with what each was measured on. An archive is
-    checked first, as `medagent submit check` does, and refused where something does not fit together.
+    """Print runs as a table in Markdown, graded anew from their files, with what each was measured on.
+
+    An archive is checked first, as `medagent submit check` does, and refused if something in it is wrong. Archives
+    whose episodes cannot be done again have tables of their own.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
@@ -35,18 +37,16 @@ def command(
 
     if strange := [run for run in runs if not is_run(run) and run.suffix != ".zip"]:
         raise UserError(f"{strange[0]}: is no run's folder (it has no run.json)")
-    reports = [api.grade(run, benchmark=benchmark) if is_run(run) else _of_pack(run, dataset) for run in runs]
-    print(leaderboard(reports), end="")
+    entries = [(api.grade(run, benchmark=benchmark), None) if is_run(run) else _of_pack(run, dataset) for run in runs]
+    print(leaderboard(entries), end="")
 
 
-def _of_pack(pack: Path, dataset: str | None) -> Report:
-    """The report of a pack in which nothing is wrong. Raises UserError."""
-    import medagent.api as api
+def _of_pack(pack: Path, dataset: str | None) -> Entry:
+    """A pack in which nothing is wrong. Raises UserError."""
     from medagent.benchmarks.medagentbench.submission.check import check
-    from medagent.benchmarks.medagentbench.submission.pack import unpacked
     from medagent.core.errors import UserError
 
-    if problems := check(pack, dataset=dataset).problems:
-        raise UserError(f"{pack}: {problems[0]}; medagent submit check {pack} lists all")
-    with unpacked(pack) as (folder, _):
-        return api.grade(folder, dataset=dataset).model_copy(update={"folder": str(pack)})
+    checked = check(pack, dataset=dataset)
+    if checked.report is None:
+        raise UserError(f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all")
+    return checked.report, checked.checks

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from medagent.terminal import options
 from medagent.terminal.groups import WholeGroup
 
 app = typer.Typer(
@@ -33,6 +36,12 @@ def pack(
     target = out or run.with_name(run.name + ".zip")
     made = write_pack(run, target)
     print(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
+    if made.prompts_left_out:
+        print(
+            "medagent: the run's own prompts are not in the pack, since their files are gone or changed: "
+            "submit check will not do its episodes again",
+            file=sys.stderr,
+        )
 
 
 @app.command("check")
@@ -42,26 +51,37 @@ def check(
         str | None, typer.Option(help="Its data set, where it lies elsewhere than when the run was made.")
     ] = None,
     ehr: Annotated[Path | None, typer.Option(help="The patients of a data set that does not bring them.")] = None,
+    as_json: options.AsJson = False,
 ) -> None:
-    """Grade a pack anew, do its episodes again over the data set, and say what agrees and what cannot be known.
+    """Grade a pack again, do its episodes again over the data set, and say what is verified and what is only claimed.
 
-    Exit code 0: nothing is wrong; 1: something does not fit together.
+    Exit code 0: nothing is wrong; 1: something contradicts the rest; 2: the episodes cannot be done again, since the
+    run had prompts or a FHIR server of its own.
 
     Example: medagent submit check gpt-4o.zip
     """
     from medagent.benchmarks.medagentbench.submission.check import check as check_pack
-    from medagent.reports.tables import percent
+    from medagent.engine.figures import percent
+    from medagent.reports.tables import put
 
-    found = check_pack(file, dataset=dataset, ehr=ehr)
-    for line in found.verified:
-        print(f"verified: {line}")
-    for line in found.unverified:
-        print(f"not verified: {line}")
-    for line in found.problems[:LISTED]:
-        print(f"wrong: {line}")
-    if len(found.problems) > LISTED:
-        print(f"wrong: {len(found.problems) - LISTED} more")
-    if found.problems:
-        raise typer.Exit(1)
-    if found.score is not None:
-        print(f"score: {found.score.counts['right']} of {found.score.n} ({percent(found.score.value)})")
+    checked = check_pack(file, dataset=dataset, ehr=ehr)
+    code = 1 if checked.problems else 2 if checked.no_replay else 0
+    score = checked.report.overall if checked.report else None
+    if as_json:
+        document = {
+            "exit_code": code,
+            "problems": checked.problems,
+            **checked.checks.document,
+            "score": score.model_dump(mode="json") if score else None,
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        for line in checked.checks.lines:
+            put(line)
+        for line in checked.problems[:LISTED]:
+            put(f"wrong: {line}")
+        if len(checked.problems) > LISTED:
+            put(f"wrong: {len(checked.problems) - LISTED} more")
+        if score is not None:
+            put(f"score: {score.counts['right']} of {score.n} ({percent(score.value)})")
+    raise typer.Exit(code)

@@ -118,13 +118,15 @@ def checked(model: type[M], values: Mapping[str, object], place: str = "") -> M:
     """A settings model of outside values, keyed by field. Raises UserError naming the option that is off."""
     from pydantic import ValidationError
 
+    from refsol.schema import fault_text
+
     try:
         return model(**values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         field = str(first["loc"][0]) if first["loc"] else ""
         flag = next((one.flag for one in options(model) if one.name == field), field.replace("_", "-"))
-        text = first["msg"].removeprefix("Value error, ")
+        text = fault_text(first)
         if first["type"] == "extra_forbidden":
             raise UserError(f"{place}{field}: there is no such option") from None
         if first["type"] == "missing":

@@ -39,3 +39,15 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02}"
+
+
+def figure(value: float | None, measure: str) -> str:
+    """A value as it is written, by its `Measure`; `–` if there is none."""
+    if value is None:
+        return "–"
+    return {"percent": percent(value), "points": f"{100 * value:.2f}", "score": f"{value:.4f}"}[measure]
+
+
+def percent(share: float | None) -> str:
+    """A share as `91.7 %`; `–` if there is none."""
+    return "–" if share is None else f"{share:.1%}".replace("%", " %")

@@ -24,6 +24,7 @@ from medagent.core.versions import versions
 from medagent.engine.files import MANIFEST, file_digest, note, noted, write_whole, written_files
 from medagent.engine.journal_file import JournalFile, ReadOnlyError
 from medagent.engine.report import DataRef
+from refsol.schema import fault_text
 
 FORMAT = 1
 """Of `run.json`."""
@@ -239,7 +240,7 @@ def read_run(folder: Path) -> dict[str, Any]:
         return RunFile.model_validate(run).model_dump()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {fault_text(first)}") from None
 
 
 def _damaged(path: Path, why: str) -> UserError:

@@ -10,8 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from medagent.core.scrub import printable
 from medagent.engine.figures import counted, dollars, duration, natural, short_key
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 LINE_EVERY_S = 5.0
+CELL_EVERY_S = 0.5
 SEPARATOR = " · "
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    return "ipykernel" in sys.modules
 
 
 @dataclass(slots=True)
@@ -109,7 +116,7 @@ class Progress:
     def __init__(self, *, quiet: bool = False) -> None:
         self._state = State()
         self._notes: list[str] = []
-        self._display: Display = _Nothing() if quiet else _Panel() if sys.stderr.isatty() else _Lines()
+        self._display: Display = _Nothing() if quiet else _fitting()
 
     @property
     def notes(self) -> list[str]:
@@ -157,6 +164,11 @@ class Progress:
         self._display.stop(self._state)
 
 
+def _fitting() -> Display:
+    """The display for where this process runs."""
+    return _Cell() if in_notebook() else _Panel() if sys.stderr.isatty() else _Lines()
+
+
 class _Nothing:
     def start(self, state: State) -> None: ...
 
@@ -187,6 +199,30 @@ class _Lines:
 
     def _print(self, state: State) -> None:
         print(SEPARATOR.join(state.figures()), file=sys.stderr, flush=True)
+
+
+class _Cell:
+    """A line below a notebook's cell, which changes."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+        self._handle: Any = None
+
+    def start(self, state: State) -> None:
+        display = import_module("IPython.display").display  # it comes with every kernel
+        self._handle = display(self._content(state), raw=True, display_id=True)
+
+    def update(self, state: State) -> None:
+        if time.monotonic() - self._last >= CELL_EVERY_S:
+            self.stop(state)
+
+    def stop(self, state: State) -> None:
+        self._last = time.monotonic()
+        if self._handle is not None:
+            self._handle.update(self._content(state), raw=True)
+
+    def _content(self, state: State) -> dict[str, str]:
+        return {"text/plain": SEPARATOR.join(state.figures())}
 
 
 class _Panel:

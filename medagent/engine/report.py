@@ -15,6 +15,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from medagent.core.options import Setting
 from medagent.core.wire import Text
+from medagent.engine.notebook import NotebookViews
 from medagent.engine.rows import Spent
 
 Measure = Literal["percent", "points", "score"]
@@ -122,7 +123,7 @@ class ItemOutcome:
         return self.score if self.correct is None else float(self.correct)
 
 
-class Report(BaseModel):
+class Report(NotebookViews, BaseModel):
     """What a run came to. `figure` names the value, `count` the number of items it rests on, in tables."""
 
     model_config = ConfigDict(frozen=True, extra="allow")

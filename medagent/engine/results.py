@@ -23,10 +23,10 @@ from medagent.engine.journals import Journals, Run
 from medagent.engine.learning import LEARNED, LEARNING
 from medagent.engine.memory import few_collections
 from medagent.engine.plan import JOURNAL
-from medagent.engine.report import DataRef, ItemOutcome, Report
+from medagent.engine.report import DataRef, ItemOutcome, Report, TableLine
 from medagent.engine.rows import FAILED, Spent
 from medagent.engine.score_book import SCORES, ScoreBook
-from medagent.engine.scores import Figures, Grader, Scored
+from medagent.engine.scores import Figures, Grader, Scored, mean_line
 from medagent.engine.scoring import NO_VERDICT, UNREAD, Scoring
 from medagent.engine.side_by_side import beside
 from refsol.errors import RefsolError
@@ -110,7 +110,7 @@ def compose(
         figure=figures.figure,
         count=figures.count,
         table=tuple(figures.table),
-        overall=figures.overall,
+        overall=figures.overall or _overall(graded.scores),
         items=tuple(_outcome(one, unusual) for one in graded.scores),
         notes=(
             *figures.notes,
@@ -142,6 +142,11 @@ def compose(
 def _learned(journals: Journals) -> tuple[str, ...]:
     """The units that the agent learned from, in order."""
     return tuple(row.unit for row in journals[LEARNED].rows() if row.is_complete) if LEARNED in journals else ()
+
+
+def _overall(scores: Sequence[Scored]) -> TableLine | None:
+    """The mean of all items, for a grader that has no overall line; None if nothing is graded."""
+    return mean_line("overall", scores) if any(one.value is not None for one in scores) else None
 
 
 def _is_ungraded(one: Scored) -> bool:

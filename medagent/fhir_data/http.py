@@ -237,4 +237,10 @@ def _phrase(response: httpx.Response) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    """Why a server did not answer, without the HTTP library's sentences."""
+    text = str(error)
+    if "connection attempts failed" in text or "refused" in text:
+        return "nothing listens at that address; start the server, or correct the URL"
+    if "getaddrinfo" in text or "not known" in text:
+        return "the host is not known"
+    return text or type(error).__name__

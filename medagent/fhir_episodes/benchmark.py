@@ -20,6 +20,7 @@ from medagent.core.options import Setting, checked, part
 from medagent.engine.benchmark import Benchmark, Say
 from medagent.engine.blocks import Block, ConversationBlock, Message, RecordBlock
 from medagent.engine.files import file_digest
+from medagent.engine.journals import Run
 from medagent.engine.plan import Plan, Stage
 from medagent.engine.report import ShownMessage
 from medagent.engine.scores import Grader, Score
@@ -29,6 +30,7 @@ from medagent.fhir_episodes.code_session import CodeRules
 from medagent.fhir_episodes.conversation import conversation
 from medagent.fhir_episodes.episode import Acting, EhrChoice, EpisodeJob, EpisodeRow, EpisodeUnit, Scripted
 from medagent.fhir_episodes.fhir_base import API_BASE
+from medagent.fhir_episodes.own_loop import OWN_LOOP, check_settings
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.settings import EpisodeSettings, FhirSettings
 from medagent.fhir_episodes.task import FhirItem
@@ -173,13 +175,26 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
         who = self._who(settings, items)
         if isinstance(who, AgentChoice) and who.model is not None:
             await who.model.check(settings.concurrency)
+        own_loop = who.own_loop if isinstance(who, AgentChoice) else None
+        if own_loop is not None:
+            check_settings(own_loop, settings)
         code = await self._code(settings)
         ehr = await self._record(settings, say)
         left_out = self.left_out(settings, items, ehr, say)
         units = self._units(settings, items, left_out)
-        protocol = self.words(settings)
+        by_tools = {"protocol": "tools", "code_tool": False}
+        protocol = self.words(settings.model_copy(update=by_tools) if own_loop else settings)
         acting = self.acting(settings)
-        job = EpisodeJob(who, ehr, protocol, settings.rules, settings.concurrency, code=code, acting=acting)
+        job = EpisodeJob(
+            who,
+            ehr,
+            protocol,
+            settings.rules,
+            settings.concurrency,
+            code=code,
+            acting=acting,
+            own_loop=own_loop is not None,
+        )
         data = self.data(settings).model_copy(update={"left_out": tuple(left_out)})
         return Plan(
             settings=settings,
@@ -190,6 +205,7 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
             decides={
                 **settings.decides(),
                 **(code.decides() if code else {}),
+                **({"protocol": "tools", "loop": None, OWN_LOOP: "own"} if own_loop else {}),
                 **self.decides(settings),
                 "ehr-digest": ehr.digest,
                 "prompts-digest": protocol.digest,
@@ -219,6 +235,12 @@ class FhirBenchmark(Benchmark[SettingsT, EpisodeRow]):
     def folder_name(self, settings: SettingsT) -> str:
         """How the names of its run folders begin."""
         return self.name
+
+    def notes(self, run: Run) -> Iterable[str]:
+        """See `Benchmark.notes`: that nothing is known of an agent's cost."""
+        unknown = run.journals is not None and not run.journals.spent.calls
+        if unknown and run.settings.get(OWN_LOOP) == "own":
+            yield "Cost unknown: the agent owns its loop and reported no model call (env.spend)."
 
     def messages(self, row: EpisodeRow) -> Sequence[ShownMessage]:
         """The conversation: the transcript, or programs and what they printed."""

@@ -20,15 +20,20 @@ from medagent.engine.learning import Feedback
 from medagent.engine.rows import Row, Spent
 from medagent.fhir_data.record import Ehr, EhrSession
 from medagent.fhir_episodes.code_session import CodeRules, CodeWork, open_code, open_session
+from medagent.fhir_episodes.own_base import OwnBases, Watched, serve_bases
+from medagent.fhir_episodes.own_loop import Env, solve
 from medagent.fhir_episodes.protocol import Protocol as Words
 from medagent.fhir_episodes.reads import Read
 from medagent.fhir_episodes.session import Outcome, Program, Session, SessionRules, Turn, Write, clean
 from medagent.fhir_episodes.task import FhirTask
+from medagent.fhir_episodes.tools import Toolbox, ToolsAgent
 from medagent.models.base import ChatModel
 from medagent.models.endings import CUT
 from medagent.models.limiter import EndpointStats
 from medagent.models.wording import strip_thinking
 from refsol.medagentbench.constants import PUBLISHED
+
+NO_FINISH = "play ended without FINISH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,7 @@ class EpisodeRow(Row):
         self.transcript, self.created = outcome.transcript, outcome.writes
         self.programs = outcome.programs or None
         self.reads = outcome.reads or None
-        if outcome.error:
-            self.error = outcome.error
+        self.error = self.error or outcome.error
 
 
 class Acting(Protocol):
@@ -161,6 +165,8 @@ class EpisodeJob:
     """For agents that act in code."""
     acting: Acting | None = None
     """The benchmark's own protocol, if it is that."""
+    own_loop: bool = False
+    """Whether the agent owns its loop."""
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EpisodeWorker]:
@@ -169,7 +175,8 @@ class EpisodeJob:
             ehr = await stack.enter_async_context(self.ehr.open(self.rules.api_base))
             agent, stats = await stack.enter_async_context(self.agent.open(self.concurrency, self.rules.api_base))
             code = await stack.enter_async_context(open_code(self.code, self.concurrency))
-            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code, self.acting)
+            bases = await stack.enter_async_context(serve_bases(self.rules.api_base)) if self.own_loop else None
+            yield EpisodeWorker(self._told(agent), ehr, self.protocol, self.rules, stats, code, self.acting, bases)
 
     @property
     def learns(self) -> bool:
@@ -193,7 +200,6 @@ class EpisodeJob:
         """A model with the system prompt and the tools that the protocol has; every other agent as it is."""
         from medagent.agents.chat import ChatAgent
         from medagent.fhir_episodes.code_agents import code_agent
-        from medagent.fhir_episodes.tools import ToolsAgent
 
         if self.code is not None and self.acting is None:
             return code_agent(agent, self.protocol, self.rules.api_base, tool=self.code.tool)
@@ -217,9 +223,14 @@ class EpisodeWorker:
     stats: Sequence[EndpointStats] = ()
     code: CodeWork | None = None
     acting: Acting | None = None
+    bases: OwnBases | None = None
+    """Where agents that own their loop ask over HTTP; None for any other agent."""
 
     async def run(self, unit: EpisodeUnit, row: EpisodeRow) -> None:
         """One episode from reset to outcome; the row has the transcript as far as it came."""
+        if self.bases is not None:
+            await self._solve(unit, row, self.bases)
+            return
         with blame("agent"):
             policy = self.agent.start(unit.task, key=unit.key, seed=unit.seed)
             row.spent = policy.spent
@@ -243,6 +254,21 @@ class EpisodeWorker:
             return open_session(task, ehr, self.protocol, self.rules, self.code and self.code.at(task.now))
         return nullcontext(self.acting.session(task, ehr, self.protocol, self.rules, self.code))
 
+    async def _solve(self, unit: EpisodeUnit, row: EpisodeRow, bases: OwnBases) -> None:
+        """An episode of an agent that owns its loop."""
+        toolbox = Toolbox.of(self.protocol, self.rules.api_base)
+        async with self.ehr.session(unit.key) as fhir:
+            record = Watched(fhir)
+            session = Session(unit.task, record, self.protocol, self.rules)
+            with bases.base(session, record) as http:
+                env = Env(session, toolbox, row.spent, http, unit.key, unit.seed)
+                try:
+                    await solve(self.agent, unit.task, session, env, row.spent)
+                finally:
+                    row.malformed = env.malformed
+                    row.take(session.outcome())
+        row.status = session.outcome().status or "round_limit"
+
 
 def _hospital() -> Path:
     from medagent.fhir_data.embedded import bundled_file
@@ -263,6 +289,8 @@ async def play(session: Session, policy: Policy, observation: str) -> int:
         else:
             observation = await session.act(move.text, move.reasoning)
         name_unusable(session.outcome(), move.text, move.finish_reason)
+        if move.ended and session.outcome().status == "invalid_action":
+            session.outcome().error = NO_FINISH
     return malformed
 
 

@@ -26,6 +26,7 @@ from medagent.engine.scores import Score
 from medagent.fhir_data.record import Reply, diagnostics
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.episodes import EpisodeSource
+from medagent.fhir_episodes.http_rules import READS, refusal
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.reads import Read, handled
 from medagent.fhir_episodes.session import Outcome, Status, Turn, Write, read_of
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _ACTS = ("fhir", "protocol", "loop", "max_rounds", "writes", "strip_thinking")
 """The options of an episode that mean nothing over HTTP."""
-_READS = ("GET", "HEAD", "OPTIONS")
 End = tuple[Status, str, str | None]
 """How an episode ended: its status, the agent's last message, the answers."""
 
@@ -183,15 +183,6 @@ def http_options(benchmark: FhirBenchmark[Any]) -> list[str]:
     return [name for name in benchmark.Episodes.model_fields if name not in _ACTS]
 
 
-def refusal(method: str, path: str) -> str | None:
-    """Why a request is not carried out in an episode, or None."""
-    names = [name for name in path.split("/") if name]
-    creates = len(names) == 1 and not names[0].startswith(("$", "_"))
-    if method in _READS or (method == "POST" and (creates or names[1:] == ["_search"])):
-        return None
-    return f"{method} /{'/'.join(names)}: an episode takes GET, POST to a type (create) and POST to a type's _search"
-
-
 @dataclass(frozen=True, slots=True)
 class _Said:
     """An exchange in the words of the transcript: the private base, by whatever host, reads as the `shown` one."""
@@ -212,7 +203,7 @@ class _Said:
     def read(self) -> str | None:
         """The URL of a read; a search by POST has its form behind it. None for a creation."""
         path, _, query = self.exchange.target.partition("?")
-        if self.exchange.method in _READS:
+        if self.exchange.method in READS:
             return self.shown + self.exchange.target
         if not path.rstrip("/").endswith("/_search"):
             return None

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from medagent.core.errors import UserError
 from medagent.models.wording import fill
 from refsol.files import read_text
+from refsol.schema import fault_text
 
 _HERE = Path(__file__).parent / "prompts"
 
@@ -168,6 +169,6 @@ def load_protocol(
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UserError(f"{path}: {'.'.join(map(str, first['loc']))}: {fault_text(first)}") from None
     except ValueError as error:
         raise UserError(f"{path} or {source}: {error}") from None

@@ -86,8 +86,8 @@ class Outcome:
     programs: list[Program] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     """What each GET asked and found, where the benchmark's rules have it recorded."""
-    error: str = ""
-    """Why an episode that did not complete ended, where more is known than its status."""
+    error: str | None = None
+    """What was wrong with how the agent ended, if its messages do not show it."""
 
 
 @dataclass(frozen=True, slots=True)

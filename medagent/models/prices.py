@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from medagent.core.errors import UserError
 from medagent.core.paths import config_dir
 from medagent.models.base import Usage
+from refsol.schema import fault_text
 
 SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
@@ -106,6 +107,6 @@ def _read(path: Path) -> PriceTable:
         raise UserError(f"{path}: the price table cannot be read: {error.strerror}") from None
     except ValidationError as error:
         first = error.errors()[0]
-        raise UserError(f"{path}: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+        raise UserError(f"{path}: {'.'.join(str(part) for part in first['loc'])}: {fault_text(first)}") from None
     except ValueError as error:
         raise UserError(f"{path}: not TOML in UTF-8: {error}") from None

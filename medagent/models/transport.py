@@ -285,4 +285,21 @@ def _as_httpx(error: aiohttp.ClientError | HttpProcessingError, request: httpx.R
     if isinstance(error, aiohttp.ClientResponseError | HttpProcessingError):
         # Their message alone: more of them would repeat the request's headers, and so the key.
         return httpx.RemoteProtocolError(f"the answer is not HTTP: {error.message}", request=request)
-    return httpx.NetworkError(str(error) or type(error).__name__, request=request)
+    return httpx.NetworkError(_connection_words(error), request=request)
+
+
+def _connection_words(error: aiohttp.ClientError) -> str:
+    """Why no answer came, without aiohttp's sentences."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the host {error.host} is not known"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"the certificate of {error.host} is not trusted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(error.os_error, ConnectionRefusedError):
+            return f"nothing listens on {error.host}:{error.port}; start the server, or correct the base URL"
+        return f"no connection to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "the server closed the connection before it answered"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer ended before it was complete"
+    return str(error) or type(error).__name__

@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from medagent.engine.figures import figure, percent
 from medagent.engine.report import Measure
 from medagent.reports.compare import Comparison, GroundedComparison, ScoreComparison, TrialFigures
 from medagent.reports.siblings import SetComparison
-from medagent.reports.tables import WIDTH, figure, percent, print_table, put
+from medagent.reports.tables import WIDTH, print_table, put
 from medagent.reports.tables import named as names
 from refsol.intervals import FEWEST_TYPES
 from refsol.stats import Interval, holm

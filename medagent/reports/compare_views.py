@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 from medagent.core.errors import UserError
 from medagent.core.scrub import printable
-from medagent.engine.figures import natural
+from medagent.engine.figures import natural, percent
 from medagent.engine.report import Report
 from medagent.reports.compare import Comparison, ScoreComparison
 from medagent.reports.compare_table import grounded_words, other_types_words
 from medagent.reports.markdown import cell, table
 from medagent.reports.siblings import SetComparison
-from medagent.reports.tables import named, percent
+from medagent.reports.tables import named
 from refsol.stats import Interval, holm
 
 Found = Comparison | ScoreComparison | SetComparison

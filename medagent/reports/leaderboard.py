@@ -1,26 +1,60 @@
 """Runs as a table in Markdown: one table a data set, since scores on different ones do not compare, and under it what
-each run was measured on.
+each run was measured on. Packs say what a replay verified, and those that cannot be replayed have a table of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from medagent.core.versions import versions
-from medagent.engine.figures import dollars
+from medagent.engine.figures import dollars, figure, percent
 from medagent.engine.report import PUBLISHED_FIGURES, Report, by_trial
 from medagent.reports.markdown import cell, table
 from medagent.reports.measured import above_blind, measured_on, protocol, who
-from medagent.reports.tables import figure, grounded_words, percent
+from medagent.reports.tables import grounded_words
 from refsol.trials import rates
 
 _RATES = ("#", "who", "rate", "95 %", "of", "grounded", "above blind", "trials k", "pass@1", "pass@k", "pass^k")
 _SETTINGS = ("protocol", "loop", "temperature", "max tokens", "cost", "medagent", "ended")
 _COLUMNS = (*_RATES, *_SETTINGS)
+_CLAIMED = " (claimed)"
+_CLAIMS = ("Agent:", "Model:", "Ran:", "Versions:")
+"""What was measured on that only a pack itself says."""
 
 
-def leaderboard(reports: Sequence[Report]) -> str:
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is known of a pack: verified by replay, only claimed, could not be checked; and why its episodes could not
+    be done again (empty if they were).
+    """
+
+    verified: Sequence[str] = ()
+    claimed: Sequence[str] = ()
+    unchecked: Sequence[str] = ()
+    no_replay: str = ""
+
+    @property
+    def document(self) -> dict[str, list[str]]:
+        """The three lists, as `submit check --json` has them."""
+        return {
+            "verified_by_replay": list(self.verified),
+            "claimed_only": list(self.claimed),
+            "could_not_be_checked": list(self.unchecked),
+        }
+
+    @property
+    def lines(self) -> list[str]:
+        """The same as three lines."""
+        return [f"{name.replace('_', ' ')}: {'; '.join(some) or 'nothing'}" for name, some in self.document.items()]
+
+
+Entry = tuple[Report, Checks | None]
+"""A run, and what is known of it if it is a pack."""
+
+
+def leaderboard(entries: Sequence[Entry]) -> str:
     """The text, the best run of each data set first."""
     here = versions()
     commit = f" (commit {here['commit']})" if "commit" in here else ""
@@ -28,25 +62,34 @@ def leaderboard(reports: Sequence[Report]) -> str:
         "# Leaderboard",
         "",
         f"Each run was graded anew from its files by medagent {here['medagent']}{commit}. Rates of different data sets",
-        "do not compare. The rate and its interval are of the first trial.",
+        "do not compare. The rate and its interval are of the first trial. All else about a run's folder is what its",
+        "files say. Packs are checked by replay; what they only claim is marked, and listed below the table.",
     ]
-    groups: dict[tuple[str, ...], list[Report]] = {}
-    for report in reports:
+    groups: dict[tuple[str, ...], list[Entry]] = {}
+    for report, checks in sorted(entries, key=lambda entry: _not_replayed(entry[1])):
         key = (report.benchmark, report.data.name, report.data.version, report.data.digest, report.rule_set)
-        groups.setdefault(key, []).append(report)
-    for (_, name, version, digest, rules), group in groups.items():
-        title = " ".join(filter(None, (name, version)))
+        groups.setdefault((*key, _NOT_REPLAYED if _not_replayed(checks) else ""), []).append((report, checks))
+    for (_, name, version, digest, rules, apart), group in groups.items():
+        title = " ".join(filter(None, (name, version, apart)))
         under = ", ".join(filter(None, (f"digest {digest[:12]}" if digest else "", rules and f"rules {rules}")))
         lines += ["", f"## {title}" + (f" ({under})" if under else ""), ""]
-        if note := group[0].data.note:
+        if note := group[0][0].data.note:
             lines += [f"{note[0].upper()}{note[1:]}.", ""]
-        ranked = sorted(group, key=lambda report: -_rate(report))
-        lines += table(_COLUMNS, [_row(number, report) for number, report in enumerate(ranked, 1)])
-        lines += _published(group)
-        for number, report in enumerate(ranked, 1):
+        ranked = sorted(group, key=lambda entry: -_rate(entry[0]))
+        lines += table(_COLUMNS, [_row(number, *entry) for number, entry in enumerate(ranked, 1)])
+        lines += _published([report for report, _ in group])
+        for number, (report, checks) in enumerate(ranked, 1):
             lines += ["", f"**{number}. {cell(who(report))}** (`{cell(Path(report.folder).name)}`)", ""]
-            lines += [f"* {cell(line)}" for line in _measured(report)]
+            lines += [f"* {cell(line)}" for line in _measured(report, claimed=checks is not None)]
+            lines += [f"* {cell(line[0].upper() + line[1:])}" for line in (checks.lines if checks else ())]
     return "\n".join(lines) + "\n"
+
+
+_NOT_REPLAYED = "– packs whose episodes cannot be done again"
+
+
+def _not_replayed(checks: Checks | None) -> bool:
+    return checks is not None and bool(checks.no_replay)
 
 
 def _published(group: Sequence[Report]) -> Iterator[str]:
@@ -67,15 +110,16 @@ def _rate(report: Report) -> float:
     return -1.0 if value is None else value
 
 
-def _row(number: int, report: Report) -> list[str]:
+def _row(number: int, report: Report, checks: Checks | None) -> list[str]:
     settings, overall = report.settings, report.overall
+    claimed = _CLAIMED if checks else ""
     interval = overall.interval if overall is not None else None
     low, high = (figure(bound, report.measure) for bound in interval) if interval else ("", "")
     left = len(report.owed) + report.ungraded
     of = f"{overall.n if overall is not None else 0}" + (f" ({left} more not graded)" if left else "")
     return [
         str(number),
-        who(report),
+        who(report) + claimed,
         figure(overall.value if overall is not None else None, report.measure),
         f"{low} to {high}" if interval else "–",
         of,
@@ -84,9 +128,9 @@ def _row(number: int, report: Report) -> list[str]:
         *_trials(report),
         protocol(report) or "–",
         *(_said(settings.get(name)) for name in ("loop", "temperature", "max-tokens")),
-        dollars(report.spent.cost) if report.spent.calls else "–",
+        dollars(report.spent.cost) + claimed if report.spent.calls else "–",
         " ".join(filter(None, (report.versions.get("medagent"), report.versions.get("commit")))),
-        report.ended[:10],
+        report.ended[:10] + claimed,
     ]
 
 
@@ -99,8 +143,9 @@ def _trials(report: Report) -> list[str]:
     return [str(found.trials), percent(found.pass1), percent(found.at[-1]), percent(found.hat[-1])]
 
 
-def _measured(report: Report) -> Iterator[str]:
-    yield from measured_on(report)
+def _measured(report: Report, *, claimed: bool) -> Iterator[str]:
+    for line in measured_on(report):
+        yield line + _CLAIMED if claimed and line.startswith(_CLAIMS) else line
     if report.stopped:
         yield f"Stopped: {report.stopped}"
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from medagent.core.errors import UserError
-from medagent.engine.figures import natural
+from medagent.engine.figures import natural, percent
 from medagent.engine.report import ItemOutcome
-from medagent.reports.tables import percent, print_table
+from medagent.reports.tables import print_table
 from refsol.intervals import other_types_difference, stratified_newcombe
 from refsol.stats import Interval, newcombe
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from medagent.core.scrub import printable
+from medagent.engine.figures import figure, percent
 from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 
@@ -114,18 +115,6 @@ def _further(line: TableLine, name: str, measure: Measure) -> str:
         return ""
     value = line.more[name]
     return str(value) if isinstance(value, int) else figure(value, measure)
-
-
-def figure(value: float | None, measure: Measure) -> str:
-    """A value as it is written; `–` where there is none."""
-    if value is None:
-        return "–"
-    return {"percent": percent(value), "points": f"{100 * value:.2f}", "score": f"{value:.4f}"}[measure]
-
-
-def percent(share: float | None) -> str:
-    """A share as `91.7 %`; `–` where there is none."""
-    return "–" if share is None else f"{share:.1%}".replace("%", " %")
 
 
 def named(names: Sequence[str], longest: int = 20) -> str:

@@ -49,6 +49,14 @@ class LazyGroup(TyperGroup):
         """The names of the commands, in the table's order."""
         return list(self.table)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the words name; fails with a suggestion if there is none."""
+        if args and not args[0].startswith("-") and args[0] not in self.table:
+            from medagent.core.suggest import did_you_mean
+
+            ctx.fail(f"No such command {args[0]!r}.{did_you_mean(args[0], self.table)}")
+        return super().resolve_command(ctx, args)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of a name, None where there is none."""
         lazy = self.table.get(cmd_name)

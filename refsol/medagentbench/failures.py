@@ -10,25 +10,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from refsol.failures import Failure, failed_orders, failed_protocol, why
+from refsol.failures import Failure, failed_orders, failed_protocol, named_posts, why
 from refsol.history import HistoryMessage
 from refsol.medagentbench.episodes import NOT_THE_AGENT
-from refsol.verdict import Because, Fact, Verdict, show
+from refsol.verdict import Because, Check, Fact, Verdict, show
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\d.]*\d)")
 
 
 def failure_of(
-    verdict: Verdict, answer: Any, status: str | None = None, transcript: Sequence[HistoryMessage] = ()
+    verdict: Verdict,
+    answer: Any,
+    status: str | None = None,
+    transcript: Sequence[HistoryMessage] = (),
+    history: Sequence[HistoryMessage] = (),
 ) -> Failure | None:
     """The failure of an item, or None where it is right, or could not be graded for its own form.
 
-    `status` is how the episode ended, where that is known; `transcript` all messages, the task's prompt first.
+    `status` is how the episode ended, where that is known; `transcript` all messages, the task's prompt first;
+    `history` the POSTs and their replies, where only these are known.
     """
     if verdict.correct is None:
         return Failure("infrastructure", verdict.reason) if status in NOT_THE_AGENT else None
@@ -39,14 +44,29 @@ def failure_of(
         return Failure("data", verdict.reason)
     return (
         failed_protocol(failed, status, transcript)
-        or _missed(verdict.because, transcript)
-        or failed_orders(verdict, failed)
+        or _missed(verdict.because, transcript, not_due="no POST" in failed)
+        or _swapped(verdict, failed)
+        or failed_orders(verdict, failed, transcript or history)
         or _answer(verdict, answer, read=bool(transcript))
     )
 
 
-def _missed(because: Because, transcript: Sequence[HistoryMessage]) -> Failure | None:
-    """Where the transcript shows it: the first fact that decides and that no observation held."""
+def _swapped(verdict: Verdict, failed: Mapping[str, Check]) -> Failure | None:
+    """Two orders of different types, each where the other one is due."""
+    types = {name: one for name, one in failed.items() if name.endswith(" resourceType")}
+    if len(types) != 2:
+        return None
+    first, second = types.values()
+    if (first.actual, second.actual) != (second.expected, first.expected):
+        return None
+    due = " before ".join(json.loads(one.expected) for one in (first, second))
+    return Failure("order-wrong", f"the two orders are swapped; {due} is due" + why(verdict), next(iter(failed)))
+
+
+def _missed(because: Because, transcript: Sequence[HistoryMessage], *, not_due: bool) -> Failure | None:
+    """Where the transcript shows it: the first fact that decides and that no observation held. `not_due`: an order was
+    sent, and none was due.
+    """
     first = next((place for place, one in enumerate(transcript) if one.role == "agent"), len(transcript))
     observed = [one.content for one in transcript[first:] if one.role == "user"]
     asked = [one.content for one in transcript[first:] if one.role == "agent"]
@@ -56,7 +76,8 @@ def _missed(because: Because, transcript: Sequence[HistoryMessage]) -> Failure |
     if not unseen:
         return None
     several = f" (and {len(unseen) - 1} more of {len(because.facts)})" if len(unseen) > 1 else ""
-    return Failure("reading-missed", f"never read {_words(unseen[0])}{several}; {because.sentence}")
+    order = f", and sent {named_posts(transcript)}, which was not due" if not_due else ""
+    return Failure("reading-missed", f"never read {_words(unseen[0])}{several}{order}; {because.sentence}")
 
 
 def _seen(fact: Fact, observed: Sequence[str], asked: Sequence[str]) -> bool:

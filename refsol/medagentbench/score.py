@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from refsol.errors import InputError
 from refsol.failures import FAILURE_KINDS, Failure, FailureKind
 from refsol.grounds import NOT_GRADED, Grounds
+from refsol.history import HistoryMessage
 from refsol.medagentbench.baselines import BASELINES, Baselines
 from refsol.medagentbench.constants import PUBLISHED, Constants
 from refsol.medagentbench.episodes import RecordedEpisode, read_episodes
@@ -226,10 +227,11 @@ class Grader:
         names = dict.fromkeys((self._rules, *self._also))
         verdicts = {name: self._verdict(item, name, episode) for name in names}
         verdict = verdicts.pop(self._rules)
-        known_end = (episode.status, episode.transcript) if episode else (None, ())
-        failure = failure_of(verdict, item.answer, *known_end)
+        status, transcript = (episode.status, episode.transcript) if episode else (None, ())
+        history = [HistoryMessage(one.role, one.content) for one in item.post_history]
+        failure = failure_of(verdict, item.answer, status, transcript, history)
         task = self._known.get(item.task_id, {"id": item.task_id})
-        had_read = grounds(task, verdict, known_end[1], self._constants)
+        had_read = grounds(task, verdict, transcript, self._constants)
         return GradedItem(item.task_id, task_type(task), verdict, verdicts, failure, had_read)
 
     def _verdict(self, item: ResultItem, rules: RuleName, episode: RecordedEpisode | None) -> Verdict:

@@ -21,6 +21,7 @@ from refsol.medagentbench.constants import Constants
 from refsol.medagentbench.facts import Facts
 from refsol.medagentbench.matchers import FieldRule, Matcher, contains, distance, equal, near, only
 from refsol.medagentbench.rules import RuleSet
+from refsol.moments import margin_words
 from refsol.verdict import MISSING, Because, Branch, Check, Fact, show
 
 NDC = "http://hl7.org/fhir/sid/ndc"
@@ -227,10 +228,13 @@ def task10(case: Case) -> Evaluation:
     if level is not None:
         accepted = (*([level.value, text] for text in case.rules.spellings(level.text)), [])
         if clinical.since([level], constants.a1c_start):
-            reason = because(f"not older than {constants.a1c_interval} → nothing to order")
+            margin = margin_words(level.time, constants.a1c_start)
+            younger = f"{margin.removeprefix(' by ')} short of " if margin else "not older than "
+            reason = because(f"{younger}{constants.a1c_interval} → nothing to order")
             return _nothing_due(case, reason, *accepted)
     test = _service(case, LOINC, constants.a1c_test)
-    reason = because(f"{f'older than {constants.a1c_interval}' if level else 'never measured'} → a new test")
+    age = f"older than {constants.a1c_interval}{margin_words(level.time, constants.a1c_start)}" if level else ""
+    reason = because(f"{age or 'never measured'} → a new test")
     return Evaluation("order", (*_orders(case, test), _answer(case, *accepted)), accepted, reason)
 
 

@@ -32,6 +32,7 @@ PUBLIC = [
     "Completion",
     "DataRef",
     "Dataset",
+    "Env",
     "Episode",
     "episode",
     "EpisodeContext",
@@ -149,7 +150,7 @@ def test_the_blocking_twin_works_with_and_without_a_loop(tmp_path: Path) -> None
         return medagent.run_sync("medagentbench", **options)
 
     assert asyncio.run(cell()).items == report.items
-    with pytest.raises(UserError, match="--trials: Input should be greater"):
+    with pytest.raises(UserError, match="--trials: is below 1"):
         medagent.run_sync("medagentbench", trials=0)
     with pytest.raises(UserError, match="tirals: there is no such option"):
         medagent.run_sync("medagentbench", tirals=2)

@@ -10,13 +10,13 @@ from typing import Any
 from medagent.benchmarks.medagentbench.published import published_of
 from medagent.benchmarks.medagentbench.results.official_grades import OfficialGrades
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
+from medagent.engine.figures import percent
 from medagent.engine.grounded import grounded_line, grounded_rate
 from medagent.engine.intervals import above, interval_document, interval_notes, shown, these_types
 from medagent.engine.report import TableLine, TableSection, by_trial
 from medagent.engine.scores import Figures, Scored
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import published_notes, published_sections
-from medagent.reports.tables import percent
 from medagent.reports.trials import flip_notes, trial_section
 from refsol.medagentbench import BASELINES, Rate
 from refsol.medagentbench.score import ACTION_TYPES, QUERY_TYPES

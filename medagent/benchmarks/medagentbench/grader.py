@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -84,6 +85,8 @@ class TaskGrader(Grader[EpisodeRow]):
             constants=self._dataset.constants,
         )
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
+        if failure is not None and failure.kind == "empty-reply" and row.error:
+            failure = replace(failure, reason=row.error)
         kept = () if self._source.replayed and not _has_read(episode) else episode.transcript
         had_read = grounds(self._task(item), verdict, kept, self._dataset.constants)
         return score_of(verdict, failure, had_read, {**self.baselines(item), **conduct_of(row)})

@@ -19,6 +19,7 @@ from medagent.engine.report import Report
 from medagent.fhir_episodes.benchmark import FhirBenchmark
 from medagent.fhir_episodes.http_episodes import HttpEpisodes
 from medagent.integrations.fhir_agent import RUN_OPTIONS, FhirAgent
+from refsol.schema import fault_text
 
 MODEL = "medagent.integrations.a2a.model:A2AModel"
 
@@ -69,7 +70,7 @@ class Assessment(BaseModel):
             first = error.errors(include_url=False)[0]
             place = ".".join(map(str, first["loc"])) or "the message"
             wanted = '{"participants": {"agent": "http://…"}, "config": {"mode": "text", "limit": 10}}'
-            raise UserError(f"{place}: {first['msg']}; an assessment is asked by {wanted}") from None
+            raise UserError(f"{place}: {fault_text(first)}; an assessment is asked by {wanted}") from None
 
 
 @dataclass(frozen=True, slots=True)

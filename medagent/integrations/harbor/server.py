@@ -27,7 +27,7 @@ from fhir_server.wire.http import Request, Response, split_target
 from medagent.core.errors import UserError
 from medagent.fhir_data.embedded import EmbeddedEhr, imported_file
 from medagent.fhir_episodes.fhir_base import API_BASE
-from medagent.fhir_episodes.http_episodes import refusal
+from medagent.fhir_episodes.http_rules import refusal
 from medagent.integrations.harbor.log import LogWriter
 
 BASE = API_BASE.rstrip("/")

@@ -18,6 +18,7 @@ from medagent.models.base import Completion, Message, Tool, Usage
 from medagent.models.retry import EndpointFailure
 from medagent.models.settings import ModelSettings
 from medagent.models.unsupported import Unsupported
+from refsol.schema import fault_text
 
 MOST_TOKENS = 10**9
 """A count above this is no count of one call's tokens."""
@@ -200,4 +201,4 @@ def parsed(model: type[ParsedReply], reply: dict[str, Any], field: str) -> Parse
         if not reply.get(field):
             raise EndpointFailure(f"the reply has no {field}") from None
         place = ".".join(str(part) for part in invalid.errors()[0]["loc"])
-        raise EndpointFailure(f"the reply's {place}: {invalid.errors()[0]['msg']}") from None
+        raise EndpointFailure(f"the reply's {place}: {fault_text(invalid.errors()[0])}") from None

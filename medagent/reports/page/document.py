@@ -11,13 +11,13 @@ from typing import Any
 from medagent.core.scrub import hide
 from medagent.core.wire import without_password
 from medagent.engine.blocks import Block, ConversationBlock, Details, ItemDetail
-from medagent.engine.figures import dollars, duration
+from medagent.engine.figures import dollars, duration, figure
 from medagent.engine.report import ItemOutcome, Report
 from medagent.engine.rows import OWED, Spent
 from medagent.reports.measured import above_blind, measured_on
 from medagent.reports.page.pack import Parts
 from medagent.reports.page.paired import Official, comparison
-from medagent.reports.tables import figure, grounded_words
+from medagent.reports.tables import grounded_words
 
 _SHORTEST_PREAMBLE = 400
 """A beginning that prompts share is kept once if it is longer than this."""

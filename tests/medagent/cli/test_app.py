@@ -67,8 +67,8 @@ def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
         (["run", "simpleqa", "--judges", "x"], "medagent run simpleqa --help lists"),
         (["ehr", "import", "--dta", "x"], "medagent ehr import --help lists"),
         (["shwo"], "medagent --help lists"),
-        (["run", "--limit", "0", "--agent", "nop"], "--limit: Input should be greater than or equal to 1"),
-        (["run", "--limit", "few", "--agent", "nop"], "should be a valid integer"),
+        (["run", "--limit", "0", "--agent", "nop"], "--limit: is below 1 (given: 0)"),
+        (["run", "--limit", "few", "--agent", "nop"], "is not a whole number"),
         (["run", "--retry", "foo", "--agent", "nop"], "--retry: foo: what can be done again is agent_error, "),
         (["run", "simpleqa", "--model", "m"], "--judge is needed: A model that judges"),
     ],
@@ -115,7 +115,7 @@ def test_defaults_come_from_files_and_the_command_line_goes_first(
         ("[rnu]\nround = 1", "medagent.toml: rnu: there is no such table"),
         ("run = 1", "medagent.toml: run: is no table"),
         ("[run", "medagent.toml: is not TOML: "),
-        ("[run]\ntrials = 0", "--trials: Input should be greater"),
+        ("[run]\ntrials = 0", "--trials: is below 1"),
     ],
 )
 def test_a_mistake_in_a_file_names_file_and_key(

@@ -79,13 +79,16 @@ def request(address: str) -> str:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("hello", "the message: Invalid JSON"),
-        ("{}", "participants: Field required"),
-        ('{"participants": {}}', "participants: Dictionary should have at least 1 item"),
+        ("hello", "the message: invalid JSON"),
+        ("{}", "participants: is missing"),
+        ('{"participants": {}}', "participants: dictionary should have at least 1 item"),
         ('{"participants": {"agent": "localhost:1"}}', "an agent is named by its http address"),
-        ('{"participants": {"a": "http://x"}, "config": {"results_dir": "/etc"}}', "config.results_dir: Extra inputs"),
-        ('{"participants": {"a": "http://x"}, "config": {"mode": "x"}}', "config.mode: Input should be 'text' or"),
-        ('{"participants": {"a": "http://x"}, "config": {"limit": 0}}', "config.limit: Input should be greater"),
+        (
+            '{"participants": {"a": "http://x"}, "config": {"results_dir": "/etc"}}',
+            "results_dir: is a field that",
+        ),
+        ('{"participants": {"a": "http://x"}, "config": {"mode": "x"}}', "config.mode: is not 'text' or"),
+        ('{"participants": {"a": "http://x"}, "config": {"limit": 0}}', "config.limit: is below 1"),
     ],
 )
 def test_what_is_no_request_is_told_why(text: str, problem: str) -> None:

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from medagent.engine.figures import figure
 from medagent.engine.progress import State
 from medagent.engine.report import ItemOutcome, ItemView, Report, ShownMessage, TableLine, TableSection
 from medagent.engine.rows import Spent
 from medagent.reports.end import print_end, print_findings
 from medagent.reports.show import show_item, show_run
-from medagent.reports.tables import figure
 
 
 def report(**changes: object) -> Report:

@@ -57,7 +57,7 @@ def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:
         notes=("Published figures: a paper.",),
         owed=("x",),
     )
-    text = leaderboard([report])
+    text = leaderboard([(report, None)])
     assert "| 1 | a\\|b \\| 'c' &lt;i> | – | – | 3 (1 more not graded) |" in text
     assert "| GPT-4o | 64.0 % |" in text
     assert "Published figures: a paper." in text
@@ -66,7 +66,7 @@ def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:
 
 def test_the_table_in_the_repository_holds_the_agents_that_come_along() -> None:
     kept = rows((ROOT / "results" / "leaderboard.md").read_text(encoding="utf-8"))
-    assert kept[0] == rows(leaderboard([Report(benchmark="b", folder="x")]))[0]
+    assert kept[0] == rows(leaderboard([(Report(benchmark="b", folder="x"), None)]))[0]
     assert [line[1:3] + line[4:5] for line in kept if line[0].isdigit()] == [
         ["reference", "100.0 %", "300"],
         ["examples/blind.py:Blind", kept[3][2], "300"],

@@ -258,3 +258,55 @@ def test_the_real_results_file_has_those_kinds() -> None:
     found = {item.task_id: item.failure.kind for item in report.items if item.failure}
     assert found == {label["id"]: label["kind"] for label in LABELS}
     assert report.failures == {"reading-missed": 4, "wrong-form": 19, "wrong-value": 2}
+
+
+def test_a_reading_missed_names_the_order_that_was_not_due() -> None:
+    order = items.MAGNESIUM
+    sent = said("POST http://x/MedicationRequest\n" + json.dumps(order), "accepted", "FINISH([])")
+    failure = fail("task5", "[]", post(order), lab("MG", (AT, 2.0)), "completed", sent)
+    assert failure is not None
+    assert failure.kind == "reading-missed"
+    assert failure.reason.startswith(
+        f"never read the MG of {AT}, and sent a POST (MedicationRequest 0338-1715-40), which was not due; last MG 2.0"
+    )
+    not_due = fail("task5", "[]", post(order), lab("MG", (AT, 2.0)))
+    assert not_due is None or not_due.kind == "order-not-due"
+
+
+def test_swapped_orders_are_called_so() -> None:
+    history = post(items.POTASSIUM_CHECK) + post(items.POTASSIUM)
+    failure = fail("task9", "[3.3]", history, lab("K", (AT, 3.3)))
+    assert failure is not None
+    assert failure.kind == "order-wrong"
+    assert failure.reason.startswith(
+        "the two orders are swapped; MedicationRequest before ServiceRequest is due: last K 3.3"
+    )
+
+
+def test_a_post_whose_body_is_not_json_is_counted_as_tried() -> None:
+    """In a transcript, and in a results file, which has the posts alone."""
+    broken = "POST http://localhost:8080/fhir/ServiceRequest\n{not json"
+    transcript = said(broken, "Invalid POST request", "FINISH([])")
+    failure = fail("task8", "[]", [], MadeUpEhr(), "completed", transcript)
+    assert failure is not None
+    assert failure.reason.startswith("0 of 1 orders accepted; 1 tried, its body is not JSON: the instruction")
+    verdict = grade("task8", "[]", [], MadeUpEhr())
+    history = [HistoryMessage("agent", broken), HistoryMessage("user", "Invalid POST request")]
+    from_file = failure_of(verdict, "[]", history=history * 2)
+    assert from_file is not None
+    assert from_file.reason.startswith("0 of 1 orders accepted; 2 tried, 2 with a body that is not JSON: the")
+
+
+@pytest.mark.parametrize(
+    ("time", "words"),
+    [
+        ("2022-11-13T10:00:00+00:00", "older than a year by 0 h 15 min → a new test"),
+        ("2022-11-13T10:20:00+00:00", "0 h 5 min short of a year → nothing to order"),
+        ("2022-11-12T07:00:00+00:00", "older than a year by 27 h 15 min → a new test"),
+        ("2022-10-13T10:00:00+00:00", "older than a year → a new test"),
+    ],
+)
+def test_a_limit_of_a_year_that_is_missed_by_minutes_names_them(time: str, words: str) -> None:
+    verdict = grade("task10", "[]", [], lab("A1C", (time, 6.1)))
+    assert verdict.because is not None
+    assert verdict.because.sentence.endswith(f"; {words}")

@@ -21,7 +21,7 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
     if tasks_file is not None:
         found = load_tasks_file(tasks_file)
     else:
-        version = stated_version(results)
+        version = stated_version(results) or settings.get("version")
         if version not in VERSIONS:
             said = "does not say which version it is of" if version is None else f"version {version!a} is no data set's"
             raise UserError(f"{results}: {said}; name its task file with --tasks")

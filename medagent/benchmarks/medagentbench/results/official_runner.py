@@ -1,4 +1,5 @@
-"""A run of MedAgentBench as the official runner keeps one: `runs.jsonl`, `error.jsonl` and `overall.json`.
+"""A run of MedAgentBench as the official runner keeps one: `runs.jsonl`, `error.jsonl` and `overall.json`, with the
+run's `run.json` beside them, by which `medagent grade` knows the task set.
 
 `runs.jsonl` has a line an episode with its whole conversation, `error.jsonl` those that failed for a reason that is
 not the agent's, `overall.json` the success rate. Tasks are numbered by their place in the task file.
@@ -41,12 +42,12 @@ def write_official(run: Run, scores: Sequence[Scored], out: Path) -> list[Path]:
     for trial, rows in sorted(trials.items()):
         place = out / f"trial-{trial}" if len(trials) > 1 else out
         verdicts = {one.item.id: one.correct for one in scores if one.trial == trial}
-        written += _export(place, dataset, rows, verdicts)
+        written += _export(place, dataset, rows, verdicts, (run.path / "run.json").read_text(encoding="utf-8"))
     return written
 
 
 def _export(
-    folder: Path, dataset: Dataset, rows: Sequence[EpisodeRow], verdicts: Mapping[str, bool | None]
+    folder: Path, dataset: Dataset, rows: Sequence[EpisodeRow], verdicts: Mapping[str, bool | None], settings: str
 ) -> list[Path]:
     places = {task.id: number for number, task in enumerate(dataset.tasks)}
     placed = sorted(((row, places[row.task_id]) for row in rows), key=lambda one: one[1])
@@ -60,6 +61,7 @@ def _export(
     }
     texts = {name: "".join(json.dumps(line) + "\n" for line in lines) for name, lines in files.items()}
     texts["overall.json"] = json.dumps(_overall(outputs, right), indent=4) + "\n" if outputs else ""
+    texts["run.json"] = settings
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if present := [name for name in texts if (folder / name).exists()]:

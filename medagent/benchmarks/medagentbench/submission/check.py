@@ -1,8 +1,8 @@
 """What can be said of a pack without asking its model again.
 
-The journal is held against itself (every episode is done again over the named data set), the results files are made
-again from it and compared, and graded. What the model said is all that is believed: replies made up so that everything
-else follows from them cannot be told from real ones.
+Every episode is done again over the named data set, the results files and the report are made again from the journal,
+and the run is graded. What follows from the agent's messages is verified by that. The agent's messages themselves, and
+who wrote them, are claims: replies made up so that everything else follows from them cannot be told from real ones.
 
 A pack is a stranger's: its settings are checked by type, it names a data set by an installed name only, and nothing
 outside it is read that it names.
@@ -11,65 +11,59 @@ outside it is read that it names.
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
 from medagent.benchmarks.medagentbench.inventory import patients_file
-from medagent.benchmarks.medagentbench.results.paths import results_path
-from medagent.benchmarks.medagentbench.results.write import result_item
+from medagent.benchmarks.medagentbench.submission.consistency import (
+    Rows,
+    episode_problems,
+    repeated,
+    report_problems,
+    results_problems,
+    run_file_problems,
+    settings_problems,
+)
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.submission.replay import problem_of
+from medagent.benchmarks.medagentbench.submission.settings import PackSettings, data_set_words, packed_words
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset, named
 from medagent.core.errors import UserError
+from medagent.engine.folder import read_run
 from medagent.engine.journals import Run
-from medagent.engine.report import TableLine
+from medagent.engine.report import Report
 from medagent.engine.results import graded_report
 from medagent.fhir_data.embedded import EhrFile
 from medagent.fhir_episodes.episode import EhrChoice, EpisodeRow
-from medagent.fhir_episodes.protocol import Protocol, load_protocol
-from medagent.fhir_episodes.session import SessionRules
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.reports.leaderboard import Checks
 
-
-class PackSettings(BaseModel):
-    """The settings in a pack's `run.json` that a check goes by."""
-
-    model_config = ConfigDict(frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-"))
-
-    version: Literal["v1", "v2"]
-    dataset: str | None = None
-    tasks_digest: str | None = None
-    prompts_digest: str | None = None
-    ehr_digest: str | None = None
-    fhir: str | None = None
-    protocol: Literal["text", "tools"] | None = None
-    loop: Literal["published", "lenient"] | None = None
-    api_base: str
-    max_rounds: int = Field(ge=1)
-    writes: Literal["ack", "execute"] | None = None
-    strip_thinking: bool | None = None
-    max_tokens: int | None = None
-
-
-UNVERIFIABLE = "what the model said: made-up replies that fit together cannot be found"
+_SAMPLING = ("api", "temperature", "max-tokens", "trial-seed", "extra", "cache")
 
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found: problems, what was verified, what could not be, and the score graded anew."""
+    """What a check came to: problems, what is known of the rest, and the report graded again."""
 
     pack: PackFile
     settings: PackSettings
     problems: list[str] = field(default_factory=list)
     verified: list[str] = field(default_factory=list)
-    unverified: list[str] = field(default_factory=lambda: [UNVERIFIABLE])
-    score: TableLine | None = None
-    """Overall, under the official rules; None where the results cannot be graded."""
+    """Verified by replay."""
+    claimed: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    """Could not be checked."""
+    no_replay: str = ""
+    """Why its episodes cannot be done again here; empty if they were."""
+    report: Report | None = None
+    """Under the official rules; None if something is wrong."""
+
+    @property
+    def checks(self) -> Checks:
+        """The three lists, as the board shows them."""
+        return Checks(self.verified, self.claimed, self.unchecked, self.no_replay)
 
 
 def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) -> Checked:
@@ -79,32 +73,35 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
     Raises UserError for what is no pack, or where the data set is not here.
     """
     with unpacked(pack) as (folder, about):
-        run = Run(folder)
-        settings = _settings(pack, run)
-        found = Checked(about, settings)
-        tasks = load_dataset(dataset or _dataset_name(pack, settings), settings.version)
+        run = read_run(folder)
+        settings = PackSettings.of(pack, run["settings"])
+        checked = Checked(about, settings)
+        name = dataset or _dataset_name(pack, settings)
+        tasks = load_dataset(name, settings.version)
         if tasks.digest != settings.tasks_digest:
-            found.problems.append(f"the run was over another task set than {tasks.name} {tasks.version}")
-            return found
-        rows = {row.unit: row for row in run.rows(EpisodeRow)}
-        found.problems += _missing(tasks, rows)
-        found.problems += _other_results(folder, tasks, rows)
-        _replay(found, tasks, rows, patients_file(tasks, ehr))
-        if not found.problems:
+            checked.problems.append(f"the run was over another task set than {tasks.name} {tasks.version}")
+            return checked
+        rows = {row.unit: row for row in Run(folder).rows(EpisodeRow)}
+        doubled, attempts = repeated(folder)
+        checked.problems += [
+            *run_file_problems(run, about, settings, tasks),
+            *episode_problems(tasks, rows, run.get("places", {}).get("trials")),
+            *doubled,
+            *settings_problems(settings, rows),
+            *results_problems(folder, tasks, rows, run["settings"].get("round")),
+        ]
+        _replay(checked, folder, tasks, rows, (name, patients_file(tasks, ehr)))
+        if not checked.problems:
             options = {"dataset": dataset, "ehr": ehr if tasks.key is None else None}
-            given = {name: value for name, value in options.items() if value is not None}
-            found.score = graded_report(MedAgentBench(), folder, given).overall
-        return found
-
-
-def _settings(pack: Path, run: Run) -> PackSettings:
-    """The settings of a pack's run. Raises UserError for one of a wrong type."""
-    try:
-        return PackSettings.model_validate(run.settings)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{pack}: run.json: settings.{place}: {first['msg']}") from None
+            stated = {option: value for option, value in options.items() if value is not None}
+            report = graded_report(MedAgentBench(), folder, stated)
+            checked.problems += report_problems(folder, report)
+            checked.report = None if checked.problems else report.model_copy(update={"folder": str(pack)})
+        checked.claimed += _claims(run["settings"])
+        if attempts:
+            statuses = ", ".join(f"{count} {status}" for status, count in attempts.items())
+            checked.unchecked.append(f"earlier attempts at episodes that were repeated ({statuses})")
+        return checked
 
 
 def _dataset_name(pack: Path, settings: PackSettings) -> str:
@@ -115,81 +112,73 @@ def _dataset_name(pack: Path, settings: PackSettings) -> str:
     return name
 
 
-def _missing(dataset: Dataset, rows: Mapping[str, EpisodeRow]) -> Iterator[str]:
-    """Episodes that are not in the journal, or not done: a pack is of all tasks."""
-    trials = max((row.trial for row in rows.values()), default=1)
-    units = {f"{task.id}#{trial}" for task in dataset.tasks for trial in range(1, trials + 1)}
-    for unit in sorted(units - set(rows)):
-        yield f"{unit}: there is no episode of it"
-    for unit, row in rows.items():
-        if unit not in units or unit != f"{row.task_id}#{row.trial}":
-            yield f"{unit}: is no task of the data set"
-        elif row.owed:
-            yield f"{unit}: is not done ({row.status})"
+def _claims(settings: dict[str, object]) -> Iterator[str]:
+    """What only the pack itself says, with the values that tables show."""
+    sampling = [f"{name} {settings[name]}" for name in _SAMPLING if settings.get(name) is not None]
+    for name in ("agent", "model"):
+        if settings.get(name):
+            yield f"{name} {settings[name]}"
+    if sampling:
+        yield f"sampling ({', '.join(sampling)})"
+    yield "the agent's messages"
+    if settings.get("system-digest"):
+        yield "the system prompt"
+    yield from ("tokens", "cost", "times", "versions and commit", "that no other run was made and left out")
 
 
-def _other_results(folder: Path, dataset: Dataset, rows: Mapping[str, EpisodeRow]) -> Iterator[str]:
-    """Where the results files say otherwise than the journal."""
-    tasks = {task.id: task for task in dataset.tasks}
-    trials: dict[int, dict[str, Any]] = {}
-    for row in rows.values():
-        if row.task_id in tasks:
-            trials.setdefault(row.trial, {})[row.task_id] = result_item(row, tasks[row.task_id])
-    held = sum(path.name.startswith("results") for path in folder.iterdir())
-    if held != len(trials):
-        yield f"there are {held} results files of {len(trials)} trials"
-    for trial, items in trials.items():
-        path = results_path(folder, trial)
-        try:
-            listed = json.loads(path.read_bytes())["results"]
-            kept = {item["task_id"]: item for item in listed}
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
-            yield f"{path.name}: cannot be read"
-            continue
-        if len(listed) != len(items) or set(kept) != set(items):
-            yield f"{path.name}: does not hold the journal's episodes"
-        for task_id in sorted(set(kept) & set(items)):
-            if kept[task_id] != items[task_id]:
-                yield f"{path.name}: {task_id} is not what the journal has"
-
-
-def _replay(found: Checked, dataset: Dataset, rows: Mapping[str, EpisodeRow], patients: EhrFile) -> None:
-    """Do every episode again, as far as the run's settings allow."""
-    settings = found.settings
-    protocol = _protocol(settings.protocol or "text", dataset)
-    if settings.fhir:
-        found.unverified.append("the server's replies: the run had a FHIR server of its own")
-        return
-    if protocol.digest != settings.prompts_digest:
-        found.unverified.append("prompts and replies: the run had wording of its own")
+def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tuple[str, EhrFile]) -> None:
+    """Do every episode again, if the run's settings allow it. `data` is the data set's name here, and its patients."""
+    settings, (name, patients) = checked.settings, data
+    standard = data_set_words(name, settings.version, settings.protocol)
+    words = _words(checked, folder, standard)
+    if words is None:
+        reason = checked.no_replay or "prompts.json is not that of the run"
+        checked.unchecked.append(f"prompts, replies, orders, endings and answers ({reason})")
         return
     if patients.digest != settings.ehr_digest:
-        found.problems.append("the run had other patients than the data set")
+        checked.problems.append("the run had other patients than the data set")
         return
-    rules = SessionRules(
-        settings.api_base,
-        settings.max_rounds,
-        settings.writes or "ack",
-        settings.strip_thinking or False,
-        settings.loop or "published",
-    )
-    tasks = {task.id: task for task in dataset.tasks}
-    choice = EhrChoice(file=patients.path, digest=patients.digest, now=dataset.constants.now)
+    by_id = {task.id: task for task in tasks.tasks}
+    choice = EhrChoice(file=patients.path, digest=patients.digest, now=tasks.constants.now)
 
     async def replay() -> None:
-        async with choice.open(rules.api_base) as ehr:
+        async with choice.open(settings.api_base) as ehr:
             for unit, row in rows.items():
-                if row.task_id in tasks and (
-                    problem := await problem_of(row, tasks[row.task_id], ehr, protocol, rules)
+                if row.task_id in by_id and (
+                    problem := await problem_of(row, by_id[row.task_id], ehr, words, settings.rules)
                 ):
-                    found.problems.append(f"{unit}: {problem}")
+                    checked.problems.append(f"{unit}: {problem}")
 
     asyncio.run(replay())
     replies = sum(turn.role == "user" for row in rows.values() for turn in row.transcript)
-    found.verified.append(f"{len(rows)} episodes done again over {dataset.name} {dataset.version}: {replies} messages")
-    found.verified.append("the results files, made again from the journal")
+    checked.verified += [
+        f"prompts, replies, orders, endings and answers of {len(rows)} episodes ({replies} messages) over "
+        f"{tasks.name} {tasks.version}",
+        "results files",
+        "score",
+        *(["prompts of its own, which the pack carries"] if words.digest != standard.digest else []),
+    ]
+    most = max((row.rounds for row in rows.values()), default=0)
+    if any(row.status == "round_limit" for row in rows.values()):
+        checked.verified.append(f"max-rounds {settings.max_rounds}")
+    else:
+        checked.unchecked.append(f"max-rounds {settings.max_rounds}: no episode reached it (most messages: {most})")
 
 
-def _protocol(name: str, dataset: Dataset) -> Protocol:
-    file = dataset.beside("protocol.toml") if name == "text" else None
-    return load_protocol(name, file=file, functions=dataset.beside("functions.json"))
+def _words(checked: Checked, folder: Path, standard: Protocol) -> Protocol | None:
+    """The prompts and replies by which episodes can be done again; None, with the reason, if they cannot."""
+    settings = checked.settings
+    if settings.fhir:
+        checked.no_replay = "the run had a FHIR server of its own, which is not here"
+    elif settings.protocol == "code":
+        checked.no_replay = "the run's agent acts in code, and no program of a pack is run"
+    elif standard.digest == settings.prompts_digest:
+        return standard
+    elif (carried := packed_words(folder)) is None:
+        checked.no_replay = "the run had prompts of its own, which the pack does not carry"
+    elif carried.digest != settings.prompts_digest:
+        checked.problems.append("prompts.json: is not what the prompts-digest of run.json names")
+        return None
+    else:
+        return carried
+    return None

@@ -1,4 +1,4 @@
-"""The archive of a run: its results files, journal, settings and report, with their digests and the environment.
+"""The archive of a run: its results files, journal, settings, report and own prompts, with their digests.
 
 It is a zip file with nothing but these names at its top, so that unpacking one that a stranger sent is safe.
 """
@@ -14,11 +14,13 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.results.paths import results_path
+from medagent.benchmarks.medagentbench.submission.settings import PROMPTS, own_words
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.folder import benchmark_of, read_run
@@ -30,7 +32,7 @@ PACK = "pack.json"
 LARGEST = 100_000_000
 """Bytes of an archive."""
 LARGEST_UNPACKED = 2_000_000_000
-_NAME = re.compile(r"pack\.json|run\.json|report\.json|episodes\.jsonl|results(\.[1-9]\d*)?\.json")
+_NAME = re.compile(r"pack\.json|run\.json|report\.json|prompts\.json|episodes\.jsonl|results(\.[1-9]\d*)?\.json")
 _TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the archive: the same run gives the same archive."""
 
@@ -48,7 +50,14 @@ class PackFile(BaseModel):
     files: dict[str, str]
 
 
-def write_pack(run: Path, out: Path) -> PackFile:
+class Packed(NamedTuple):
+    """What was packed; whether prompts of the run's own had to be left out, since their files are gone or changed."""
+
+    files: dict[str, str]
+    prompts_left_out: bool
+
+
+def write_pack(run: Path, out: Path) -> Packed:
     """Pack a finished run of MedAgentBench. Raises UserError where it is none, or too large."""
     if benchmark_of(run) != DEFAULT:
         raise UserError(f"{run}: is a run of {benchmark_of(run)}; packs are of {DEFAULT}")
@@ -58,6 +67,9 @@ def write_pack(run: Path, out: Path) -> PackFile:
     remember_environment(os.environ)
     files = {path.name: _hidden(path) for path in sorted(run.iterdir()) if _NAME.fullmatch(path.name)}
     files.pop(PACK, None)
+    words = own_words(about)
+    if words is not None:
+        files[PROMPTS] = (hide(words.model_dump_json(indent=1)) + "\n").encode()
     pack = PackFile(
         benchmark=DEFAULT,
         data=about.get("data", {}),
@@ -67,7 +79,8 @@ def write_pack(run: Path, out: Path) -> PackFile:
     )
     files[PACK] = (pack.model_dump_json(indent=1) + "\n").encode()
     write_archive(out, files)
-    return pack
+    settings = about["settings"]
+    return Packed(pack.files, words is None and bool(settings.get("prompt-digest") or settings.get("system-digest")))
 
 
 def write_archive(out: Path, files: dict[str, bytes]) -> None:

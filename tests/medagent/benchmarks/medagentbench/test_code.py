@@ -245,7 +245,7 @@ def test_without_a_sandbox_nothing_runs(tmp_path: Path, monkeypatch: pytest.Monk
         (["--sandbox", "monty"], "--sandbox needs --protocol code"),
         (["--protocol", "code", "--code-tool"], "--code-tool needs --model"),
         (["--protocol", "code", "--loop", "published"], "--loop has no meaning with --protocol code"),
-        (["--protocol", "code", "--sandbox", "jail"], "Invalid value for '--sandbox'"),
+        (["--protocol", "code", "--sandbox", "jail"], "--sandbox jail: 'jail' is not one of"),
     ],
 )
 def test_options_that_do_nothing_are_refused(words: list[object], problem: str, tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""smolagents in a run: medagent run --agent smol_agent.py:SmolAgent --model gpt-4o-mini."""
+
+import asyncio
+from functools import partial
+
+from smolagents import OpenAIModel, Tool, ToolCallingAgent
+
+import medagent
+
+
+def _tool(tool, env):
+    """A tool of the episode as one of smolagents, whose loop runs in a thread."""
+    inputs = {name: {"type": "any", "description": "", "nullable": True, **one}
+              for name, one in tool.parameters["properties"].items()}  # fmt: skip
+    return type("EpisodeTool", (Tool,), {"name": tool.name, "description": tool.description, "inputs": inputs,
+                "output_type": "string", "skip_forward_signature_validation": True,
+                "forward": staticmethod(partial(env.call_blocking, tool.name))})()  # fmt: skip
+
+
+class SmolAgent(medagent.Agent):
+    """A tool-calling agent of smolagents."""
+
+    reports_use = True
+
+    async def solve(self, task, prompt, env):
+        """See `medagent.Agent.solve`."""
+        name = self.context.model.name
+        agent = ToolCallingAgent(tools=[_tool(t, env) for t in env.tools], model=OpenAIModel(name), verbosity_level=-1)
+        answer = await asyncio.to_thread(agent.run, prompt)
+        for used in filter(None, (getattr(step, "token_usage", None) for step in agent.memory.steps)):
+            env.spend(prompt=used.input_tokens, completion=used.output_tokens, model=name)
+        return answer

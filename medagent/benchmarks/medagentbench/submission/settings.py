@@ -1,0 +1,94 @@
+"""The settings in a pack's `run.json` that a check goes by, and the words of its protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from medagent.benchmarks.medagentbench.benchmark import MedAgentBench
+from medagent.benchmarks.medagentbench.settings import TaskSource
+from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED
+from medagent.core.errors import UserError
+from medagent.fhir_episodes.protocol import Protocol
+from medagent.fhir_episodes.session import SessionRules
+from refsol.files import read_json
+from refsol.schema import faults, validator
+
+PROMPTS = "prompts.json"
+"""The file of a pack with prompts that are not the data set's: a whole `Protocol`."""
+
+
+class PackSettings(BaseModel):
+    """Settings by their option's name; what the check does not go by is left out."""
+
+    model_config = ConfigDict(frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-"))
+
+    version: Literal["v1", "v2"]
+    dataset: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    tasks_digest: str | None = None
+    seed_digest: str | None = None
+    prompts_digest: str | None = None
+    ehr_digest: str | None = None
+    fhir: str | None = None
+    protocol: Literal["text", "tools", "code"] | None = None
+    loop: Literal["published", "lenient"] | None = None
+    api_base: str
+    max_rounds: int = Field(ge=1)
+    writes: Literal["ack", "execute"] | None = None
+    strip_thinking: bool | None = None
+    max_tokens: int | None = None
+
+    @classmethod
+    def of(cls, pack: Path, settings: Mapping[str, Any]) -> PackSettings:
+        """Those of a pack's run. Raises UserError for one of a wrong type."""
+        try:
+            return cls.model_validate(settings)
+        except ValidationError as error:
+            fault = faults(error, settings)[0]
+            raise UserError(f"{pack}: run.json: settings.{'.'.join(map(str, fault.steps))}: {fault.text}") from None
+
+    @property
+    def rules(self) -> SessionRules:
+        """The rules of its sessions."""
+        return SessionRules(
+            self.api_base,
+            self.max_rounds,
+            self.writes or "ack",
+            self.strip_thinking or False,
+            self.loop or "published",
+        )
+
+
+def data_set_words(dataset: str | None, version: str, protocol: str | None) -> Protocol:
+    """The protocol of a run without prompts of its own. Raises UserError."""
+    source = TaskSource(version=version, dataset=dataset or BUNDLED)
+    return MedAgentBench().protocol(source, protocol or "text")
+
+
+def own_words(run: Mapping[str, Any]) -> Protocol | None:
+    """The protocol of a run with prompts of its own (`--prompt`, `--system`), from a `run.json`. None if it has none,
+    or if its prompt files are gone or changed.
+    """
+    settings, places = run["settings"], run.get("places", {})
+    if not (settings.get("prompt-digest") or settings.get("system-digest")):
+        return None
+    prompt, system = (Path(places[name]) if places.get(name) else None for name in ("prompt", "system"))
+    try:
+        words = data_set_words(settings.get("dataset"), settings.get("version"), settings.get("protocol"))
+        words = words.worded(prompt=prompt, system=system)
+    except UserError:
+        return None
+    return words if words.digest == settings.get("prompts-digest") else None
+
+
+def packed_words(folder: Path) -> Protocol | None:
+    """The protocol that a pack carries, None if it carries none. Raises UserError for a damaged file."""
+    path = folder / PROMPTS
+    if not path.is_file():
+        return None
+    return read_json(path, validator(Protocol), expected="a protocol is expected", error=UserError)

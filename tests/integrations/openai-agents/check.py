@@ -1,0 +1,5 @@
+"""The example in examples/own-loop runs with the real package; see `own_loops`."""
+
+from own_loops import check
+
+check("openai_agent.py:OpenAIAgent")
