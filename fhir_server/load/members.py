@@ -140,18 +140,9 @@ class MemberCache:
 
     def _quick(self, text: str) -> PreparedResource | None:
         """A resource with text of the usual form; None where anything about it is unusual, or wrong."""
-        start = _START.match(text)
-        if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT:
+        if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT or (beginning := _beginning(text)) is None:
             return None
-        if start is not None:
-            kind, end = start[1], start.end()
-        else:  # the type stands behind other members; a comma stands for the opening brace
-            types = _TYPE.findall(text)
-            end = text.find("{")
-            if len(types) != 1 or text[:end].strip(" \t\r\n"):
-                return None
-            kind, text = types[0], f"{text[:end]},{text[end + 1 :]}"
-        is_typed = start is not None
+        kind, text, end, is_typed = beginning
         if kind not in self._types:
             self._types[kind] = self._new_type(kind)
         known = self._types[kind]
@@ -291,3 +282,15 @@ class MemberCache:
 
 def _parts(tables: TableRows) -> list[Rows]:
     return [Rows(table, tuple(chain.from_iterable(rows)), len(rows)) for table, rows in tables.items() if rows]
+
+
+def _beginning(text: str) -> tuple[str, str, int, bool] | None:
+    """The type of a resource, its text, where its further members begin, and whether the type stands first; None if the
+    text begins in no usual form. If the type stands behind other members, a comma stands for the opening brace.
+    """
+    if (start := _START.match(text)) is not None:
+        return start[1], text, start.end(), True
+    types, end = _TYPE.findall(text), text.find("{")
+    if len(types) != 1 or text[:end].strip(" \t\r\n"):
+        return None
+    return types[0], f"{text[:end]},{text[end + 1 :]}", end, False

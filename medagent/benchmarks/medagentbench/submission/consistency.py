@@ -46,7 +46,7 @@ def run_file_problems(run: Mapping[str, Any], about: PackFile, settings: PackSet
     """Where `run.json` and `pack.json` contradict each other or the data set."""
     if about.benchmark != DEFAULT:
         yield f"is a pack of {about.benchmark}; only packs of {DEFAULT} are checked"
-    stated = {"benchmark": about.benchmark, "data": about.data, "versions": about.versions}
+    stated = {"benchmark": about.benchmark, "data": about.data.model_dump(), "versions": about.versions}
     for name, value in stated.items():
         if run.get(name, {}) != value:
             yield f"pack.json: `{name}` is not that of run.json"

@@ -25,6 +25,7 @@ from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.folder import benchmark_of, read_run
 from medagent.engine.plan import JOURNAL
+from medagent.engine.report import DataRef
 from refsol.files import read_json
 from refsol.schema import validator
 
@@ -43,7 +44,7 @@ class PackFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     benchmark: str
-    data: dict[str, str]
+    data: DataRef
     seed_sha256: str | None
     """Of the data set's seed, where it was made from one."""
     versions: dict[str, str]
@@ -72,7 +73,7 @@ def write_pack(run: Path, out: Path) -> Packed:
         files[PROMPTS] = (hide(words.model_dump_json(indent=1)) + "\n").encode()
     pack = PackFile(
         benchmark=DEFAULT,
-        data=about.get("data", {}),
+        data=DataRef.model_validate(about["data"]),
         seed_sha256=about["settings"].get("seed-digest"),
         versions={name: str(version) for name, version in about.get("versions", {}).items()},
         files={name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
