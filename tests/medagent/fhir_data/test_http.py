@@ -111,7 +111,11 @@ def test_a_body_over_20_mb_is_not_read() -> None:
         get()
 
 
-@pytest.mark.parametrize("header", ["0", format_datetime(datetime.now(UTC), usegmt=True), "9" * 400, "soon"])
+@pytest.mark.parametrize(
+    "header",
+    ["0", format_datetime(datetime.now(UTC), usegmt=True), "9" * 400, "soon"],
+    ids=["seconds", "a moment", "too many seconds", "no time"],  # workers collect tests at different moments
+)
 def test_retry_after_is_read_in_both_forms_and_bounded(header: str) -> None:
     asked = 0
 
