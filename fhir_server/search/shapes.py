@@ -2,7 +2,7 @@
 
 A search for tokens and references by plain values (`patient=Patient/1&code=K`) is planned once a shape: by two sets of
 marks in place of the values. What differs between the two plans and holds a mark is where a value stands; a shape whose
-plans differ otherwise is planned anew each time. Understanding such a search then takes a quarter of the time.
+plans differ otherwise is planned again each time. Understanding such a search then takes a quarter of the time.
 """
 
 from __future__ import annotations

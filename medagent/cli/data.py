@@ -98,14 +98,15 @@ def verify(
 
     Example: medagent data verify fresh --seed 3f0c…
     """
+    from medagent.benchmarks.made_folders import kept_seed
     from medagent.benchmarks.psb300.generator import write as psb300
     from medagent.benchmarks.psb300.tasks import is_set, read_manifest
 
     if is_set(folder):
         manifest = read_manifest(folder)
-        found = psb300.differing(folder, manifest, seed if seed is not None else psb300.kept_seed(folder))
+        found = psb300.differing(folder, manifest, seed if seed is not None else kept_seed(folder))
     else:
-        from medagent.benchmarks.medagentbench.generator.write import differing, kept_seed
+        from medagent.benchmarks.medagentbench.generator.write import differing
 
         found = differing(folder, seed if seed is not None else kept_seed(folder))
     for line in found:

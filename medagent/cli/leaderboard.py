@@ -23,7 +23,7 @@ def command(
         str | None, typer.Option(help="The folder of the archives' data set, where that has no installed name.")
     ] = None,
 ) -> None:
-    """Print runs as a table in Markdown, graded anew from their files, with what each was measured on.
+    """Print runs as a table in Markdown, graded again from their files, with what each was measured on.
 
     An archive is checked first, as `medagent submit check` does, and refused if something in it is wrong. Archives
     whose episodes cannot be done again have tables of their own.

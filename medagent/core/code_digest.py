@@ -54,7 +54,7 @@ def has_file(cls: type) -> bool:
 
 
 def state_of(instance: object) -> dict[str, Any]:
-    """What an agent or a model holds, but for the context that a run gives it."""
+    """The attributes of an agent or a model, without the context that a run gives it."""
     return {name: value for name, value in getattr(instance, "__dict__", {}).items() if name != "context"}
 
 

@@ -157,7 +157,7 @@ class RunFolder:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
                 f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
-                f"{command}; or choose another --round; or start anew with --overwrite"
+                f"{command}; or choose another --round; or start again from nothing with --overwrite"
             )
 
     def _unknown(self, before: Mapping[str, Setting]) -> set[str]:

@@ -193,7 +193,7 @@ class Learning:
 
 
 class SequentialExecutor:
-    """Carries out one unit after the other; the agent is made anew for each trial and learns after each unit."""
+    """Carries out one unit after the other; each trial has a new agent, which learns after each unit."""
 
     def __init__(self, learning: Learning, limits: UnitLimits) -> None:
         self._learning, self._limits = learning, limits

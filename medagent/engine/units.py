@@ -24,7 +24,7 @@ U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
 HOPELESS = 10
-"""A run stops if its first units fail in the same way, so many of them: the next ones would fail as well."""
+"""The number of first units that stop a run by failing in the same way: the next ones would fail as well."""
 
 
 @dataclass(slots=True)

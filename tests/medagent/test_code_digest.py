@@ -124,7 +124,7 @@ def test_arguments_are_settings_and_part_of_the_digest(cell: Notebook) -> None:
     other = run(answers(answer="[2]"))
     assert (other.reused, other.settings["agent-arg"]) == (0, ['answer="[2]"'])
     row = next(iter(medagent.load_run(other.folder).rows()))
-    assert row.answer == "[2]"  # type: ignore[attr-defined]
+    assert row.answer == "[2]"  # type: ignore[attr-defined]  # rows are typed as their base
     assert str(run(answers(answer=object()), round="o").settings["agent-digest"]).startswith(UNKNOWN)
 
 
@@ -215,4 +215,4 @@ def test_models_take_arguments_too(cell: Notebook) -> None:
     for model in (partial(says, text="FINISH([1])"), says(text="FINISH([1])")):
         report = medagent.run_sync(model=model, types=("task2",), per_type=1, overwrite=True)
         assert next(iter(medagent.load_run(report.folder).rows())).answer == "[1]"  # type: ignore[attr-defined]
-    assert model.text == "FINISH([1])", "whoever made it closes it"  # type: ignore[attr-defined]
+    assert model.text == "FINISH([1])", "whoever made it closes it"  # type: ignore[attr-defined]  # a move that has text

@@ -77,7 +77,7 @@ class QuestionEpisodes(QuestionSource, EpisodeSettings):
 
     @property
     def rules(self) -> SessionRules:
-        """See `EpisodeSettings.rules`; what is read is recorded."""
+        """See `EpisodeSettings.rules`; reads are recorded."""
         return replace(super().rules, loop=self.loop_in_effect or "lenient", handling=self.handling)
 
 

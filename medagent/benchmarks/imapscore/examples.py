@@ -47,7 +47,7 @@ def read_examples(path: Path, prompts: Prompts) -> Examples:
             terms = question.query_terms
             answers += _turns(prompts.of_answer(row["question"], terms, row["answer"]), serialise(answer, terms))
     if not questions:
-        raise UserError(f"{path}: holds no example")
+        raise UserError(f"{path}: has no example")
     return Examples(tuple(questions), tuple(answers))
 
 

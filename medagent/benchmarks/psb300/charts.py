@@ -137,4 +137,4 @@ def saved_facts(path: Path) -> StoredFacts:
     try:
         return StoredFacts(document)
     except (KeyError, TypeError):
-        raise UserError(f"{path}: holds no searches with what they found") from None
+        raise UserError(f"{path}: has no searches with their results") from None

@@ -146,7 +146,7 @@ class StrategySession(Session):
         return ", ".join(f"{kind}: {len(ids)}" for kind, ids in found.ids.items()) or "nothing"
 
     async def _search(self, query: str, *, request: bool = False) -> Found:
-        """All pages of a search, or the first one of a `request`; what is found is recorded."""
+        """All pages of a search, or the first one of a `request`; the ids in it are recorded."""
         counted = query if "_count=" in query else f"{query}{'&' if '?' in query else '?'}_count={PAGE}"
         found, sent = Found(), ""
         try:

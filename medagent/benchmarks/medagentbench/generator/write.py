@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any
 
 from fhir_server.synthetic import BUNDLED, FULL, lines
 from fhir_server.synthetic.dice import Dice
+from medagent.benchmarks.made_folders import kept_seed, make_folder
 from medagent.benchmarks.medagentbench.generator.charts import Charts
 from medagent.benchmarks.medagentbench.generator.deal import Dealer
 from medagent.benchmarks.medagentbench.generator.profile import profile
@@ -26,8 +26,6 @@ from medagent.benchmarks.medagentbench.generator.shift import shifted
 from medagent.benchmarks.medagentbench.tasks.manifest import (
     HOSPITAL,
     MANIFEST,
-    PRIVATE_BITS,
-    SEED,
     Like,
     Manifest,
     Split,
@@ -68,31 +66,7 @@ class Wanted:
 
 def make(folder: Path, wanted: Wanted) -> Manifest:
     """Make a data set in a new or empty folder. Raises UserError; what was begun is then removed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UserError(f"{folder}: is not empty; name a new folder")
-        seed = wanted.seed if wanted.seed is not None else secrets.token_hex(PRIVATE_BITS // 8)
-        try:
-            manifest = _write(folder, wanted, seed)
-            if wanted.seed is None:
-                _write_secret(folder / SEED, seed + "\n")
-        except BaseException:
-            for file in folder.iterdir():
-                file.unlink()
-            raise
-    except OSError as error:
-        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
-    return manifest
-
-
-def kept_seed(folder: Path) -> str:
-    """The seed that `seed.txt` holds. Raises UserError where there is none."""
-    path = folder / SEED
-    try:
-        return path.read_text(encoding="ascii").removesuffix("\n")
-    except (OSError, ValueError):
-        raise UserError(f"{path}: cannot be read; name the seed with --seed") from None
+    return make_folder(folder, wanted.seed, lambda seed: _write(folder, wanted, seed))
 
 
 def hospital_again(folder: Path, manifest: Manifest) -> Path:
@@ -201,12 +175,6 @@ def _write(
 def render(tasks: list[dict[str, Any]], canary: str) -> str:
     """A task file's text; every task has the canary, which no prompt shows."""
     return json.dumps([{**task, "canary": canary} for task in tasks], ensure_ascii=False, indent=1) + "\n"
-
-
-def _write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(text)
 
 
 def _digest(path: Path) -> str:

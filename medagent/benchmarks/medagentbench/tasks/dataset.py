@@ -17,9 +17,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from medagent.benchmarks.made_folders import SEED
 from medagent.benchmarks.medagentbench.tasks.manifest import (
     HOSPITAL,
-    SEED,
     Manifest,
     checked_file,
     is_made,

@@ -15,10 +15,8 @@ from refsol.schema import validator
 
 MANIFEST = "dataset.json"
 HOSPITAL = "hospital.ndjson"
-SEED = "seed.txt"
 Like = Literal["bundled", "full", "shift"]
 Split = Literal["train", "dev", "test", "ood"]
-PRIVATE_BITS = 128
 
 
 class Manifest(BaseModel):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from typing import Any
 from fhir_server.synthetic import lines
 from fhir_server.synthetic.bundled import PROFILE, hospital
 from fhir_server.synthetic.dice import Dice
+from medagent.benchmarks.made_folders import make_folder
 from medagent.benchmarks.psb300.generator.candidates import Charts
 from medagent.benchmarks.psb300.generator.deal import tasks
 from medagent.benchmarks.psb300.tasks import (
@@ -36,8 +35,6 @@ from medagent.core.errors import UserError
 from refsol.psb300 import PUBLISHED
 
 GENERATOR = 1
-SEED = "seed.txt"
-BITS = 128
 LEAST_PER_TYPE = 2
 
 
@@ -58,30 +55,7 @@ class Order:
 
 def make(folder: Path, order: Order) -> Manifest:
     """Make a set in a new or empty folder. Raises UserError; what was begun is then removed."""
-    seed = order.seed if order.seed is not None else secrets.token_hex(BITS // 8)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UserError(f"{folder}: is not empty; name a new folder")
-        try:
-            manifest = _write(folder, order, seed, private=order.seed is None)
-            if order.seed is None:
-                _write_secret(folder / SEED, seed + "\n")
-        except BaseException:
-            for file in folder.iterdir():
-                file.unlink()
-            raise
-    except OSError as error:
-        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
-    return manifest
-
-
-def kept_seed(folder: Path) -> str:
-    """The seed that `seed.txt` holds. Raises UserError if there is none."""
-    try:
-        return (folder / SEED).read_text(encoding="ascii").removesuffix("\n")
-    except (OSError, ValueError):
-        raise UserError(f"{folder / SEED}: cannot be read; name the seed with --seed") from None
+    return make_folder(folder, order.seed, lambda seed: _write(folder, order, seed, private=order.seed is None))
 
 
 def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
@@ -181,9 +155,3 @@ def _write_tasks(
     )
     (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
     return manifest
-
-
-def _write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(text)

@@ -95,7 +95,7 @@ def test_examples_stand_before_the_extractions_as_turns(tmp_path: Path) -> None:
         ([{**EXAMPLE, "question_imap": "drug?"}], "1: has no question with a question_imap that holds a Query"),
         ([{**EXAMPLE, "answer_imap": "cetirizine"}], "1: has no answer with an answer_imap that informs of something"),
         ([EXAMPLE, {**EXAMPLE, "answer": None}], "2: has no answer with an answer_imap that informs of something"),
-        ([], "holds no example"),
+        ([], "has no example"),
     ],
 )
 def test_bad_examples_are_named_with_their_line(tmp_path: Path, rows: list[Any], message: str) -> None:

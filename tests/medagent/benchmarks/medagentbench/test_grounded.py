@@ -187,7 +187,7 @@ def test_an_agent_is_told_no_answer(tmp_path: Path) -> None:
     found = medagent.run_sync(agent=Shows, per_type=2, results_dir=tmp_path)
     tasks = {task.id: task for task in medagent.tasks()}
     for row in medagent.load_run(found.folder).rows():
-        seen = json.loads(row.answer)  # type: ignore[attr-defined]
+        seen = json.loads(row.answer)  # type: ignore[attr-defined]  # rows are typed as their base
         assert seen.keys() == {"id", "type", "instruction", "context", "mrn", "now"}
         task = tasks[seen["id"]]
         assert seen["mrn"] in task.instruction

@@ -54,9 +54,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     hungarian = published._Pieces(published._HUNGARIAN, {"hu": sha256(INSTRUCTION), "en": sha256(INSTRUCTION)})
     monkeypatch.setitem(published._MODELS, "opencompass-husimpleqa", hungarian)
     found = published.published_prompts(folder)
-    monkeypatch.setitem(JUDGE_PROMPTS, "simple-evals", found.judges["simple-evals"].digest)  # type: ignore[arg-type]
+    monkeypatch.setitem(JUDGE_PROMPTS, "simple-evals", found.judges["simple-evals"].digest)  # type: ignore[arg-type]  # a Mapping for readers, a dict here
     for name, prompt in found.models.items():
-        monkeypatch.setitem(MODEL_PROMPTS, name, prompt.digest)  # type: ignore[arg-type]
+        monkeypatch.setitem(MODEL_PROMPTS, name, prompt.digest)  # type: ignore[arg-type]  # a Mapping for readers, a dict here
     monkeypatch.setenv("MEDAGENT_HOME", str(tmp_path / "home"))
     return folder
 
@@ -152,7 +152,7 @@ def test_each_change_to_a_recipe_is_named(checkout: Path, tmp_path: Path) -> Non
 )
 def test_a_run_by_the_recipe_over_the_whole_set_is_as_published(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = JudgePrompt(Template("{question}{gold}{reply}", {}), "letters")
-    monkeypatch.setitem(JUDGE_PROMPTS, recipe.judge_prompt, prompt.digest)  # type: ignore[arg-type]
+    monkeypatch.setitem(JUDGE_PROMPTS, recipe.judge_prompt, prompt.digest)  # type: ignore[arg-type]  # a Mapping for readers, a dict here
     sampled = {name: None if value == -1 else value for name, value in recipe.judge_sampling.items()}
     panel = Panel([ModelSettings(name=recipe.judge, **sampled)], prompt, recipe.rule)
     settings = {
@@ -191,7 +191,7 @@ def test_husimpleqa_by_opencompass_leaves_out_what_its_rule_cannot_read(checkout
     assert medagent("simpleqa", "prompt", need(SHARED / "simpleqa" / "HuSimpleQA.py")).code == 0
     rows = [{"question": f"Kérdés {n}?", "answer": "x", "qid": f"q{n}"} for n in range(4)]
     said = ['{"evaluation": "CORRECT"}', '{"evaluation": "NOT_ATTEMPTED"}', '{"evaluation": "UNSURE"}', "CORRECT"]
-    number = lambda text: int(text.rpartition('"question": Kérdés ')[2][0])  # noqa: E731
+    number = lambda text: int(text.rpartition('"question": Kérdés ')[2][0])  # noqa: E731  # one line, used below
     with ModelServer(reply=replies(lambda text: said[number(text)])) as server:
         data = write_items(tmp_path / "q.jsonl", rows)
         ran = run(server, tmp_path, data, "--recipe", "opencompass", "--lang", "hu")
