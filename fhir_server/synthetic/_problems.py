@@ -116,8 +116,6 @@ DIABETES = (
 """Well and badly controlled; dealt by the plan, as their A1c is."""
 LOW_MAGNESIUM = Diagnosis("E83.42", "Hypomagnesemia", 0.0)
 LOW_POTASSIUM = Diagnosis("E87.6", "Hypokalemia", 0.0)
-DEFICIENCIES = {LOW_MAGNESIUM.code: "MG", LOW_POTASSIUM.code: "K"}
-"""The test whose low level shows the problem."""
 WASTING = (
     Diagnosis(
         "F10.20",
