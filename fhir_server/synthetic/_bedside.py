@@ -50,9 +50,9 @@ def cultures(dice: Dice, clock: Clock, mrn: str, contact: Contact, ids: Ids) -> 
     stay = contact.what
     if not isinstance(stay, Stay):
         return
-    wanted = [(kind, stay.start + 40 + 4 * place) for place, kind in enumerate(stay.reason.specimens)]
-    wanted += [("MRSA SCREEN", one.start + 30) for one in stay.segments if one.kind == "ICU" and dice.chance(0.6)]
-    for kind, time in wanted:
+    specimens = [(kind, stay.start + 40 + 4 * place) for place, kind in enumerate(stay.reason.specimens)]
+    specimens += [("MRSA SCREEN", one.start + 30) for one in stay.segments if one.kind == "ICU" and dice.chance(0.6)]
+    for kind, time in specimens:
         if time < stay.until - HOUR:
             yield from _Culture(dice, clock, mrn, contact.id, ids).resources(kind, time, stay)
 

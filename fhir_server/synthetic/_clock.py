@@ -44,10 +44,10 @@ class Clock:
         if day >= 0:
             minute = min(self._minute, ((self._minute + time) // 60 + 1) * 60)
             return self._day_text(day) + f"T{minute // 60:02d}:{minute % 60:02d}:00.000+00:00"
-        found = self._stamps.get(day)
-        if found is None:
-            found = self._stamps[day] = self._day_text(day + 1) + "T00:00:00.000+00:00"
-        return found
+        stamp = self._stamps.get(day)
+        if stamp is None:
+            stamp = self._stamps[day] = self._day_text(day + 1) + "T00:00:00.000+00:00"
+        return stamp
 
     def is_weekend(self, day: int) -> bool:
         """Whether the day so many days ago is a Saturday or Sunday."""
@@ -58,7 +58,7 @@ class Clock:
         return self.today + timedelta(days=days)
 
     def _day_text(self, day: int) -> str:
-        found = self._days.get(day)
-        if found is None:
-            found = self._days[day] = self.date_of(day).isoformat()
-        return found
+        text = self._days.get(day)
+        if text is None:
+            text = self._days[day] = self.date_of(day).isoformat()
+        return text

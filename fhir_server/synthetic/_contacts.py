@@ -64,8 +64,8 @@ class Contacts:
 
     def encounter(self, time: int) -> str:
         """The id of the stay or visit that holds a time; "" for none."""
-        found = self.at(time)
-        return found.id if found else ""
+        contact = self.at(time)
+        return contact.id if contact else ""
 
     @staticmethod
     def bedside(contact: Contact, time: int) -> str:

@@ -112,8 +112,8 @@ def _dealt(dice: Dice, shares: Sequence[tuple[str, float]], count: int) -> list[
 
 def _with_edges(dice: Dice, edges: Sequence[int], low: int, high: int, count: int) -> list[int]:
     """So many whole numbers from `low` to `high`, the edges first among them, in any order."""
-    kept = [edge for edge in edges if low <= edge <= high][:count]
-    return dice.shuffled(kept + [dice.between(low, high) for _ in range(count - len(kept))])
+    inside = [edge for edge in edges if low <= edge <= high][:count]
+    return dice.shuffled(inside + [dice.between(low, high) for _ in range(count - len(inside))])
 
 
 def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:

@@ -67,7 +67,7 @@ class Events:
         orders = Pharmacy(self._dice, self._clock, self._profile, self._story, self._contacts, self._ids)
         drugs = orders.orders(chart.draws)
         for drug in drugs:
-            yield from m.events(self._clock, self._mrn, drug, orders.given(drug), self._contacts, self._ids)
+            yield from m.events(self._clock, self._mrn, drug, orders.doses(drug), self._contacts, self._ids)
         notes = Notes(self._dice, self._clock, self._story, chart, drugs)
         for contact in self._contacts.stays:
             if isinstance(contact.what, Stay):
@@ -120,8 +120,8 @@ class Events:
             time = self._before()
             reaction = dice.pick(v.REACTIONS)
             yield r.allergy(self._ids.next("a"), allergen, reaction, self._mrn, clock.text(time)), time
-        given = [(one, self._before()) for one in dice.shuffled(v.VACCINES)[: dice.between(0, 3)]]
-        for vaccine, time in given:
+        vaccinations = [(one, self._before()) for one in dice.shuffled(v.VACCINES)[: dice.between(0, 3)]]
+        for vaccine, time in vaccinations:
             yield self._immunization(vaccine, dice.pick(_DONE), time)
 
     def _immunization(self, vaccine: tuple[str, str], status: str, time: int) -> Event:
@@ -220,10 +220,10 @@ class Events:
     def _panels(self, draw: Draw) -> Iterator[Event]:
         """The request for a panel and its report."""
         panels = {"basic": c.BASIC, "count": c.COUNT, "liver": c.LIVER, "lipids": c.LIPIDS}
-        found = [name for name, codes in panels.items() if codes[-1] in draw.results]
-        if not found:
+        drawn = [name for name, codes in panels.items() if codes[-1] in draw.results]
+        if not drawn:
             return
-        name = found[0] if len(found) == 1 or self._dice.chance(0.5) else found[1]
+        name = drawn[0] if len(drawn) == 1 or self._dice.chance(0.5) else drawn[1]
         code, dice, clock = (LOINC, *v.PANELS[name]), self._dice, self._clock
         earlier = max(draw.contact.start, draw.time - dice.between(15, 400))
         yield self._request(code, earlier, "completed" if draw.time < -2 * HOUR else "active")

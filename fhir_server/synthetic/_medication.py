@@ -17,7 +17,7 @@ _CATEGORY = "http://terminology.hl7.org/CodeSystem/medicationrequest-category"
 
 
 def events(
-    clock: Clock, mrn: str, order: Order, given: list[int], contacts: Contacts, ids: Ids
+    clock: Clock, mrn: str, order: Order, doses: list[int], contacts: Contacts, ids: Ids
 ) -> Iterator[tuple[JsonObject, int]]:
     """The order, and each dose given, with its time. What was mixed and is over refers to its mix."""
     period = {"start": clock.text(order.start)}
@@ -42,7 +42,7 @@ def events(
         order.start,
     )
     contact = contacts.at(order.start)
-    for time in given if contact else ():
+    for time in doses if contact else ():
         yield (
             {
                 "resourceType": "MedicationAdministration",

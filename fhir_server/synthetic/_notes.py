@@ -77,8 +77,8 @@ class Notes:
         part = next(one for one in stay.segments if one.end is None or time < one.end)
         here = WARDS[part.ward][1]
         feels = self._dice.pick(_ICU if part.kind == "ICU" else _WARD)
-        found = [one for one in self._draws if one.contact is contact and time - 12 * HOUR < one.time < time - 110]
-        labs = [f"{code} {text}" for one in found for code, (text, mark) in one.results.items() if mark != "N"][:5]
+        draws = [one for one in self._draws if one.contact is contact and time - 12 * HOUR < one.time < time - 110]
+        labs = [f"{code} {text}" for one in draws for code, (text, mark) in one.results.items() if mark != "N"][:5]
         drugs = self._active(time, home=False)
         operated = stay.reason.service == "Surgery" and operation(stay) < time
         plan = "pain relief, mobilize, watch the wound" if operated else stay.reason.course
@@ -153,10 +153,10 @@ class Notes:
 
     def _signs(self, time: int) -> str:
         """The last full round of vital signs."""
-        found = [(at, signs) for at, signs in self._rounds if time - DAY < at <= time]
-        if not found:
+        rounds = [(at, signs) for at, signs in self._rounds if time - DAY < at <= time]
+        if not rounds:
             return ""
-        at, signs = found[-1]
+        at, signs = rounds[-1]
         minute = self._clock.minute_of_day(at)
         return (
             f"Vital signs at {minute // 60:02d}:{minute % 60:02d}: HR {signs['HEARTRATE']}/min, BP {signs['BP']}, "

@@ -70,7 +70,7 @@ class Pharmacy:
                 out += self._replaced(draw)
         return out
 
-    def given(self, order: Order) -> list[int]:
+    def doses(self, order: Order) -> list[int]:
         """When a drug of a stay was given: every dose of what goes into a vein or under the skin, up to a bound."""
         if order.home or order.status in _ENDED[-2:] or order.drug.route == "Oral" or order.drug.key == "flush":
             return []
@@ -123,10 +123,10 @@ class Pharmacy:
 
     def _featured_home(self) -> Iterator[Order]:
         """Opioids and drugs that prolong the QT interval, of those who are at home (`features`)."""
-        features, found = self._story.features, {one.diagnosis.code: one for one in self._story.problems}
+        features, problems = self._story.features, {one.diagnosis.code: one for one in self._story.problems}
         if self._here is not None:
             return
-        pain = found.get(PAIN.code) or found.get(TUMOUR.code)
+        pain = problems.get(PAIN.code) or problems.get(TUMOUR.code)
         if features.opioid != "none" and pain is not None:
             drug = self._suitable(self._dice.pick((("oxycodone", "fentanyl"), ("morphine", "fentanyl"))))
             if drug is not None:
@@ -135,7 +135,7 @@ class Pharmacy:
                 if features.opioid == "with naloxone":
                     yield self._home_order(DRUGS["naloxone"], start + 2)
         if features.long_qt or self._dice.chance(0.06):
-            bipolar, ecgs = found.get(BIPOLAR.code), self._story.care.ecgs
+            bipolar, ecgs = problems.get(BIPOLAR.code), self._story.care.ecgs
             if bipolar is not None:
                 yield self._home_order(DRUGS["quetiapine"], self._since(bipolar.recorded))
             elif ecgs:
