@@ -114,8 +114,8 @@ def _number_parameters(connection: sqlite3.Connection) -> None:
 
 
 def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
-    found = connection.execute("SELECT type, name, param FROM params")
-    return {(kind, name): param for kind, name, param in found}
+    rows = connection.execute("SELECT type, name, param FROM params")
+    return {(kind, name): param for kind, name, param in rows}
 
 
 def registry_of(connection: sqlite3.Connection) -> ParameterRegistry:
@@ -125,14 +125,14 @@ def registry_of(connection: sqlite3.Connection) -> ParameterRegistry:
 
 def own_text(connection: sqlite3.Connection) -> str:
     """What clients have defined, as it is kept in the file."""
-    found = _meta(connection, "parameters")
-    return "[]" if found is None else str(found)
+    text = _meta(connection, "parameters")
+    return "[]" if text is None else str(text)
 
 
 def _meta(connection: sqlite3.Connection, name: str) -> object:
     """What is kept in the file under this name, or None."""
-    found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-    return found[0] if found else None
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return row[0] if row else None
 
 
 @cache

@@ -30,13 +30,13 @@ def put_in_force(store: Store, codes: Iterable[str] | None = None) -> None:
         FhirError: a composite has parts that are not known.
     """
     numbers = store.registry.of("SearchParameter")
-    wanted = {key: found for key, found in store.registry.own.items() if codes is not None and key[1] not in codes}
-    for resource in _stored(store, codes):
-        wanted |= own_parameters.defined(resource, lambda url: _by_url(store, numbers["url"], url))
     own = store.registry.own
-    changed = {key for key in wanted.keys() | own.keys() if wanted.get(key, _R4) != own.get(key, _R4)}
+    new = {key: definition for key, definition in own.items() if codes is not None and key[1] not in codes}
+    for resource in _stored(store, codes):
+        new |= own_parameters.defined(resource, lambda url: _by_url(store, numbers["url"], url))
+    changed = {key for key in new.keys() | own.keys() if new.get(key, _R4) != own.get(key, _R4)}
     if changed:
-        store.define(wanted, changed)
+        store.define(new, changed)
         for resource_type in sorted({key[0] for key in changed}):
             names = {key[1] for key in changed if key[0] == resource_type}
             _index(store, resource_type, names)
@@ -57,8 +57,8 @@ def _stored(store: Store, codes: Iterable[str] | None) -> list[Json]:
 
 
 def _by_url(store: Store, number: int, url: str) -> Json | None:
-    found = store.query("SELECT row_id FROM uris WHERE param = ? AND value = ?", (number, url)).fetchall()
-    rows = store.rows([row[0] for row in found])
+    matches = store.query("SELECT row_id FROM uris WHERE param = ? AND value = ?", (number, url)).fetchall()
+    rows = store.rows([row[0] for row in matches])
     return decode(rows[0].text) if rows and rows[0].text is not None else None
 
 
@@ -77,8 +77,8 @@ def _index(store: Store, resource_type: str, names: set[str]) -> None:
                 store.meter.check()
             rows = IndexRows()
             if back:
-                for kind, found in index(decode(row.text), registry).items():
-                    rows[kind] = [one for one in found if one[0] in names]
+                for kind, all_rows in index(decode(row.text), registry).items():
+                    rows[kind] = [one for one in all_rows if one[0] in names]
             else:
                 own_parameters.add_rows(rows, decode(row.text), defined)
             store.add_index(table_rows(resource_type, rows, registry, row.row_id))

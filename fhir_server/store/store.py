@@ -90,8 +90,8 @@ class Store(ABC):
 
     def find(self, resource_type: str, resource_id: str) -> Version | None:
         """The current version of a resource (deletions too), or None."""
-        found = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
-        return self._counted([Version(*found)])[0] if found else None
+        values = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
+        return self._counted([Version(*values)])[0] if values else None
 
     def is_there(self, resource_type: str, resource_id: str) -> bool:
         """Whether there is such a resource and it is not deleted."""
@@ -100,39 +100,40 @@ class Store(ABC):
 
     def those_there(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of some resources, by type and id, there are; deletions count too."""
-        found: set[tuple[str, str]] = set()
+        existing: set[tuple[str, str]] = set()
         for start in range(0, len(names), MAX_PARAMETERS):
             part = names[start : start + MAX_PARAMETERS]
-            asked = ", ".join(["(?, ?)"] * len(part))
-            sql = f"WITH asked (type, id) AS (VALUES {asked}) SELECT type, id FROM asked CROSS JOIN resources"
-            found.update(self._select(f"{sql} USING (type, id)", [text for name in part for text in name]))
-        return found
+            marks = ", ".join(["(?, ?)"] * len(part))
+            sql = f"WITH names (type, id) AS (VALUES {marks}) SELECT type, id FROM names CROSS JOIN resources"
+            existing.update(self._select(f"{sql} USING (type, id)", [text for name in part for text in name]))
+        return existing
 
     def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
         row = self.find(resource_type, resource_id)
         if row is None or row.version == version:
             return row
-        found = self.query(f"{_ROW} versions WHERE row_id = ? AND version = ?", (row.row_id, version)).fetchone()
-        return self._counted([Version(*found)])[0] if found else None
+        values = self.query(f"{_ROW} versions WHERE row_id = ? AND version = ?", (row.row_id, version)).fetchone()
+        return self._counted([Version(*values)])[0] if values else None
 
     def rows(self, row_ids: Sequence[int]) -> list[Version]:
         """The current versions with these numbers, in this order; numbers that are gone are left out."""
-        found: dict[int, Version] = {}
+        versions: dict[int, Version] = {}
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             sql = f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
-            found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
-        return [found[row_id] for row_id in row_ids if row_id in found]
+            rows = self._counted([Version(*values) for values in self.query(sql, part)])
+            versions |= {row.row_id: row for row in rows}
+        return [versions[row_id] for row_id in row_ids if row_id in versions]
 
     def texts_of(self, row_ids: Sequence[int]) -> list[Text]:
         """The resources with these numbers, as `rows` has them."""
-        found: list[tuple[bytes, bytes, int]] = []
+        rows: list[tuple[bytes, bytes, int]] = []
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            found += self.query(_texts_of(len(part)), part)
-        by_number = {row_id: (reference, text) for reference, text, row_id in found}
+            rows += self.query(_texts_of(len(part)), part)
+        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
         return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
     def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
@@ -156,7 +157,7 @@ class Store(ABC):
             f"SELECT * FROM ({_ROW} resources WHERE {where} UNION ALL {_ROW} versions WHERE {where})"
             " ORDER BY updated DESC, text IS NULL DESC, row_id DESC, version DESC LIMIT ? OFFSET ?"
         )  # in a transaction HAPI reads the clock for each deletion, and once for all other writes
-        return self._counted([Version(*found) for found in self.query(sql, (*values, *values, limit, offset))])
+        return self._counted([Version(*row) for row in self.query(sql, (*values, *values, limit, offset))])
 
     def _counted(self, rows: list[Version]) -> list[Version]:
         """The rows, whose texts count as read."""
@@ -338,7 +339,7 @@ _JOINED = f"CAST(group_concat(id || '{HEAD.decode()}' || text, char(1)) AS BLOB)
 
 @lru_cache(maxsize=512)
 def _joined_found(sql: str) -> str:
-    return f"SELECT count(*), {_JOINED} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
+    return f"SELECT count(*), {_JOINED} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 
 
 @cache
