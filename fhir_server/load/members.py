@@ -36,7 +36,7 @@ from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
-KEPT: Final = 20_000
+CACHE_SIZE: Final = 20_000
 """The size of the cache in members (about 20 MB). A full cache is emptied: frequent members are soon back."""
 SHORT: Final = 16
 """Longer texts are no codes but times and words; of these the last few are kept."""
@@ -149,14 +149,14 @@ class PreparedResource(NamedTuple):
 class MemberCache:
     """Prepares the resources of one import, or of transactions."""
 
-    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp, kept: int = KEPT) -> None:
+    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp, size: int = CACHE_SIZE) -> None:
         self.registry = registry
         self.stamp = stamp
-        self._most = kept
+        self._size = size
         self._types: dict[str, TypeMembers | None] = {}
         """By name; None for what is not to be prepared member by member."""
         self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
-        self._kept = 0
+        self._cached = 0
         self._passing: list[tuple[dict[str, CachedMember], str]] = []
 
     def prepare(self, text: str) -> PreparedResource:
@@ -195,15 +195,15 @@ class MemberCache:
         if known is None:
             return None
         seen, behind, key = known.seen, known.behind, "id" if resource_id else ""
-        found: dict[int, tuple[str, CachedMember]] = {}
+        members: dict[int, tuple[str, CachedMember]] = {}
         meta_text, meta = "", None
         try:
             while True:
                 following = behind[key]
                 before = following.members.get(text[end : end + following.shortest])
-                if before is not None and text.startswith(before[0], end) and before[1] not in found:
+                if before is not None and text.startswith(before[0], end) and before[1] not in members:
                     end += len(before[0])
-                    key, _ = found[before[1]] = before[2]
+                    key, _ = members[before[1]] = before[2]
                     continue
                 if (entry := _NEXT.match(text, end)) is None:
                     break
@@ -216,7 +216,7 @@ class MemberCache:
                             return None
                         is_typed = True
                     continue
-                if field.place in found:  # given twice, or a second type of a choice
+                if field.place in members:  # given twice, or a second type of a choice
                     return None
                 if key == "id":
                     resource_id = value
@@ -229,12 +229,12 @@ class MemberCache:
                         member = self._member(seen, kind, key, field.clean(value), raw)
                     elif raw[-1] in '"]}':  # where a number ends does not show in its own text
                         behind[last].add(text[comma:end], field.place, (key, member))
-                    found[field.place] = key, member
+                    members[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
         if not is_typed or type(resource_id) is not str or not _END.match(text, end):
             return None
-        return Members(kind, resource_id, meta_text, meta or {}, [found[place] for place in sorted(found)])
+        return Members(kind, resource_id, meta_text, meta or {}, [members[place] for place in sorted(members)])
 
     def _new_type(self, kind: str) -> TypeMembers | None:
         if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
@@ -258,16 +258,16 @@ class MemberCache:
             keys = pairs.keys(both, patients, codes)
             rows.append(Rows(pairs.TABLE, tuple([value for key in keys for value in (*key, 0)]), len(keys)))
         if existence_parameters(kind):
-            found = IndexRows()
-            add_existence(found, kind, {key: one.value for key, one in members})
-            rows += self._rows(kind, found)
+            existence = IndexRows()
+            add_existence(existence, kind, {key: one.value for key, one in members})
+            rows += self._rows(kind, existence)
         return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
 
     def _member(self, seen: dict[str, CachedMember], kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
         """A member not seen before, kept for a while: a time or a text, which comes again soon or never, shorter."""
-        found = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
+        prepared = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
         if len(raw) > LONGEST:
-            return found
+            return prepared
         if type(cleaned) is str and len(cleaned) > SHORT:
             if len(self._passing) >= PASSING:
                 for texts, text in self._passing:
@@ -276,22 +276,22 @@ class MemberCache:
             self._passing.append((seen, raw))
         else:
             self._make_room()
-        seen[raw] = found
-        return found
+        seen[raw] = prepared
+        return prepared
 
-    def _meta(self, kind: str, text: str, given: Json) -> tuple[int, CachedMember]:
+    def _meta(self, kind: str, text: str, value: Json) -> tuple[int, CachedMember]:
         """When a resource with this meta was last updated, and the stamped meta's member."""
         seen = self._metas.get((kind, text))
         if seen is None:
             self._make_room()
-            updated, meta = self._stamped(given)
+            updated, meta = self._stamped(value)
             seen = self._metas[kind, text] = updated, self._prepared(kind, "meta", meta)
         return seen
 
     def _make_room(self) -> None:
-        self._kept += 1
-        if self._kept > self._most:
-            self._kept = 0
+        self._cached += 1
+        if self._cached > self._size:
+            self._cached = 0
             self._metas.clear()
             for known in self._types.values():
                 if known is not None:
@@ -301,26 +301,26 @@ class MemberCache:
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         if not is_indexed(kind, key):
             return CachedMember(cleaned, member(key, cleaned), [])
-        found = IndexRows()
-        add_member(found, kind, key, cleaned)
-        tables = table_rows(kind, found, self.registry, row_id=0) if found else {}
+        rows = IndexRows()
+        add_member(rows, kind, key, cleaned)
+        tables = table_rows(kind, rows, self.registry, row_id=0) if rows else {}
         line, parts = member(key, cleaned), _parts(tables)
         links, tokens = tables.get("links", ()), tables.get("tokens", ())
         sides: tuple[Sequence[str], Sequence[str]] = (), ()
         if (links or tokens) and (both := pairs.numbers(self.registry, kind)):
             sides = pairs.sides(both, links, tokens)
-        return CachedMember(cleaned, line, parts, *sides, found.get("reference", ()))
+        return CachedMember(cleaned, line, parts, *sides, rows.get("reference", ()))
 
-    def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
-        return _parts(table_rows(kind, found, self.registry, row_id=0))
+    def _rows(self, kind: str, rows: IndexRows) -> list[Rows]:
+        return _parts(table_rows(kind, rows, self.registry, row_id=0))
 
-    def _stamped(self, given: Json) -> tuple[int, Json]:
+    def _stamped(self, meta: Json) -> tuple[int, Json]:
         """The meta with version, time and source, in R4's order, and the time in milliseconds."""
-        updated = span(given["lastUpdated"]).low if "lastUpdated" in given else self.stamp.updated
-        meta = {key: value for key, value in given.items() if key in ("id", "extension")}
-        source = given.get("source", f"#{self.stamp.request_id}")
-        meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
-        return updated, meta | labels(given, {})
+        updated = span(meta["lastUpdated"]).low if "lastUpdated" in meta else self.stamp.updated
+        stamped = {key: value for key, value in meta.items() if key in ("id", "extension")}
+        source = meta.get("source", f"#{self.stamp.request_id}")
+        stamped |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
+        return updated, stamped | labels(meta, {})
 
 
 def _parts(tables: TableRows) -> list[Rows]:
