@@ -35,7 +35,7 @@ class Connection(HttpToolsProtocol):
     """Whether a request has begun and is not whole."""
     _known: tuple[bytes, Pairs] = (b"", ())
     """The version and the headers of a plain GET as they came, and the headers as they were read."""
-    _given: Pairs | None = None
+    _pairs: Pairs | None = None
     """The headers of the request at hand, where it may be answered at once."""
     _end: asyncio.TimerHandle | None = None
     _idle: asyncio.TimerHandle | None = None
@@ -55,8 +55,8 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self._used = True
-        known, given = self._known
-        if known and data.endswith(known) and not self._midway and self._repeated(data[: -len(known)], given):
+        known, headers = self._known
+        if known and data.endswith(known) and not self._midway and self._repeated(data[: -len(known)], headers):
             return
         self._plain = False
         super().data_received(data)
@@ -65,15 +65,15 @@ class Connection(HttpToolsProtocol):
         elif self._end is None:
             self._end = self.loop.call_later(HEAD_S, self.transport.close)
         if self._plain and data.startswith(_GET) and data.find(b"\r\n\r\n") == len(data) - 4:  # one request, whole
-            self._known = data[data.index(_VERSION) :], self._given or ()
+            self._known = data[data.index(_VERSION) :], self._pairs or ()
 
-    def _repeated(self, start: bytes, given: Pairs) -> bool:
+    def _repeated(self, start: bytes, headers: Pairs) -> bool:
         """Answers a request whose headers are known, where what stands before its version is that of a plain GET."""
         if not start.startswith(_GET):
             return False
         self._unset_keepalive_if_required()
         self._stop()
-        return self._answered(start[len(_GET) :], given)
+        return self._answered(start[len(_GET) :], headers)
 
     def on_message_begin(self) -> None:
         """See httptools: a request begins. uvicorn's part of it waits until it is known that uvicorn answers it."""
@@ -82,14 +82,14 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """See httptools: the head of a request has come."""
-        self._given = self.at_once.plain(self.headers) if self.at_once else None
+        self._pairs = self.at_once.plain(self.headers) if self.at_once else None
         self._plain = (
-            self._given is not None
+            self._pairs is not None
             and self.parser.get_method() == b"GET"
             and self.parser.get_http_version() == "1.1"
             and self.parser.should_keep_alive()
             and not self.parser.should_upgrade()
-            and self._answered(self.url, self._given)
+            and self._answered(self.url, self._pairs)
         )
         if not self._plain:
             url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -104,7 +104,7 @@ class Connection(HttpToolsProtocol):
         if not self._plain:
             super().on_message_complete()
 
-    def _answered(self, target: bytes, given: Pairs) -> bool:
+    def _answered(self, target: bytes, headers: Pairs) -> bool:
         """Answers a plain GET with these headers, where that can be done at once: head and body in one write."""
         if (
             self.at_once is None
@@ -114,7 +114,7 @@ class Connection(HttpToolsProtocol):
         ):
             return False
         try:
-            response = self.at_once.answer(target.decode("ascii"), given)
+            response = self.at_once.answer(target.decode("ascii"), headers)
         except Exception:  # the application meets it again, and says what it is
             return False
         if response is None:

@@ -42,7 +42,7 @@ class ServerWithEpisodes:
 
     def _managed(self, request: Request, name: str) -> Response:
         if not name and request.method == "POST":
-            record = self._episodes.open(**_wanted(request.body))
+            record = self._episodes.open(**_options(request.body))
             return _json(201, {"id": record.id, "base": record.base, "token": record.token})
         if not name or request.method not in ("GET", "DELETE"):
             problem = f"POST {ROOT} opens a record; GET and DELETE {ROOT}/<id> give its log"
@@ -53,17 +53,17 @@ class ServerWithEpisodes:
         return _json(200, log)
 
 
-def _wanted(body: bytes) -> dict[str, Any]:
+def _options(body: bytes) -> dict[str, Any]:
     """The seed and the clock that a record is opened with. Raises FhirError."""
     try:
-        wanted = json.loads(body or b"{}")
-        now = None if wanted.get("now") is None else datetime.fromisoformat(wanted["now"])
-        if not isinstance(wanted.get("seed", ""), str) or (now is not None and now.tzinfo is None):
+        options = json.loads(body or b"{}")
+        now = None if options.get("now") is None else datetime.fromisoformat(options["now"])
+        if not isinstance(options.get("seed", ""), str) or (now is not None and now.tzinfo is None):
             raise ValueError
     except (ValueError, TypeError, AttributeError, RecursionError):
         problem = 'A record is opened by {"seed": "a text", "now": "a time with its zone"}, both optional'
         raise FhirError(400, problem, "invalid") from None
-    return {"seed": wanted.get("seed"), "now": now}
+    return {"seed": options.get("seed"), "now": now}
 
 
 def _log(record: Record) -> dict[str, Any]:

@@ -120,8 +120,8 @@ class Courier:
                 for row in told(self._server.context, hook, rows):
                     self._add(delivery(hook, row))
             except FhirError as error:  # its search parameter has gone
-                said = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"
-                say(said)
+                line = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"
+                say(line)
 
     def _add(self, one: Delivery) -> None:
         queue = self._queues.get(one.hook.id)
@@ -159,8 +159,8 @@ class Courier:
     async def __aenter__(self) -> Self:
         for hook in hooks(self._server.context):
             if not allowed(self._server.context, hook.endpoint):
-                said = f"Subscription/{hook.id} is sent nothing: start the server with --allow-hook and the host of"
-                say(f"{said} {hook.endpoint!r}")
+                line = f"Subscription/{hook.id} is sent nothing: start the server with --allow-hook and the host of"
+                say(f"{line} {hook.endpoint!r}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -170,5 +170,4 @@ class Courier:
 
 
 def _say(one: Delivery, problem: str) -> None:
-    said = f"Subscription/{one.hook.id}: {one.about} to {one.hook.endpoint!r}"
-    say(f"{said} {problem}")
+    say(f"Subscription/{one.hook.id}: {one.about} to {one.hook.endpoint!r} {problem}")

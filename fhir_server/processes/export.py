@@ -99,9 +99,9 @@ def _parts(texts: Iterable[str]) -> Iterator[list[bytes]]:
 
 def main() -> None:
     """Writes the export that standard input tells of. What keeps it from that is one line on stderr."""
-    told = json.load(sys.stdin)
+    task = json.load(sys.stdin)
     try:
-        write(Path(told["data"]), Path(told["folder"]), Order(**told["order"]))
+        write(Path(task["data"]), Path(task["folder"]), Order(**task["order"]))
     except (OSError, sqlite3.Error, ServerError) as error:
         sys.exit(f"fhir_server: an export could not be written: {error}")
 

@@ -75,7 +75,7 @@ class HelpedServer:
         async with self._writing:
             self._server.store.writes_elsewhere = True
             try:
-                response, searches, changes = await self._asked(request)
+                response, searches, changes = await self._exchange(request)
             except (OSError, EOFError):
                 if self.process is not None and await self.process.wait() == _OVER:
                     problem = f"The request takes more than {self._cpu_s:g} s; nothing of it was stored"
@@ -93,7 +93,7 @@ class HelpedServer:
         self._courier.tell(changes)
         return response
 
-    async def _asked(self, request: Request) -> tuple[Response, list[Search], list[Version]]:
+    async def _exchange(self, request: Request) -> tuple[Response, list[Search], list[Version]]:
         helper = self.process if self.process and self.process.returncode is None else await self._start()
         assert helper.stdin is not None
         assert helper.stdout is not None

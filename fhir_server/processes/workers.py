@@ -172,24 +172,26 @@ def run(server: Server, listener: socket.socket, count: int, access: Access) -> 
     server.context.ids = IdSource(number=WRITER)
     with TemporaryFolder(watched=True) as name:
         folder = Path(name)
-        told = [
+        workers = [
             WorkerSettings(server.settings, number, count, folder, listener.fileno(), access)
             for number in range(1, count + 1)
         ]
         courier = Courier(server)
         handle = ServerWithEpisodes(server).handle if access.episodes else courier.handle
         with suppress(asyncio.CancelledError):
-            asyncio.run(_main(told, courier, listening(folder / str(WRITER), handle)))
+            asyncio.run(_main(workers, courier, listening(folder / str(WRITER), handle)))
 
 
-async def _main(told: Sequence[WorkerSettings], courier: Courier, beside: AbstractAsyncContextManager[object]) -> None:
+async def _main(
+    workers: Sequence[WorkerSettings], courier: Courier, beside: AbstractAsyncContextManager[object]
+) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with courier, beside:
         try:
             async with asyncio.TaskGroup() as group:
-                for settings in told:
+                for settings in workers:
                     group.create_task(_keep_running(settings))
         except* ServerError as errors:
             raise errors.exceptions[0] from None
@@ -211,8 +213,7 @@ async def _keep_running(settings: WorkerSettings) -> None:
             await _ended(process)
         if status >= 0:  # it ended by itself, and so would the next
             raise ServerError(f"worker {settings.number} ended with status {status}; what it said stands above")
-        said = f"worker {settings.number} was ended by signal {-status}; another is started"
-        say(said)
+        say(f"worker {settings.number} was ended by signal {-status}; another is started")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
