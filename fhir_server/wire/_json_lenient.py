@@ -118,7 +118,7 @@ class _JacksonReader:
         return self.word()
 
     def members(self, depth: int) -> dict[str, Json]:
-        opened, found = self.at, {}
+        opened, members = self.at, {}
         self.at += 1
         first = self.next_entry("Object", opened)
         while first != "}":
@@ -128,7 +128,7 @@ class _JacksonReader:
             if self.next_part("Object") != ":":
                 self.fail_at("was expecting a colon to separate field name and value")
             self.at += 1
-            found[name] = self.value("Object", depth)
+            members[name] = self.value("Object", depth)
             first = self.next_entry("Object", opened)
             if first == ",":
                 self.at += 1
@@ -140,14 +140,14 @@ class _JacksonReader:
             elif first != "}":
                 self.fail_at("was expecting comma to separate Object entries")
         self.at += 1
-        return found
+        return members
 
     def items(self, depth: int) -> list[Json]:
-        opened, found = self.at, []
+        opened, items = self.at, []
         self.at += 1
         first = self.next_entry("Array", opened)
         while first != "]":
-            found.append(self.value("Array", depth))
+            items.append(self.value("Array", depth))
             first = self.next_entry("Array", opened)
             if first == ",":
                 self.at += 1
@@ -158,11 +158,11 @@ class _JacksonReader:
             elif first != "]":
                 self.fail_at("was expecting comma to separate Array entries")
         self.at += 1
-        return found
+        return items
 
-    def close_mismatch(self, wanted: str, inside: str, opened: str) -> NoReturn:
+    def close_mismatch(self, expected: str, inside: str, opened: str) -> NoReturn:
         start = f"(for {inside} starting at {opened})"
-        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{wanted}' {start}", self.at + 1)
+        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{expected}' {start}", self.at + 1)
 
     def string(self, what: str) -> str:
         """The text in quotes at the cursor; `what` ends the message where the quotes are not closed."""

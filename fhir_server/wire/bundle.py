@@ -125,4 +125,4 @@ def compact(text: str) -> str:
         parts = text.split('"')
         parts[::2] = ["".join(part.split()) for part in parts[::2]]
         return '"'.join(parts)
-    return _SPACE.sub(lambda found: found.group(1) or "", text)
+    return _SPACE.sub(lambda match: match.group(1) or "", text)

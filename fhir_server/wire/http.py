@@ -53,8 +53,8 @@ class Response:
 
     def header(self, name: str) -> str | None:
         """The first value of a header, or None."""
-        wanted = name.lower()
-        return next((value for key, value in self.headers if key.lower() == wanted), None)
+        lower = name.lower()
+        return next((value for key, value in self.headers if key.lower() == lower), None)
 
     @property
     def text(self) -> str:
@@ -130,8 +130,8 @@ def carries_token(authorization: str, token: str) -> bool:
     """Whether an Authorization header carries a bearer token, compared in constant time."""
     import hmac  # late: it loads OpenSSL, which a server without a token has no use for
 
-    scheme, _, given = authorization.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+    scheme, _, credentials = authorization.partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(credentials.strip().encode(), token.encode())
 
 
 def leave_out_reason_phrases() -> None:

@@ -140,11 +140,10 @@ def created_by_conditional_update(reference: str, condition: str) -> Stored:
 
 def created_by_conditional_update_in_bundle(reference: str) -> Stored:
     """The same in a transaction; the URL is a place holder that HAPI forgets to fill."""
-    said = "Created resource because no existing resource matched URL"
-    found = created_by_conditional_update(reference, "")
-    return replace(
-        found, diagnostics=f'Successfully conditionally updated resource "{reference}". {said} "{{1}}". Took 1ms.'
-    )
+    stored = created_by_conditional_update(reference, "")
+    reason = 'Created resource because no existing resource matched URL "{1}".'
+    text = f'Successfully conditionally updated resource "{reference}". {reason} Took 1ms.'
+    return replace(stored, diagnostics=text)
 
 
 def patched(reference: str) -> Stored:

@@ -58,8 +58,8 @@ def _no_element(text: str, first: str) -> str:
         return f"{parser}EOFException: Unexpected EOF in prolog\n at [row,col {{unknown-source}}]: {place}"
     start = text.index(first)
     place = f"[{text.count(chr(10), 0, start) + 1},{start - text.rfind(chr(10), 0, start)}]"
-    found = f"Unexpected character '{first}' (code {ord(first)}) in prolog; expected '<'"
-    return f"{parser}UnexpectedCharException: {found}\n at [row,col {{unknown-source}}]: {place}"
+    problem = f"Unexpected character '{first}' (code {ord(first)}) in prolog; expected '<'"
+    return f"{parser}UnexpectedCharException: {problem}\n at [row,col {{unknown-source}}]: {place}"
 
 
 def _refusal(message: str) -> FhirError:
@@ -73,7 +73,7 @@ class _TreeReader:
         self._source = source
         self._open: list[_Node] = []
         self._div: tuple[int, int] | None = None
-        self._found: _Node | None = None
+        self._root: _Node | None = None
         self._parser = parser = expat.ParserCreate("utf-8", "|")  # whatever encoding the text says it has, as HAPI
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -88,8 +88,8 @@ class _TreeReader:
     @property
     def root(self) -> _Node:
         """The outermost element."""
-        assert self._found is not None  # a text without one is no XML
-        return self._found
+        assert self._root is not None  # a text without one is no XML
+        return self._root
 
     def _doctype(self, *_: object) -> None:
         raise _refusal("HAPI-1851: a document type declaration is not allowed")
@@ -108,7 +108,7 @@ class _TreeReader:
         if self._open:
             self._open[-1].children.append(node)
         else:
-            self._found = node
+            self._root = node
         self._open.append(node)
 
     def _end(self, name: str) -> None:
@@ -135,7 +135,7 @@ def _known(type_name: str) -> dict[str, tuple[bool, str]]:
 
 
 def _members(node: _Node, type_name: str) -> Json:
-    found: dict[str, Json] = {name: node.attributes[name] for name in ("id", "url") if name in node.attributes}
+    members: dict[str, Json] = {name: node.attributes[name] for name in ("id", "url") if name in node.attributes}
     known = _known(type_name)
     for child in node.children:
         many, kind = known.get(child.name, (False, ""))
@@ -143,14 +143,14 @@ def _members(node: _Node, type_name: str) -> Json:
             continue
         value, beside = _value(child, kind)
         for key, one in ((child.name, value), (f"_{child.name}", beside)):
-            if many and (one is not None or key in found or (key[0] != "_" and beside)):
-                found.setdefault(key, []).append(one)
+            if many and (one is not None or key in members or (key[0] != "_" and beside)):
+                members.setdefault(key, []).append(one)
             elif one is not None:  # of several, the first counts
-                found.setdefault(key, one)
-        if many and beside and len(found[f"_{child.name}"]) < len(found[child.name]):
-            beside_all = found[f"_{child.name}"]
-            found[f"_{child.name}"] = [None] * (len(found[child.name]) - len(beside_all)) + beside_all
-    return found
+                members.setdefault(key, one)
+        if many and beside and len(members[f"_{child.name}"]) < len(members[child.name]):
+            beside_all = members[f"_{child.name}"]
+            members[f"_{child.name}"] = [None] * (len(members[child.name]) - len(beside_all)) + beside_all
+    return members
 
 
 def _value(node: _Node, kind: str) -> tuple[Json, Json]:
