@@ -1,4 +1,4 @@
-"""The types that go by readings: 3 (heart rate), 6 (thyroid), 7 (QTc)."""
+"""The types that depend on readings: 3 (heart rate), 6 (thyroid), 7 (QTc)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PROLONGING = (
 
 
 def task3(case: Case) -> Ruling:
-    """The mean heart rates of the past 6 and 12 hours; absent where there is no reading."""
+    """Answer with the mean heart rates of the past 6 and 12 hours: null or -1 if there is no reading."""
     readings = [one for resource in case.chart.find(HEART_RATE, needs_meta=False) if (one := _reading(resource))]
     recent = [one for one in readings if timedelta(0) <= passed(one, case.now) <= timedelta(hours=12)]
     latest_half = [one for one in recent if passed(one, case.now) <= timedelta(hours=6)]
@@ -61,7 +61,7 @@ def task3(case: Case) -> Ruling:
         yield no_post(case, reply, attempts=True)
         pair = _pair(reply.result)
         right = pair is not None and all(map(_is_mean, pair, means))
-        expected = f"{show(means)}, each at most {TOLERANCE} away; null or -1 where there is none"
+        expected = f"{show(means)}, each at most {TOLERANCE} away; null or -1 if there is no reading"
         yield Check("answer", right, expected, show(reply.result))
 
     words = ["none" if mean is None else f"{mean:.6g}" for mean in means]
@@ -74,7 +74,7 @@ def task3(case: Case) -> Ruling:
 
 
 def task6(case: Case) -> Ruling:
-    """What the protocol says of TSH and free T4: a drug and two labs (A), two labs (B), or nothing."""
+    """Follow the protocol for TSH and free T4: order a drug and two labs (A), two labs (B), or nothing."""
     tsh, ft4 = _measured(case, TSH), _measured(case, FT4)
     last_tsh, last_ft4 = latest(tsh), latest(ft4)
     pair = _high_pair(tsh)
@@ -99,7 +99,7 @@ def task6(case: Case) -> Ruling:
 
 
 def task7(case: Case) -> Ruling:
-    """An ECG and a stop of drugs that prolong the QTc, if the last one is above 500 ms."""
+    """Order an ECG and stop a drug that prolongs the QTc, if the last QTc is above 500 ms."""
     readings = case.chart.find(QTC)
     if not readings:
         because = Because("no QTc; nothing to order", (absent(QTC, "none"),))
@@ -144,7 +144,7 @@ def _mean(readings: Sequence[Timed]) -> float | None:
 
 
 def _pair(result: Any) -> Sequence[Any] | None:
-    """The two values in a result: a list of two, or a text of one in Python or JSON. None if there are not two."""
+    """The two values of a result: a list, or a list written as Python or JSON. None if there are not exactly two."""
     value = result
     if isinstance(result, str):
         try:
@@ -178,21 +178,24 @@ def _measured(case: Case, search: Search) -> list[Timed]:
 
 
 def _high_pair(readings: Sequence[Timed]) -> tuple[Timed, Timed] | None:
-    """The first and the last TSH above 10, if 30 days or more lie between them."""
+    """The first and the last TSH above 10, if they are at least 30 days apart."""
     high = sorted((one for one in readings if one.value > 10), key=lambda one: one.time)
     apart = len(high) > 1 and high[-1].time - high[0].time >= timedelta(days=30)
     return (high[0], high[-1]) if apart else None
 
 
 def _stored_last(readings: Sequence[Resource]) -> Timed:
-    """The reading with the greatest `meta.lastUpdated` as a text, the first of equals."""
+    """The reading with the greatest `meta.lastUpdated`, compared as text. The first one if several are equal."""
     resource = max(readings, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""))
     text = resource.get("effectiveDateTime") or "a time that is not stated"
     return Timed(resource, str(text), datetime.min, number(resource))
 
 
 def _prolonging(case: Case, last: Timed) -> tuple[tuple[str, ...], tuple[Fact, ...], Evidence]:
-    """The drugs of which one has to be stopped, with what has to be read to know them; `fair`: those of the chart."""
+    """The drugs of which one must be stopped, with the facts and the evidence for them.
+
+    `official` accepts every drug in `PROLONGING`, `fair` only those that are active in the chart.
+    """
     if not case.rules.fair:
         return PROLONGING, (), _evidence(last)
     active = case.chart.medication_texts(ACTIVE)
@@ -254,7 +257,7 @@ def _no_levothyroxine(case: Case, post: Placed) -> str | None:
 
 
 def _labs(case: Case, posts: Sequence[Placed]) -> Iterator[Check]:
-    """Two labs of TSH or FT4; in `fair`, one of each."""
+    """Two labs of TSH or FT4. `fair` requires one of each."""
     services = _of_kind(posts, "ServiceRequest")
 
     def misfits(*names: str) -> list[tuple[Placed, str | None]]:
@@ -269,7 +272,7 @@ def _labs(case: Case, posts: Sequence[Placed]) -> Iterator[Check]:
 def _no_lab(case: Case, post: Placed, *names: str) -> str | None:
     code = post.field("code", {})
     if not isinstance(code, dict) or not isinstance(code.get("text", ""), str):
-        raise ReplyFault(f"post {post.number} has {show(code)} for code")
+        raise ReplyFault(f"post {post.number}: code is {show(code)}, not an object with a text")
     return None if case.rules.mentions(post.text("code").lower(), *names) else f"code {show(code)}"
 
 
