@@ -1,6 +1,6 @@
-"""What each type asks for, decided from the resources that its searches brought.
+"""The decision for each task type, made from the resources that its searches found.
 
-Plain functions, without anything of this project: the code protocol sends this file's text as a program.
+This file imports nothing of this project, because the code protocol sends its text to the sandbox as a program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ OPIOIDS = ("hydromorphone", "oxycodone", "fentanyl", "hydrocodone", "morphine")
 
 
 def decide(kind: str, now: datetime, found: list[list[Json]]) -> tuple[list[Any], list[Json]]:
-    """The answers and the orders of a task, without the fields that every order has."""
+    """The answers and the orders of a task. `results` has the resources of each search.
+
+    The orders lack the fields that all orders have in common.
+    """
     if kind == "task3":
         return _heart_rate(now, found[0]), []
     orders = {
