@@ -67,14 +67,14 @@ def save(tasks: Sequence[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
 
 def stored(tasks: Sequence[Mapping[str, Any]], facts: Facts, cut_off: datetime) -> Stored:
     """Count the resources that the rules may read for these tasks, by the cut-off. Raises FactsError."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     counting: dict[str, int] = {}
     for patient, search in _searches(tasks):
         resources = facts.search(search.kind, patient, search.code, search.status)
-        found[patient] = found.get(patient, 0) + len(resources)
+        totals[patient] = totals.get(patient, 0) + len(resources)
         counting[patient] = counting.get(patient, 0) + sum(not _is_late(one, cut_off) for one in resources)
-    late = tuple(patient for patient, count in found.items() if count and not counting[patient])
-    return Stored(sum(found.values()), sum(counting.values()), late)
+    late = tuple(patient for patient, count in totals.items() if count and not counting[patient])
+    return Stored(sum(totals.values()), sum(counting.values()), late)
 
 
 def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]]:
@@ -90,9 +90,9 @@ def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]
 
 def _slim(resource: Resource) -> dict[str, Any]:
     meta = as_object(resource.get("meta"))
-    kept = {name: resource[name] for name in _READ if name in resource}
+    fields = {name: resource[name] for name in _READ if name in resource}
     stamp = {"lastUpdated": meta["lastUpdated"]} if "lastUpdated" in meta else {}
-    return {**kept, "meta": stamp} if "meta" in resource else kept
+    return {**fields, "meta": stamp} if "meta" in resource else fields
 
 
 def _is_late(resource: Resource, cut_off: datetime) -> bool:

@@ -111,22 +111,22 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         grading = Grading.of(rules, _clock(source, tasks), source.unfinished)
         return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> GradingSource:
+    def source(self, run: Run, options: Mapping[str, Any]) -> GradingSource:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
-        options = checked(Psb300Grading, given)
+        grading = checked(Psb300Grading, options)
         settings, places = run.document["settings"], run.document.get("places", {})
         saved = run.path / CHARTS
-        own = options.fhir is None and options.ehr is None
-        ehr: object = options.ehr
+        own = grading.fhir is None and grading.ehr is None
+        ehr: object = grading.ehr
         if own and not saved.is_file() and (named := places.get("ehr")):
             ehr = named_path(run.path, "ehr", named)
         stated = {
             "dataset": named_path(run.path, "dataset", settings.get("dataset") or BUNDLED),
             "split": settings.get("split"),
-            "clock": options.clock or settings.get("clock"),
-            "unfinished": options.unfinished or settings.get("unfinished"),
+            "clock": grading.clock or settings.get("clock"),
+            "unfinished": grading.unfinished or settings.get("unfinished"),
             "api_base": settings.get("api-base"),
-            "fhir": options.fhir,
+            "fhir": grading.fhir,
             "ehr": ehr,
             "charts": saved if own and saved.is_file() else None,
         }

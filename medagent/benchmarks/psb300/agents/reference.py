@@ -49,11 +49,11 @@ _CREATES = {
     "MedicationRequest": "fhir_medication_request_create",
 }
 _PROGRAM = """
-found = []
+results = []
 for resource_type, parameters in reads:
     resources = search(resource_type, **parameters)
-    found.append([one for one in resources if one["resourceType"] != "Patient"])
-answers, orders = decide(kind, _time(now), found)
+    results.append([one for one in resources if one["resourceType"] != "Patient"])
+answers, orders = decide(kind, _time(now), results)
 for one in orders:
     post(one["resourceType"], fixed | one)
 finish(answers)
@@ -72,13 +72,13 @@ class ReferenceAgent(Agent):
         return SolverPolicy(self._solved(task))
 
     def _solved(self, task: FhirTask) -> Solver:
-        found = []
+        results = []
         for name, arguments in reads(task):
             reply = yield self._action(name, arguments)
             resources = [entry["resource"] for entry in bundle_in(reply).get("entry", [])]
-            found.append([one for one in resources if one["resourceType"] != "Patient"])
+            results.append([one for one in resources if one["resourceType"] != "Patient"])
         now = stated_now(task.context) or self._now
-        answers, orders = decisions.decide(task.type, now, found)
+        answers, orders = decisions.decide(task.type, now, results)
         for order in orders:
             yield self._action(_CREATES[order["resourceType"]], {**fixed(task, now), **order})
         return answers

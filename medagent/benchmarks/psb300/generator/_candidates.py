@@ -72,11 +72,11 @@ class Charts:
         """The candidate, if both rule sets agree on the chart and the reference agent is right by both."""
         task = {"id": f"{kind}_1", "eval_MRN": mrn, "context": f"It's {now.isoformat()} now."}
         constants = Constants(cut_off=None, default_now=now)
-        found = [list(map(dict, self._facts.search(s.kind, mrn, s.code, s.status))) for s in SEARCHES[kind]]
+        results = [list(map(dict, self._facts.search(s.kind, mrn, s.code, s.status))) for s in SEARCHES[kind]]
         try:
             official = evaluate(task, self._facts, clock=now, rules="official", constants=constants)
             fair = evaluate(task, self._facts, clock=now, rules="fair", constants=constants)
-            answers, orders = decide(kind, now, found)
+            answers, orders = decide(kind, now, results)
         except (ChartFault, KeyError, TypeError, ValueError):
             return
         history = _history(mrn, answers, orders)
