@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from refsol.psb300._facts import Resource
-from refsol.psb300._reply import STOPS, Placed, Reply
+from refsol.psb300._reply import Placed, Reply
 from refsol.psb300._rules import RuleSet
 from refsol.psb300._ruling import (
     ORDERS,
@@ -19,6 +19,7 @@ from refsol.psb300._ruling import (
     count,
     listed,
     nothing_due,
+    of_kind,
     one_order,
     some,
     subject,
@@ -101,12 +102,12 @@ def _official_demand(case: Case, create: bool, stop: bool) -> Demand:
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
         yield count(len(posts), create + stop, more=True)
-        medications = _medications(posts)
+        medications = of_kind(posts, "MedicationRequest")
         if create:
             creates = [(post, _no_heparin(case.rules, post)) for post in medications]
             yield some("heparin", "an active MedicationRequest of heparin 5000", creates)
         if stop:
-            yield some("stop", "a MedicationRequest that stops", [(post, _no_stop(post)) for post in medications])
+            yield some("stop", "a MedicationRequest that stops", [(post, post.not_a_stop()) for post in medications])
         yield from (subject(case, post) for post in posts)
 
     return demand
@@ -118,10 +119,10 @@ def _fair_demand(case: Case, create: bool, surplus: Sequence[_Order]) -> Demand:
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
         yield count(len(posts), create + len(surplus), more=True)
-        medications = _medications(posts)
+        medications = of_kind(posts, "MedicationRequest")
         creates = sum(_no_heparin(case.rules, post) is None for post in medications)
         yield Check("heparin", creates == create, f"{int(create)} created", f"{creates} created")
-        stops = [post for post in medications if _no_stop(post) is None]
+        stops = [post for post in medications if post.not_a_stop() is None]
         stopped = _stopped(case.rules, surplus, stops)
         names = ", ".join(f"{order.text} ({named(order.resource)})" for order in surplus)
         yield Check("stop", stopped == len(surplus), f"{names or 'nothing'} stopped", f"{stopped} of {len(surplus)}")
@@ -130,20 +131,12 @@ def _fair_demand(case: Case, create: bool, surplus: Sequence[_Order]) -> Demand:
     return demand
 
 
-def _medications(posts: Sequence[Placed]) -> list[Placed]:
-    return [post for post in posts if post.kind == "MedicationRequest"]
-
-
 def _no_heparin(rules: RuleSet, post: Placed) -> str | None:
     doses = DOSE if rules.fair else ("5000",)
     if post.word("status") != "active":
         return f"status {show(post.field('status'))}"
     text = post.text().lower()
     return None if rules.mentions(text, "heparin") and rules.mentions(text, *doses) else "not heparin 5000"
-
-
-def _no_stop(post: Placed) -> str | None:
-    return None if post.word("status") in STOPS else f"status {show(post.field('status'))}"
 
 
 def _surplus(orders: Sequence[_Order]) -> list[_Order]:

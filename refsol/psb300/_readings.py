@@ -10,7 +10,7 @@ from typing import Any
 
 from refsol.psb300._drugs import ACTIVE
 from refsol.psb300._facts import Resource
-from refsol.psb300._reply import STOPS, Placed, Reply, ReplyFault
+from refsol.psb300._reply import Placed, Reply, ReplyFault
 from refsol.psb300._ruling import (
     ORDERS,
     Case,
@@ -24,6 +24,7 @@ from refsol.psb300._ruling import (
     listed,
     no_post,
     nothing_due,
+    of_kind,
     some,
     subject,
 )
@@ -118,8 +119,8 @@ def task7(case: Case) -> Ruling:
         for post in posts:
             yield Check("resourceType", post.kind in ORDERS, " or ".join(ORDERS), show(post.kind))
             yield subject(case, post)
-        ecgs = [(post, _no_ecg(case, post)) for post in posts if post.kind == "ServiceRequest"]
-        stops = [(post, _no_stop(case, post, drugs)) for post in posts if post.kind == "MedicationRequest"]
+        ecgs = [(post, _no_ecg(case, post)) for post in of_kind(posts, "ServiceRequest")]
+        stops = [(post, _no_stop(case, post, drugs)) for post in of_kind(posts, "MedicationRequest")]
         yield some("ECG", "an active ServiceRequest of 445118002 or an ECG", ecgs)
         if drugs:
             yield some("stop", f"a MedicationRequest that stops one of {', '.join(drugs)}", stops)
@@ -214,8 +215,8 @@ def _no_ecg(case: Case, post: Placed) -> str | None:
 
 
 def _no_stop(case: Case, post: Placed, drugs: Sequence[str]) -> str | None:
-    if post.word("status") not in STOPS:
-        return f"status {show(post.field('status'))}"
+    if misfit := post.not_a_stop():
+        return misfit
     return None if case.rules.mentions(post.text().lower(), *drugs) else "none of these drugs in it"
 
 
@@ -224,7 +225,7 @@ def _drug_and_labs(case: Case) -> Demand:
         posts = reply.posts
         yield count(len(posts), 3, more=True)
         drugs = []
-        for post in _of_kind(posts, "MedicationRequest"):
+        for post in of_kind(posts, "MedicationRequest"):
             drugs.append((post, _no_levothyroxine(case, post)))
             if drugs[-1][1] is None:
                 break
@@ -238,15 +239,11 @@ def _labs_alone(case: Case) -> Demand:
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
         yield count(len(posts), 2, more=True)
-        drugs = _of_kind(posts, "MedicationRequest")
+        drugs = of_kind(posts, "MedicationRequest")
         yield Check("drug", not drugs, "no MedicationRequest", f"{len(drugs)} of them")
         yield from _labs(case, posts)
 
     return demand
-
-
-def _of_kind(posts: Sequence[Placed], kind: str) -> list[Placed]:
-    return [post for post in posts if post.kind == kind]
 
 
 def _no_levothyroxine(case: Case, post: Placed) -> str | None:
@@ -258,7 +255,7 @@ def _no_levothyroxine(case: Case, post: Placed) -> str | None:
 
 def _labs(case: Case, posts: Sequence[Placed]) -> Iterator[Check]:
     """Two labs of TSH or FT4. `fair` requires one of each."""
-    services = _of_kind(posts, "ServiceRequest")
+    services = of_kind(posts, "ServiceRequest")
 
     def misfits(*names: str) -> list[tuple[Placed, str | None]]:
         return [(post, post.misfit(case.patient) or _no_lab(case, post, *names)) for post in services]

@@ -11,7 +11,7 @@ from typing import Any
 from refsol.history import Post
 from refsol.verdict import show
 
-STOPS = ("stopped", "cancelled", "completed", "entered-in-error")
+_STOPS = ("stopped", "cancelled", "completed", "entered-in-error")
 """Statuses of a MedicationRequest that stop a drug."""
 
 
@@ -62,6 +62,10 @@ class Placed:
             if self.word(name) != right:
                 return f"{name} {show(self.field(name))}"
         return None if self.is_about(patient) else f"subject {show(self.field('subject'))}"
+
+    def not_a_stop(self) -> str | None:
+        """The status, as text, if it does not stop a drug; None if it does. Raises ReplyFault."""
+        return None if self.word("status") in _STOPS else f"status {show(self.field('status'))}"
 
     def text(self, name: str | None = None) -> str:
         """`str()` of the payload, or of one field (`{}` if it is missing). Raises ReplyFault."""

@@ -115,6 +115,11 @@ def subject(case: Case, post: Placed) -> Check:
     return Check("subject", post.is_about(case.patient), expected, show(post.field("subject")))
 
 
+def of_kind(posts: Sequence[Placed], kind: str) -> list[Placed]:
+    """The posts with this resourceType. Raises ReplyFault."""
+    return [post for post in posts if post.kind == kind]
+
+
 def some(name: str, expected: str, misfits: Sequence[tuple[Placed, str | None]], due: int = 1) -> Check:
     """The check that at least `due` posts fit. `misfits` has the reason why a post is not the order, or None."""
     fitting = sum(misfit is None for _, misfit in misfits)
