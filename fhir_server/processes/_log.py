@@ -1,7 +1,7 @@
 """The log of a server: one line per message on stderr, written by a separate thread.
 
-If the reader of stderr stops reading, lines wait in a queue. If the queue is full, lines are dropped. So no request waits
-for the log.
+If the reader of stderr stops reading, lines wait in a queue. If the queue is full, lines are dropped. So requests never
+wait for the log.
 """
 
 from __future__ import annotations

@@ -78,15 +78,11 @@ class HelpedServer:
                 response, searches, changes = await self._exchange(request)
             except (OSError, EOFError):
                 if self.process is not None and await self.process.wait() == _OVER:
-                    problem = (
-                        f"The request takes more than {self._cpu_s:g} s of CPU and was stopped; nothing was stored"
-                    )
+                    problem = f"The request takes more than {self._cpu_s:g} s of CPU; nothing of it was stored"
                     raise FhirError(400, problem, "too-costly") from None
                 self._kill()
                 problem = "The process that should answer this request died (out of memory?)"
-                raise FhirError(
-                    503, f"{problem}; it is unknown whether the request was carried out", "transient"
-                ) from None
+                raise FhirError(503, f"{problem}; its writes may or may not be stored", "transient") from None
             except BaseException:
                 self._kill()
                 raise

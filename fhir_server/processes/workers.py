@@ -75,9 +75,7 @@ class Peers:
         except (OSError, EOFError):
             if stream is not None:
                 stream[1].close()
-            problem = (
-                "The process that should answer this request ended; it is unknown whether the request was carried out"
-            )
+            problem = "The process that should answer this request ended; its writes may or may not be stored"
             raise FhirError(503, problem, "transient") from None
         idle.append(stream)
         return response
@@ -104,9 +102,7 @@ async def listening(path: Path, handle: Callable[[Request], Response]) -> AsyncI
     try:
         server = await asyncio.start_unix_server(connected, path, limit=frames.LIMIT)
     except OSError as error:
-        raise ServerError(
-            f"{path}: cannot listen on this socket ({error}); set TMPDIR to another folder, with a short path"
-        ) from None
+        raise ServerError(f"{path}: cannot listen on this socket ({error}); set TMPDIR to a shorter path") from None
     async with server:
         yield
 
