@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FINISHED = (
     "fhir_server/*.py",
     *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "operations", "patch", "resources")),
-    *("fhir_server/terminology", "fhir_server/validation"),
+    *(f"fhir_server/{name}" for name in ("synthetic", "terminology", "validation")),
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
     *(f"medagent/benchmarks/{name}" for name in ("imapscore", "promptcblue", "simpleqa")),

@@ -48,9 +48,13 @@ class Import:
 
 
 def task_file(checkout: Path) -> Path | None:
-    """The published task file in a checkout (or the file itself), the first by its path; None if there is none."""
+    """The published task file in a checkout, the first by its path; None if there is none.
+
+    A single file may have another name if its bytes are the published ones.
+    """
     if checkout.is_file():
-        return checkout if checkout.name == PUBLISHED_NAME else None
+        named = checkout.name == PUBLISHED_NAME
+        return checkout if named or file_sha256(checkout) == PUBLISHED_DIGEST else None
     return min(checkout.rglob(PUBLISHED_NAME), default=None)
 
 

@@ -1,4 +1,4 @@
-"""A2A: the green agent assesses an agent that speaks A2A; the purple agent is such an agent with a model behind it.
+"""A2A: `medagent a2a green` assesses an agent that speaks A2A; `medagent a2a purple` is such an agent with a model.
 
 A run treats a purple agent as a model: its address is the endpoint, and an A2A context is a conversation. So an
 assessment is an ordinary run, with a folder, a journal and verdicts.

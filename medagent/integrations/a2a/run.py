@@ -1,4 +1,4 @@
-"""`medagent green` and `medagent purple`: the agents on a port."""
+"""`medagent a2a green` and `medagent a2a purple`: the agents on a port."""
 
 from __future__ import annotations
 

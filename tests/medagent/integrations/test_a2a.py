@@ -216,9 +216,9 @@ def test_the_scenario_names_commands_that_there_are() -> None:
 
 def test_what_the_commands_cannot_do_is_said() -> None:
     pytest.importorskip("a2a", reason="the extra a2a is not installed")
-    assert "no model is given" in command("purple").err
-    assert "set --token" in command("green", "--host", "0.0.0.0").err
-    assert "unknown version" in command("green", "--version", "v9", "--port", "0").err.lower()
+    assert "no model is given" in command("a2a", "purple").err
+    assert "set --token" in command("a2a", "green", "--host", "0.0.0.0").err
+    assert "unknown version" in command("a2a", "green", "--version", "v9", "--port", "0").err.lower()
 
 
 async def endless(scope: Any, receive: Any, send: Any) -> None:
