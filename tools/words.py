@@ -30,6 +30,7 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("README", "agents", "code", "comparable", "fhir-server", "glossary", "grading")),
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
+    *("examples", "integrations", "medagent/integrations"),
     "tools/words.py",
     "tests/test_words.py",
 )
