@@ -35,7 +35,7 @@ class ServerWithEpisodes:
                 return self._managed(request, path.removeprefix(ROOT).removeprefix("/"))
             return self._server.handle(request)
         except WritesElsewhere:
-            problem = f"The server's own data is read-only: open an episode with POST {ROOT} and write to its base"
+            problem = f"The server's own data is read-only: POST {ROOT} opens an episode with its own copy"
             return refused(FhirError(403, problem, "forbidden"))
         except FhirError as error:
             return refused(error)

@@ -82,7 +82,7 @@ class HelpedServer:
                     raise FhirError(400, problem, "too-costly") from None
                 self._kill()
                 problem = "The process that should answer this request died (out of memory?)"
-                raise FhirError(503, f"{problem}; its writes may or may not be stored", "transient") from None
+                raise FhirError(503, f"{problem}; it is not known whether its writes are stored", "transient") from None
             except BaseException:
                 self._kill()
                 raise

@@ -75,7 +75,7 @@ class Peers:
         except (OSError, EOFError):
             if stream is not None:
                 stream[1].close()
-            problem = "The process that should answer this request ended; its writes may or may not be stored"
+            problem = "The process that should answer this request ended; it is not known whether its writes are stored"
             raise FhirError(503, problem, "transient") from None
         idle.append(stream)
         return response

@@ -1,4 +1,4 @@
-"""Where the values of a JSON text end: the line and column behind each, as HL7's validator counts them."""
+"""The ends of the values in a JSON text: line and column after each value, as in messages of HL7's validator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCALAR = re.compile(r"[^\s,\]}]+")
 
 
 def ends(text: str) -> dict[Path, tuple[int, int]]:
-    """Line and column (from 1) behind each value of a text that is JSON."""
+    """Line and column (from 1) after each value of a valid JSON text, by the path of the value."""
     places: dict[Path, int] = {}
     _value(text, _skip(text, 0), (), places)
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -32,7 +32,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int, path: Path, places: dict[Path, int]) -> int:
-    """Notes the value that begins at a place, and gives its end."""
+    """Adds the ends of the value that begins at `at`, and of those inside it. Returns its end."""
     if text[at] == "{":
         end = _skip(text, at + 1)
         while text[end] != "}":
