@@ -1,30 +1,136 @@
-"""`medagent data`: data sets from a seed, published data taken over, and tasks for other tools."""
+"""`medagent data`: the task sets on this machine, published data, sets from a seed, and answer keys."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from medagent.cli import _tasks as tasks
-from medagent.cli._benchmarks import per_benchmark
-from medagent.engine.settings import WHICH
 from medagent.terminal.groups import group
-from medagent.terminal.settings import fields_of, with_options
 
 app = group(
-    "Data sets from a seed: a hospital and tasks that nobody has seen; tasks for other tools (export). Without a "
-    "subcommand: list what there is.\n\n"
+    "Data of the benchmarks: task sets, published files, new sets from a seed, answer keys. Without a subcommand: list "
+    "the task sets.\n\n"
     "Example: medagent data new fresh && medagent run --dataset fresh --agent reference",
     no_args_is_help=False,
 )
-app.callback(invoke_without_command=True)(tasks.list_tasks)
 
 
-app.command("import")(tasks.import_)
+@app.callback(invoke_without_command=True)
+def list_data(context: typer.Context) -> None:
+    """Without a subcommand: list the task sets, and whether the bundled hospital is built.
+
+    Example: medagent data
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.benchmarks.psb300.tasks import present_sets
+    from medagent.reports.tables import print_table
+
+    found, newer = present_datasets(), present_sets()
+    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found]
+    rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
+    print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
+    for folder in dict.fromkeys(one.path.parent for one in found):
+        print(f"{folder.name}: {folder}")
+    for one in newer:
+        print(f"{one.ref.name}: {one.folder}")
+    print(f"hospital: {built_hospital() or 'not built yet; the first run builds it, or `medagent ehr build`'}")
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A published file, or a checkout of a benchmark's repository.")
+    ],
+) -> None:
+    """Import published data, which medagent does not ship: a file, or everything in a checkout.
+
+    The content decides which benchmark the data belongs to.
+
+    Example: medagent data import ~/src/MedAgentBench
+
+    Example: medagent data import questions.csv
+    """
+    from medagent.benchmarks.base import find, names
+    from medagent.benchmarks.medagentbench.tasks.official import import_official
+    from medagent.core.errors import UserError
+    from medagent.reports.tables import say
+
+    if not source.exists():
+        raise UserError(f"{source}: no such file or folder")
+    done = [line for name in names() if (line := find(name).import_data(source)) is not None]
+    for line in "\n".join(done).splitlines():
+        (say if line.startswith("warning: ") else print)(line)
+    if source.is_file() and not done:
+        raise UserError(
+            f"{source}: not a published file of {', '.join(names())}. Pass a question file or the judge cases of "
+            "FHIR-AgentBench, the task file of psb-300, or the folder of a checkout"
+        )
+    if not done:
+        import_official(source)  # fails with the name of the first missing file
+
+
+@app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A task file of your own (JSON).")],
+) -> None:
+    """Check your own task file: list its problems, or its tasks. Exit code 1 if it cannot be used.
+
+    Example: medagent data check my_tasks.json
+    """
+    from medagent.benchmarks.medagentbench.tasks.check import check_tasks
+
+    found = check_tasks(file)
+    for warning in found.warnings:
+        print(f"warning: {file}: {warning}")
+    types = ", ".join(f"{count} {name}" for name, count in found.types.items())
+    print(f"{file}: {len(found.dataset.tasks)} tasks ({types}), digest {found.dataset.digest[:16]}")
+
+
+@app.command("schema")
+def schema() -> None:
+    """Print the JSON schema of a task file.
+
+    Example: medagent data schema > tasks.schema.json
+    """
+    import json
+
+    from medagent.benchmarks.medagentbench.tasks import check
+
+    print(json.dumps(check.schema(), indent=1))
+
+
+@app.command("key")
+def key(
+    out: Annotated[Path, typer.Argument(help="Where to write the key.")],
+    tasks: Annotated[Path | None, typer.Option(help="A task file; by default the data set's.")] = None,
+    dataset: Annotated[str, typer.Option(help="synthetic, official, or a folder.")] = "synthetic",
+    version: Annotated[str, typer.Option(help="v1 or v2 of the data set.")] = "v2",
+    fhir: Annotated[str | None, typer.Option(help="Facts from a FHIR server's base URL.")] = None,
+    ehr: Annotated[Path | None, typer.Option(help="Facts from an NDJSON file of FHIR resources.")] = None,
+) -> None:
+    """Build the answer key of a task set: the facts that grading needs, so that anyone can grade offline.
+
+    Example: medagent data key key.json --dataset official --fhir http://localhost:8080/fhir/
+    """
+    from medagent.benchmarks.medagentbench.facts import open_facts
+    from medagent.benchmarks.medagentbench.items import dataset_of, task_dicts
+    from medagent.benchmarks.medagentbench.settings import GradingSource
+    from medagent.core.errors import UserError
+    from refsol.medagentbench import build_key, write_key
+
+    if fhir is None and ehr is None:
+        raise UserError("say where the facts come from: --fhir URL or --ehr FILE.ndjson")
+    source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
+    task_set = dataset_of(source)
+    answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
+    write_key(out, answers)
+    patients, series = len(answers.patients), len(answers.observations)
+    print(f"{out}: {patients} patients and {series} series for {len(task_set.tasks)} tasks")
 
 
 @app.command("new")
@@ -215,50 +321,3 @@ def chart(
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror}") from None
     print(f"{target}: {len(found)} resources")
-
-
-exports = group("Tasks in the form of another tool.\n\nExample: medagent data export harbor tasks/ --per-type 3")
-app.add_typer(exports, name="export")
-
-
-@exports.callback()
-def _exports() -> None:
-    """Tasks in the form of another tool."""
-
-
-HARBOR = """A folder a task that Harbor runs: any agent in a container, the record served over HTTP, a reward of 1.0 or
-0.0.
-
-Example: medagent data export harbor tasks/ --version v2 --per-type 3
-
-Example: medagent data export harbor tasks/ --dataset fresh
-"""
-
-
-def harbor_function(benchmark: Any) -> Callable[..., None]:
-    """The function behind `medagent data export harbor NAME`."""
-
-    def harbor(
-        given: dict[str, Any],
-        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
-    ) -> None:
-        from medagent.integrations.harbor.tasks import export_harbor
-
-        done = export_harbor(benchmark, folder, given)
-        if done.unsolved:
-            print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
-        print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
-
-    which = [field for field in fields_of(benchmark.Settings) if field.option.group == WHICH]
-    fields = [field for field in which if field.name != "trials"]
-    function = with_options(fields)(harbor)
-    function.__doc__ = HARBOR
-    return function
-
-
-exports.add_typer(
-    per_benchmark(
-        "medagent data export harbor", harbor_function, "Tasks as folders that Harbor runs.", fhir=True, argument=True
-    ),
-    name="harbor",
-)

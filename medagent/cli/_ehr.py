@@ -12,7 +12,8 @@ from medagent.terminal import options
 from medagent.terminal.groups import group
 
 app = group(
-    "Patients: FHIR data in files and servers. The bundled hospital is built, any data imported, copied, pushed."
+    "Patients' FHIR data in files and servers: build the bundled hospital; import, export, copy, push, count.\n\n"
+    "Example: medagent ehr import output/fhir/*.json --data synthea.sqlite"
 )
 
 _Data = Annotated[Path, typer.Option("--data", help="The SQLite file of the embedded server.")]

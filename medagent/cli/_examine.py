@@ -97,7 +97,7 @@ def _datasets() -> str:
     present = present_datasets()
     texts = [f"{one.name} {one.version}: {len(one.tasks)} tasks, digest {one.digest[:16]}" for one in present]
     absent = [name for name in DATASETS if name not in {one.name for one in present}]
-    texts += [f"{name}: not imported (`medagent tasks import DIR` does it)" for name in absent]
+    texts += [f"{name}: not imported (`medagent data import DIR` does it)" for name in absent]
     return "; ".join(texts)
 
 

@@ -1,4 +1,4 @@
-"""`medagent harbor`: what the containers of `medagent data export harbor` run; nobody needs to type them."""
+"""`medagent harbor`: what the containers of `medagent export harbor` run; nobody needs to type them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from medagent.terminal.groups import group
 
-app = group("What the containers of `medagent data export harbor` run.")
+app = group("What the containers of `medagent export harbor` run.\n\nExample: medagent harbor build patients.ndjson.gz")
 _Patients = Annotated[Path, typer.Argument(help="The patients, NDJSON.")]
 _Log = Annotated[Path, typer.Argument(help="The log of the episode.")]
 _Now = Annotated[datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The beginning of the record's clock.")]

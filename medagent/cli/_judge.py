@@ -13,7 +13,10 @@ from medagent.terminal import options
 from medagent.terminal.groups import GroupedCommand, group
 from medagent.terminal.settings import fields_of, with_options
 
-app = group("Judges: check one on known cases, judge a run again, compare what judges and people say.")
+app = group(
+    "Judges: check one on known cases, judge a run again, compare judges with each other and with people.\n\n"
+    "Example: medagent judge check simpleqa --judge gpt-4o-mini"
+)
 
 _PANEL = ("judge", "judge_base_url", "judge_api_key_env", "judge_prompt")
 _EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost", "max_tokens_total")

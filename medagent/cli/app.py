@@ -26,20 +26,15 @@ COMMANDS = {
     "submit": Lazy("medagent.cli._submit:app", "A run as one archive that others can check: pack, check."),
     "leaderboard": Lazy("medagent.cli._leaderboard:command", "Print the scores of runs as a table in Markdown."),
     "validate": Lazy("medagent.cli._validate:command", "List every problem of a results file with its place."),
-    "export": Lazy("medagent.cli._export:app", "Write a run in the form of another tool."),
-    "tasks": Lazy("medagent.cli._tasks:app", "Task sets: list them, import the published one."),
-    "data": Lazy(
-        "medagent.cli._data:app", "Data sets from a seed that nobody has seen; tasks exported for other tools."
-    ),
+    "export": Lazy("medagent.cli._export:app", "Write a run, or tasks, in the form of another tool."),
+    "data": Lazy("medagent.cli._data:app", "Task sets: list, import, check, make; answer keys; patient charts."),
     "ehr": Lazy(
         "medagent.cli._ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."
     ),
-    "key": Lazy("medagent.cli._key:app", "Answer keys, for grading offline."),
     "serve": Lazy("medagent.cli._serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
     "mcp": Lazy("medagent.cli._mcp:app", "Tasks, or a FHIR server, for any MCP client."),
-    "green": Lazy("medagent.cli._green:app", "Assess agents that speak A2A."),
-    "purple": Lazy("medagent.cli._purple:command", "Offer a model as an agent that speaks A2A."),
-    "harbor": Lazy("medagent.cli._harbor:app", "What the containers of `data export harbor` run.", hidden=True),
+    "a2a": Lazy("medagent.cli._a2a:app", "Agents that speak A2A: assess one, or offer a model as one."),
+    "harbor": Lazy("medagent.cli._harbor:app", "What the containers of `export harbor` run.", hidden=True),
     "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
     "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, export, the published prompt."),
     "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),

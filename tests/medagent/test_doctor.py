@@ -48,7 +48,7 @@ def test_a_sound_installation_is_ok_without_network_or_writes(tmp_path: Path) ->
     ]
     assert all(line.startswith("ok   ") for line in said.values())
     assert "synthetic v2: 300 tasks, digest " in said["data sets"]
-    assert "medagent tasks import DIR" in said["data sets"]
+    assert "medagent data import DIR" in said["data sets"]
     assert "not built yet" in said["hospital"]
     assert list(tmp_path.iterdir()) == []
 

@@ -109,7 +109,7 @@ class MedAgentBenchGrading(GradeOptions):
     ehr: Annotated[Path | None, Option(GRADING, kind="path")] = None
     """Facts from an NDJSON file of FHIR resources."""
     key: Annotated[Path | None, Option(GRADING, kind="path")] = None
-    """Facts from an answer key (medagent key build)."""
+    """Facts from an answer key (medagent data key)."""
     base: Annotated[str | None, Option(GRADING, kind="value")] = None
     """The FHIR base in the file's POSTs; by default the run's, or the benchmark's."""
     rules: Annotated[str, Option(GRADING, kind="value")] = "official"

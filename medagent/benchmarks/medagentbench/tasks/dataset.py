@@ -2,7 +2,7 @@
 
 A data set is a folder with `test_data_v1.json` and `test_data_v2.json`, and beside them, where it has them, the answer
 key `key_v1.json`, `key_v2.json`, the function list `functions.json` and the protocol `protocol.toml`. `synthetic` lies
-in the package, `official` in the user's data folder after `medagent tasks import`; a folder of `medagent data new` is
+in the package, `official` in the user's data folder after `medagent data import`; a folder of `medagent data new` is
 named by its path, and has its patients and its constants with it.
 """
 
@@ -186,7 +186,7 @@ def load_dataset(name: str, version: str) -> Dataset:
     if not path.is_file():
         raise UserError(
             f"data set {name!r} is not here ({path}); import it with "
-            "`medagent tasks import DIR`, DIR being a checkout of the official repository"
+            "`medagent data import DIR`, DIR being a checkout of the official repository"
         )
     return _read(path, name, version)
 

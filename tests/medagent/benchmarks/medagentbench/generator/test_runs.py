@@ -71,7 +71,7 @@ def test_grading_by_every_rule_from_anywhere(shift: Path, tmp_path: Path, monkey
     results.write_bytes(Path("v1_r1_reference/results.json").read_bytes())
     assert "belongs to another task set" in medagent("grade", results).err
     assert json.loads(medagent("grade", results, "--dataset", shift, "--json").out)["overall"]["right"] == 20
-    key = medagent("key", "build", tmp_path / "key.json", "--dataset", shift, "--ehr", shift / "hospital.ndjson")
+    key = medagent("data", "key", tmp_path / "key.json", "--dataset", shift, "--ehr", shift / "hospital.ndjson")
     assert key.code == 0
     assert (tmp_path / "key.json").read_bytes() == (shift / "key_v2.json").read_bytes()
 

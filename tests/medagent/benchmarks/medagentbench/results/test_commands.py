@@ -1,4 +1,4 @@
-"""`medagent grade`, `validate` and `key build`, through the command line."""
+"""`medagent grade`, `validate` and `data key`, through the command line."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_real_results_file(rebuilt: Path) -> None:
 
 def test_a_key_built_once_grades_afterwards(rebuilt: Path, tmp_path: Path) -> None:
     key = tmp_path / "key.json"
-    code, out, _ = medagent("key", "build", key, "--tasks", need(PUBLISHED), "--ehr", rebuilt)
+    code, out, _ = medagent("data", "key", key, "--tasks", need(PUBLISHED), "--ehr", rebuilt)
     assert code == 0
     assert "for 300 tasks" in out
     graded = [
@@ -115,7 +115,7 @@ def test_a_key_built_once_grades_afterwards(rebuilt: Path, tmp_path: Path) -> No
 
 
 def test_key_build_asks_where_the_facts_are(tmp_path: Path) -> None:
-    code, _, err = medagent("key", "build", tmp_path / "key.json")
+    code, _, err = medagent("data", "key", tmp_path / "key.json")
     assert (code, err) == (1, "medagent: say where the facts come from: --fhir URL or --ehr FILE.ndjson\n")
 
 
@@ -208,7 +208,7 @@ def test_runs_over_different_task_sets_are_not_compared(tmp_path: Path) -> None:
         (("--key", "k", "--ehr", "e"), "only one of --fhir, --ehr, --key"),
         (("--tasks", "nowhere.json"), "nowhere.json: cannot be read"),
         (("--dataset", "nothing"), "unknown data set 'nothing'; known: synthetic, official"),
-        (("--dataset", "official"), "medagent tasks import"),
+        (("--dataset", "official"), "medagent data import"),
     ],
 )
 def test_a_users_mistake_is_one_line(
