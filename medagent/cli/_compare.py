@@ -64,38 +64,40 @@ def command(
     if as_json and as_markdown:
         raise UserError("--json and --markdown are two forms of the same; choose one")
     first, *others = runs
-    found = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
+    comparisons = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
     if as_markdown or junit_file is not None:
-        compared = with_reports(found, {other: api.grade(other, benchmark=benchmark, **facts) for other in found})
+        compared = with_reports(
+            comparisons, {other: api.grade(other, benchmark=benchmark, **facts) for other in comparisons}
+        )
         if junit_file is not None:
             write_whole(junit_file, junit(first, compared))
         if as_markdown:
             print(markdown(first, compared), end="")
     if as_json:
-        print(document(list(found.values())))
+        print(document(list(comparisons.values())))
     elif not as_markdown:
-        _print(first, found)
-    if fail_under is not None and _under(first, found, fail_under):
+        _print(first, comparisons)
+    if fail_under is not None and _under(first, comparisons, fail_under):
         raise typer.Exit(1)
 
 
-def _under(first: Path, found: dict[Path, Any], limit: float) -> bool:
+def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
     """Whether a run's difference to the first is under the limit; each that is, is named."""
     from medagent.engine.figures import percent
     from medagent.reports.tables import say
 
-    under = {other: one.difference for other, one in found.items() if one.difference < limit}
+    under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}
     for other, difference in under.items():
         say(f"{other}: {percent(difference)} against {first} is under --fail-under {limit:g}")
     return bool(under)
 
 
-def _print(first: Path, found: dict[Path, Any]) -> None:
+def _print(first: Path, comparisons: dict[Path, Any]) -> None:
     from medagent.reports.compare_table import print_comparison, print_comparisons
     from medagent.reports.siblings import SetComparison, print_sets
 
-    paired = {other: one for other, one in found.items() if not isinstance(one, SetComparison)}
-    for other, one in found.items():
+    paired = {other: one for other, one in comparisons.items() if not isinstance(one, SetComparison)}
+    for other, one in comparisons.items():
         if isinstance(one, SetComparison):
             print_sets(first, other, one)
     if len(paired) == 1:

@@ -30,11 +30,11 @@ def list_data(context: typer.Context) -> None:
     from medagent.benchmarks.psb300.tasks import present_sets
     from medagent.reports.tables import print_table
 
-    found, newer = present_datasets(), present_sets()
-    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found]
+    sets, newer = present_datasets(), present_sets()
+    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in sets]
     rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
     print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
-    for folder in dict.fromkeys(one.path.parent for one in found):
+    for folder in dict.fromkeys(one.path.parent for one in sets):
         print(f"{folder.name}: {folder}")
     for one in newer:
         print(f"{one.ref.name}: {one.folder}")
@@ -84,11 +84,11 @@ def check(
     """
     from medagent.benchmarks.medagentbench.tasks.check import check_tasks
 
-    found = check_tasks(file)
-    for warning in found.warnings:
+    checked = check_tasks(file)
+    for warning in checked.warnings:
         print(f"warning: {file}: {warning}")
-    types = ", ".join(f"{count} {name}" for name, count in found.types.items())
-    print(f"{file}: {len(found.dataset.tasks)} tasks ({types}), digest {found.dataset.digest[:16]}")
+    types = ", ".join(f"{count} {name}" for name, count in checked.types.items())
+    print(f"{file}: {len(checked.dataset.tasks)} tasks ({types}), digest {checked.dataset.digest[:16]}")
 
 
 @app.command("schema")
@@ -221,14 +221,14 @@ def verify(
 
     text = seed if seed is not None else kept_seed(folder)
     if task_sets.is_set(folder):
-        found = psb300.differing(folder, task_sets.read_manifest(folder), text)
+        differences = psb300.differing(folder, task_sets.read_manifest(folder), text)
     elif question_sets.is_set(folder):
-        found = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
+        differences = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
     else:
-        found = differing(folder, text)
-    for line in found:
+        differences = differing(folder, text)
+    for line in differences:
         print(f"{folder}: {line}")
-    if found:
+    if differences:
         raise typer.Exit(1)
     print(f"{folder}: every byte is what the seed gives")
 
@@ -251,18 +251,18 @@ def where(
     from medagent.benchmarks.data_sources import data_sources
     from medagent.reports.tables import print_table, put
 
-    found = data_sources(name)
+    sources = data_sources(name)
     if json:
-        print(dumps([one.model_dump() for one in found], indent=1))
+        print(dumps([one.model_dump() for one in sources], indent=1))
         return
     columns = ["data set", "file", "licence", "bytes", "SHA-256"]
-    size = [f"{one.bytes:,}" if one.bytes else "–" for one in found]
+    size = [f"{one.bytes:,}" if one.bytes else "–" for one in sources]
     rows = [
         [one.set, one.file, one.licence, bytes_, one.sha256[:16] or "–"]
-        for one, bytes_ in zip(found, size, strict=True)
+        for one, bytes_ in zip(sources, size, strict=True)
     ]
     print_table("", columns, rows)
-    for one in found:
+    for one in sources:
         put(f"{one.file}\n  from: {one.url}\n  use:  {one.use}")
 
 
@@ -312,12 +312,12 @@ def chart(
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", mrn):
         raise UserError(f"{mrn!r} is no medical record number")
     if path is None:
-        found = patient_resources(hospital(), mrn)
+        resources = patient_resources(hospital(), mrn)
     else:
         with path.open(encoding="utf-8") as lines:
-            found = patient_resources(lines, mrn)
+            resources = patient_resources(lines, mrn)
     try:
-        target.write_text(chart_page(found), encoding="utf-8", newline="\n")
+        target.write_text(chart_page(resources), encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror}") from None
-    print(f"{target}: {len(found)} resources")
+    print(f"{target}: {len(resources)} resources")

@@ -82,15 +82,15 @@ def _price(model: str) -> str:
 
 
 def _packages() -> str:
-    found, missing = [], []
+    present, missing = [], []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            present.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     if missing:
         raise UserError(f"{', '.join(missing)} not installed; run `make install`")
-    return ", ".join(found)
+    return ", ".join(present)
 
 
 def _datasets() -> str:
@@ -135,8 +135,8 @@ async def _look(session: EhrSession) -> str:
     software = (await _get(session, "/metadata")).get("software")
     name = f"{software.get('name')} {software.get('version')}" if isinstance(software, dict) else "unnamed software"
     counts = [f"{await _count(session, kind)} {kind}" for kind in ("Patient", "Observation")]
-    found = await _get(session, SEARCH)
-    if found.get("resourceType") != "Bundle":
+    bundle = await _get(session, SEARCH)
+    if bundle.get("resourceType") != "Bundle":
         raise UserError(f"{SEARCH} brings no Bundle; is this a FHIR base?")
     return f"{name}, {', '.join(counts)}, searches are answered"
 

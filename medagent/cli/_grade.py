@@ -18,7 +18,7 @@ _FIELDS = {field.name: field for model in (Psb300Grading, MedAgentBenchGrading) 
 
 @with_options(list(_FIELDS.values()))
 def command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
     benchmark: options.BenchmarkCode = None,
     as_json: options.AsJson = False,
@@ -41,7 +41,7 @@ def command(
     import medagent._api as api
     from medagent.reports.end import print_findings
 
-    report = api.grade(results, benchmark=benchmark, **given)
+    report = api.grade(results, benchmark=benchmark, **values)
     if as_json:
         print(json.dumps(_document(report), indent=1))
     else:

@@ -68,5 +68,5 @@ def verify(
     from medagent.benchmarks.base import find
     from medagent.integrations.harbor.verify import verify as grade
 
-    found: Any = find(benchmark)
-    print(grade(found, tests, log, out))
+    chosen: Any = find(benchmark)
+    print(grade(chosen, tests, log, out))

@@ -25,7 +25,7 @@ _EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost
 @app.command("check", cls=GroupedCommand)
 @with_options([*fields_of(PanelSettings, *_PANEL), *fields_of(RunSettings, "round", "results_dir", *_EFFORT)])
 def check_command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark whose answers are judged.")],
     quiet: options.Quiet = False,
     json: options.AsJson = False,
@@ -40,7 +40,7 @@ def check_command(
     from medagent.benchmarks.judge_check import check_plan, judged_benchmark
     from medagent.reports.runs import carry_out
 
-    panel, settings = _settings(given)
+    panel, settings = _settings(values)
     check, plan = check_plan(judged_benchmark(find(benchmark)), panel, settings)
     carry_out(plan, check, as_json=json, quiet=quiet)
 
@@ -48,7 +48,7 @@ def check_command(
 @app.command("again", cls=GroupedCommand)
 @with_options([*fields_of(PanelSettings), *fields_of(RunSettings, *_EFFORT)])
 def again_command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run whose answers are judged.")],
     only: Annotated[
         list[str] | None,
@@ -75,13 +75,13 @@ def again_command(
     from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
 
-    found = judged_benchmark(of_folder(run, benchmark))
+    judged = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
-        Judging(run, found.rubric).drop(drop_judging)
+        Judging(run, judged.rubric).drop(drop_judging)
         typer.echo(f"{run}: {drop_judging} decides nothing any more. Print the figures: medagent grade {run}")
         return
-    panel, settings = _settings(given)
-    carry_out(again_plan(found, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
+    panel, settings = _settings(values)
+    carry_out(again_plan(judged, Run(run), panel, settings, only or ()), judged, as_json=json, quiet=quiet)
 
 
 @app.command("agree")
@@ -103,16 +103,16 @@ def agree_command(
     from medagent.benchmarks.judge_labels import agreement
     from medagent.reports.agreement import print_agreement
 
-    found = agreement(first, second, rules, benchmark)
+    result = agreement(first, second, rules, benchmark)
     if json:
-        print(dumps(found.as_json(), ensure_ascii=False, indent=2))
+        print(dumps(result.as_json(), ensure_ascii=False, indent=2))
     else:
-        print_agreement(first, second, found)
+        print_agreement(first, second, result)
 
 
-def _settings(given: dict[str, Any]) -> tuple[PanelSettings, RunSettings]:
+def _settings(values: dict[str, Any]) -> tuple[PanelSettings, RunSettings]:
     """The panel and the effort of a command. Raises UserError."""
     from medagent.core.options import checked
 
-    panel = {name: given.pop(name) for name in PanelSettings.model_fields if name in given}
-    return checked(PanelSettings, panel), checked(RunSettings, given)
+    panel = {name: values.pop(name) for name in PanelSettings.model_fields if name in values}
+    return checked(PanelSettings, panel), checked(RunSettings, values)

@@ -42,7 +42,7 @@ def mcp_function(benchmark: Any) -> Callable[..., None]:
     names = own_options(benchmark)
 
     def mcp(
-        given: dict[str, Any],
+        values: dict[str, Any],
         http: Annotated[
             int | None,
             typer.Option("--http", min=0, max=65535, metavar="PORT", help="Streamable HTTP instead of stdio."),
@@ -62,8 +62,8 @@ def mcp_function(benchmark: Any) -> Callable[..., None]:
 
         if host != "127.0.0.1" and http is None:
             raise UserError("--host needs --http PORT")
-        given["results_dir"] = results_dir or data_dir() / "results"  # a client starts its servers anywhere, as in /
-        serve_mcp(benchmark, given, _Port(http, host, token), idle, names_tasks=any(name in given for name in names))
+        values["results_dir"] = results_dir or data_dir() / "results"  # a client starts its servers anywhere, as in /
+        serve_mcp(benchmark, values, _Port(http, host, token), idle, names_tasks=any(name in values for name in names))
 
     function = with_options(fields_of(benchmark.Settings, *names, *PLAYED_OPTIONS))(mcp)
     function.__doc__ = HELP
@@ -79,7 +79,7 @@ class _Port:
     token: str | None
 
 
-def serve_mcp(benchmark: Any, given: dict[str, Any], port: _Port, idle: float, *, names_tasks: bool) -> None:
+def serve_mcp(benchmark: Any, values: dict[str, Any], port: _Port, idle: float, *, names_tasks: bool) -> None:
     """Serve until the client goes or a signal comes. Raises UserError."""
     import asyncio
     import signal
@@ -92,7 +92,7 @@ def serve_mcp(benchmark: Any, given: dict[str, Any], port: _Port, idle: float, *
         import medagent.integrations.mcp.server as mcp_server
     from medagent.integrations.mcp.run import serving
 
-    settings = checked(benchmark.Settings, given)
+    settings = checked(benchmark.Settings, values)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the run's results are written then, too
 
     async def serve(offer: Any) -> None:

@@ -14,7 +14,7 @@ from medagent.terminal.settings import fields_of, with_options
 
 @with_options(fields_of(MedAgentBenchGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"))
 def command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Runs' folders, or MedAgentBench results files.")],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     benchmark: options.BenchmarkCode = None,
@@ -29,7 +29,7 @@ def command(
     """
     import medagent._api as api
 
-    size = api.write_report(runs, out, benchmark=benchmark, **given)
+    size = api.write_report(runs, out, benchmark=benchmark, **values)
     print(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser

@@ -23,7 +23,7 @@ def run_function(benchmark: Any) -> Callable[..., None]:
     """The function behind `medagent run NAME`, with a parameter for each option of the benchmark's settings."""
 
     def run(
-        given: dict[str, Any],
+        values: dict[str, Any],
         config: Annotated[Path | None, _output("--config", help="A TOML file with defaults for these options.")] = None,
         report: Annotated[
             Path | None, _output("--report", help="An HTML report, written anew every minute and at the end.")
@@ -36,7 +36,7 @@ def run_function(benchmark: Any) -> Callable[..., None]:
         from medagent.reports.runs import carry_out
         from medagent.reports.tables import say
 
-        settings = checked(benchmark.Settings, {**defaults(benchmark, config), **given})
+        settings = checked(benchmark.Settings, {**defaults(benchmark, config), **values})
         rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
         carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
 
@@ -64,12 +64,12 @@ def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
 def _help(benchmark: Any) -> str:
     name = "" if benchmark.name == "medagentbench" else f" {benchmark.name}"
     example = benchmark.example or f"medagent run{name} --model gpt-4o-mini"
-    kept = (
+    continuing = (
         "Every finished item is on disk at once; the same command again continues where the last one stopped. "
         "Precedence of options: the command line, --config FILE, medagent.toml (or [tool.medagent] of pyproject.toml) "
         "in this folder, the default."
     )
-    return f"{inspect.getdoc(type(benchmark))}\n\n{kept}\n\nExample: {example}"
+    return f"{inspect.getdoc(type(benchmark))}\n\n{continuing}\n\nExample: {example}"
 
 
 app = per_benchmark(

@@ -42,13 +42,13 @@ def command(
     from medagent.core.errors import UserError
     from medagent.reports.show import ItemFilter, list_items, show_item, show_run
 
-    found = api.load_run(run, benchmark=benchmark)
-    wanted = ItemFilter(wrong, kind or (), type_ or (), finish_reason or ())
-    if item is not None and not wanted.all:
+    loaded = api.load_run(run, benchmark=benchmark)
+    chosen = ItemFilter(wrong, kind or (), type_ or (), finish_reason or ())
+    if item is not None and not chosen.all:
         raise UserError("an item is shown whole; --wrong, --kind, --type and --finish-reason list items: leave one out")
     if item is not None:
-        show_item(found.item(item), full=full)
-    elif wanted.all:
-        show_run(found.report)
+        show_item(loaded.item(item), full=full)
+    elif chosen.all:
+        show_run(loaded.report)
     else:
-        list_items(found.report, wanted)
+        list_items(loaded.report, chosen)

@@ -63,8 +63,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(version: bool) -> None:
+    if version:
         from medagent.cli._version import command
 
         command()
@@ -141,10 +141,10 @@ def spelled(words: list[str]) -> list[str]:
 
     No words at all ask for help.
     """
-    found = list(words) or ["--help"]
+    result = list(words) or ["--help"]
     for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
         if (option, value) == ("--agent", "replay") and not file.startswith("-"):
-            found.insert(place, "--replay")
+            result.insert(place, "--replay")
     if words[:1] == ["grade"] and any(word.partition("=")[0] == "--answers" for word in words):
-        found[0] = "run"
-    return found
+        result[0] = "run"
+    return result
