@@ -23,7 +23,7 @@ FINISHED = (
     "fhir_server/*.py",
     *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "operations", "patch", "resources")),
     *(f"fhir_server/{name}" for name in ("synthetic", "terminology", "validation")),
-    *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
+    *(f"medagent/{name}" for name in ("agents", "cli", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
     *(f"medagent/benchmarks/{name}" for name in ("imapscore", "promptcblue", "simpleqa")),
     *(f"refsol/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "simpleqa")),

@@ -12,17 +12,17 @@ from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 AsMarkdown = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown, for a summary of a CI run: what was lost, and why.")
+    bool, typer.Option("--markdown", help="Print Markdown for the summary of a CI job: lost items, with reasons.")
 ]
 JunitFile = Annotated[
-    Path | None, typer.Option("--junit", help="Write JUnit XML: an item is a test, and one that was lost has failed.")
+    Path | None, typer.Option("--junit", help="Write JUnit XML: each item is a test, and a lost item is a failed test.")
 ]
 FailUnder = Annotated[
     float | None,
     typer.Option(
         min=-1,
         max=1,
-        help="Exit code 1 where a run's rate less the first run's is under this: -0.02 allows two points.",
+        help="Exit with code 1 if a run's rate minus the first run's is below this; -0.02 allows a loss of two points.",
     ),
 ]
 
@@ -34,7 +34,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="A B …",
-            help="Runs' folders, or results files of MedAgentBench, over the same items or over sibling sets.",
+            help="Folders of runs, or results files of MedAgentBench, with the same items or with sibling sets.",
         ),
     ],
     benchmark: options.BenchmarkCode = None,
@@ -43,11 +43,10 @@ def command(
     junit_file: JunitFile = None,
     fail_under: FailUnder = None,
 ) -> None:
-    """Compare runs item by item: who flipped, and whether that is more than chance. Of three or more, each with the
-    first.
+    """Compare runs item by item: which items changed, and whether that is more than chance.
 
-    Over two data sets, one of them made by medagent data new, rates are compared by task type instead: how much of a
-    score was learnt by heart.
+    Each further run is compared with the first. If two runs have different data sets, one of them from medagent data
+    new, their rates are compared per task type instead: this shows how much of a score was memorised.
 
     Example: medagent compare results/v2_r1_gpt-4o-mini results/v2_r1_gpt-4o
 
@@ -60,9 +59,9 @@ def command(
     from medagent.reports.compare_views import junit, markdown, with_reports
 
     if len(runs) < 2:
-        raise UserError("compare takes two runs or more")
+        raise UserError("pass at least two runs")
     if as_json and as_markdown:
-        raise UserError("--json and --markdown are two forms of the same; choose one")
+        raise UserError("pass --json or --markdown, not both")
     first, *others = runs
     comparisons = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
     if as_markdown or junit_file is not None:
@@ -82,13 +81,13 @@ def command(
 
 
 def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
-    """Whether a run's difference to the first is under the limit; each that is, is named."""
+    """Whether a run's difference to the first is below the limit; a warning names each such run."""
     from medagent.engine.figures import percent
     from medagent.reports.tables import say
 
     under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}
     for other, difference in under.items():
-        say(f"{other}: {percent(difference)} against {first} is under --fail-under {limit:g}")
+        say(f"{other}: {percent(difference)} compared with {first} is below --fail-under {limit:g}")
     return bool(under)
 
 
