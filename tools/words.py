@@ -21,15 +21,17 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FINISHED = (
     "fhir_server/*.py",
-    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "operations", "patch", "resources")),
-    *(f"fhir_server/{name}" for name in ("synthetic", "terminology", "validation")),
-    *(f"medagent/{name}" for name in ("agents", "cli", "core", "fhir_data", "fhir_episodes", "judging", "models")),
+    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "load", "operations", "patch", "processes")),
+    *(f"fhir_server/{name}" for name in ("resources", "store", "synthetic", "terminology", "validation", "wire")),
+    *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
-    *(f"medagent/benchmarks/{name}" for name in ("imapscore", "promptcblue", "simpleqa")),
-    *(f"refsol/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "simpleqa")),
+    *(f"medagent/benchmarks/{name}" for name in ("imapscore", "promptcblue", "psb300", "simpleqa")),
+    *(f"refsol/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
     *(f"docs/{name}.md" for name in ("README", "agents", "code", "comparable", "fhir-server", "glossary", "grading")),
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
+    *("examples", "integrations", "medagent/integrations"),
+    "medagent/cli",
     "tools/words.py",
     "tests/test_words.py",
 )

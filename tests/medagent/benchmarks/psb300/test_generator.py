@@ -126,9 +126,9 @@ def test_the_environment_for_training_has_the_tools_of_the_benchmark() -> None:
 def test_bad_orders_are_refused_in_a_line(tmp_path: Path) -> None:
     for words, problem in (
         (("--split", "train"), "--split is not available with --like psb-300"),
-        (("--per-type", 1), "--per-type: at least 2"),
+        (("--per-type", 1), "--per-type: 1 is too low; at least 2"),
         (("--seed", " "), "--seed is empty"),
-        (("--patients", 20, "--per-type", 30), "give it more (--patients)"),
+        (("--patients", 20, "--per-type", 30), "raise --patients or lower --per-type"),
     ):
         ran = medagent("data", "new", tmp_path / "set", "--like", "psb-300", *words)
         assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
@@ -157,7 +157,7 @@ def test_a_chart_on_which_the_rule_sets_disagree_is_no_candidate() -> None:
     (one,) = Charts(lines, now).candidates("task7")
     assert (one.mrn, one.due) == (made.mrn(0), True)
     assert one.branch.endswith("the last stored is another)")
-    with pytest.raises(UserError, match="task1 has 1 tasks with something due"):
+    with pytest.raises(UserError, match="task1 needs 1 patients with something due"):
         list(tasks(Charts([], now), Dice(1), 2))
 
 
