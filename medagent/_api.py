@@ -111,16 +111,16 @@ async def run(
     from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
-    found = find(benchmark)
+    resolved = find(benchmark)
     for name in ("agent", "model"):
         options |= _handed(name, options)
-    chosen = _stated(found.Settings, settings, options)
+    chosen = _stated(resolved.Settings, settings, options)
     verbose = in_notebook() if verbose is None else verbose
     tell = say if verbose else _silent
-    plan = await found.plan(chosen, tell)
-    if verbose and (noise := noise_before(plan, found)):
+    plan = await resolved.plan(chosen, tell)
+    if verbose and (noise := noise_before(plan, resolved)):
         tell(noise)
-    return await execute(plan, found, quiet=not verbose, say=tell)
+    return await execute(plan, resolved, quiet=not verbose, say=tell)
 
 
 def _handed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,21 +221,21 @@ def serve_episodes(
     return serve_on(find_fhir(benchmark), host, port, options)
 
 
-def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]) -> Report:
+def grade(path: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]) -> Report:
     """Grade a run's folder again, or a results file; `given` are options of `medagent grade`.
 
     `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run whose benchmark is not
     installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     if is_run(place) and (place / JOURNAL).is_file():
-        found = of_folder(place, benchmark)
-        check_options(found, place, options)
-        return graded_report(found, place, options)
-    found = find(benchmark or DEFAULT)
-    check_options(found, place, options)
-    return found.graded_file(place, options)
+        resolved = of_folder(place, benchmark)
+        check_options(resolved, place, values)
+        return graded_report(resolved, place, values)
+    resolved = find(benchmark or DEFAULT)
+    check_options(resolved, place, values)
+    return resolved.graded_file(place, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
 
 
 def compare(
-    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
 ) -> Comparison | ScoreComparison | SetComparison:
     """Two runs, or results files of MedAgentBench, paired by item; by group if they are over different sets of which
     one was made from a seed.
@@ -300,28 +300,28 @@ def compare(
     installed. Raises UserError if the two do not fit.
     """
     first, second = Path(a), Path(b)
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     for path in (first, second):
         if is_run(path):
-            check_options(of_folder(path, benchmark), path, options)
-    outcomes = [outcomes_of(path, benchmark, options) for path in (first, second)]
+            check_options(of_folder(path, benchmark), path, values)
+    outcomes = [outcomes_of(path, benchmark, values) for path in (first, second)]
     if are_siblings(first, second):
         return compare_sets(*outcomes)
     check_same_items(first, second, benchmark)
-    found = compare_outcomes(*outcomes)
-    official = official_score(first, second, benchmark) if isinstance(found, ScoreComparison) else None
-    return found if official is None or not isinstance(found, ScoreComparison) else found.by(official)
+    comparison = compare_outcomes(*outcomes)
+    official = official_score(first, second, benchmark) if isinstance(comparison, ScoreComparison) else None
+    return comparison if official is None or not isinstance(comparison, ScoreComparison) else comparison.by(official)
 
 
 def write_report(
-    runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]
+    runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
 ) -> int:
     """Write the HTML report of runs, or results files of MedAgentBench, and give its size in bytes.
 
     `given` are options of `medagent grade` that say where data is, `benchmark` the code of runs whose benchmark is not
     installed. Raises UserError.
     """
-    return PageWriter(runs, benchmark, {name: value for name, value in given.items() if value is not None}).write(out)
+    return PageWriter(runs, benchmark, {name: value for name, value in options.items() if value is not None}).write(out)
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:
@@ -337,8 +337,8 @@ def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, 
 
 def _source(benchmark: Code, settings: EpisodeSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
     """Where the episodes of a call come from. Raises UserError."""
-    found = find_fhir(benchmark)
-    return EpisodeSource.of(found, options) if settings is None else EpisodeSource.by(found, settings)
+    resolved = find_fhir(benchmark)
+    return EpisodeSource.of(resolved, options) if settings is None else EpisodeSource.by(resolved, settings)
 
 
 def _silent(text: str) -> None:

@@ -36,28 +36,28 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def check_options(benchmark: Benchmark[Any, Any], path: Path, given: Mapping[str, Any]) -> None:
+def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any]) -> None:
     """Raises UserError for an option that the benchmark of a run does not have."""
-    for name in given:
+    for name in options:
         if name not in benchmark.GradeOptions.model_fields:
             raise UserError(f"--{name.replace('_', '-')} has no use for {path}, a run of {benchmark.name}")
 
 
-def graded_file(path: Path, given: Mapping[str, Any], *, every_rule: bool = False) -> Any:
+def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> Any:
     """A results file, graded. Raises UserError, InputError."""
     from medagent.benchmarks.medagentbench import results_file
     from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 
-    return results_file.graded_file(path, checked(MedAgentBenchGrading, given), every_rule=every_rule)
+    return results_file.graded_file(path, checked(MedAgentBenchGrading, options), every_rule=every_rule)
 
 
-def outcomes_of(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequence[ItemOutcome]:
+def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
     """The outcomes of a run or a results file. Raises UserError if nothing in it is graded."""
     if not is_run(path) or not (path / JOURNAL).is_file():
-        report = graded_file(path, given).report
+        report = graded_file(path, options).report
     else:
         benchmark = of_folder(path, code)
-        report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
+        report = graded_report(benchmark, path, options) if options else report_of(benchmark, path)
     if all(item.value is None for item in report.items):
         raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
     items: Sequence[ItemOutcome] = report.items
@@ -120,10 +120,10 @@ class PageWriter:
     written again and again.
     """
 
-    def __init__(self, runs: Sequence[str | Path], code: Code | None, given: Mapping[str, Any]) -> None:
+    def __init__(self, runs: Sequence[str | Path], code: Code | None, options: Mapping[str, Any]) -> None:
         from medagent.reports.page.pack import Parts
 
-        self._runs, self._code, self._given = list(map(Path, runs)), code, given
+        self._runs, self._code, self._options = list(map(Path, runs)), code, options
         self._books: dict[Path, ScoreBook] = {}
         self._parts = Parts()
 
@@ -148,12 +148,12 @@ class PageWriter:
         from medagent.reports.page.run_page import details_of
 
         if not is_run(path):
-            file = graded_file(path, self._given, every_rule=True)
+            file = graded_file(path, self._options, every_rule=True)
             details = details_of(find(DEFAULT), file.report, file.units)
             return RunPage(path.stem if path.is_file() else path.name, file.report, details)
         benchmark = of_folder(path, self._code)
-        check_options(benchmark, path, self._given)
+        check_options(benchmark, path, self._options)
         book = self._books.setdefault(path, ScoreBook(path / SCORES))
-        report = graded_report(benchmark, path, self._given) if self._given else report_of(benchmark, path, book)
-        run = stack.enter_context(GradedRun(benchmark, path, self._given, book))
+        report = graded_report(benchmark, path, self._options) if self._options else report_of(benchmark, path, book)
+        run = stack.enter_context(GradedRun(benchmark, path, self._options, book))
         return RunPage(path.resolve().name, report, details_of(benchmark, report, run.units))

@@ -28,7 +28,7 @@ ASSISTANT = ("agent", "answer", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ExportMessage:
     """One message as training data has it: `role` is user, assistant or tool."""
 
     role: str
@@ -67,7 +67,7 @@ class Record:
     """One item of one trial. `row` is its row of the journal, None where it was never begun."""
 
     outcome: ItemOutcome
-    messages: Sequence[Said]
+    messages: Sequence[ExportMessage]
     checks: Sequence[Check]
     row: Row | None
     question: str = ""
@@ -111,9 +111,9 @@ class Record:
             "item": one.item,
             "trial": one.trial,
             "group": one.group,
-            "messages": [said.as_json() for said in self.messages],
-            "reasoning": [said.reasoning for said in self.messages],
-            "times": [time.isoformat() if (time := said.time) else None for said in self.messages],
+            "messages": [message.as_json() for message in self.messages],
+            "reasoning": [message.reasoning for message in self.messages],
+            "times": [time.isoformat() if (time := message.time) else None for message in self.messages],
             "status": one.status,
             "correct": one.correct,
             "score": one.score,
@@ -149,27 +149,27 @@ def _records(loaded: LoadedRun, report: Report) -> Iterator[Record]:
         yield Record(outcome, _messages(loaded.benchmark, row, question), checks, row, question, scored)
 
 
-def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[Said]:
+def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[ExportMessage]:
     """The messages; if the journal holds the reply alone, the question stands before it."""
-    messages = list(_said(() if row is None else benchmark.messages(row)))
+    messages = list(_converted(() if row is None else benchmark.messages(row)))
     if question and (not messages or messages[0].role == "assistant"):
-        messages.insert(0, Said("user", question))
+        messages.insert(0, ExportMessage("user", question))
     return messages if row is None else _with_calls(messages, row.spent.each)
 
 
-def _said(shown: Iterable[ShownMessage]) -> Iterator[Said]:
+def _converted(shown: Iterable[ShownMessage]) -> Iterator[ExportMessage]:
     """The messages of a journal. An action that a tool call became is that call again, and calls that were made in
     parallel are one message, with their replies after it.
     """
-    replies: list[Said] = []
-    open_: Said | None = None
+    replies: list[ExportMessage] = []
+    open_: ExportMessage | None = None
     """An assistant's message with calls, to which more calls of the same reply may come."""
     for number, one in enumerate(shown):
         call = one.call
         if call is None and one.role not in ASSISTANT:
             text = hide(one.text)
             if open_ is not None and len(replies) < len(open_.calls):
-                replies.append(Said("tool", text, call_id=open_.calls[-1].id))
+                replies.append(ExportMessage("tool", text, call_id=open_.calls[-1].id))
                 continue
         if open_ is not None and (call is None or call.reply is None or call.reply != open_.calls[-1].reply):
             yield from (open_, *replies)
@@ -177,23 +177,25 @@ def _said(shown: Iterable[ShownMessage]) -> Iterator[Said]:
         if call is not None:
             made = replace(call, arguments=hide(call.arguments), id=call.id or f"call_{number}", text=None)
             if open_ is None:
-                open_ = Said("assistant", hide(call.text or ""), hide(one.reasoning or ""), (made,))
+                open_ = ExportMessage("assistant", hide(call.text or ""), hide(one.reasoning or ""), (made,))
             else:
                 open_ = replace(open_, calls=(*open_.calls, made))
         else:
-            yield Said("assistant" if one.role in ASSISTANT else "user", hide(one.text), hide(one.reasoning or ""))
+            yield ExportMessage(
+                "assistant" if one.role in ASSISTANT else "user", hide(one.text), hide(one.reasoning or "")
+            )
     if open_ is not None:
         yield from (open_, *replies)
 
 
-def _with_calls(messages: list[Said], each: Sequence[CallSpent]) -> list[Said]:
+def _with_calls(messages: list[ExportMessage], each: Sequence[CallSpent]) -> list[ExportMessage]:
     """The messages with the model call of each, where its number is known or each message was one call."""
-    own = [said for said in messages if said.role == "assistant"]
-    numbers = [said.calls[0].reply if said.calls else None for said in own]
+    own = [message for message in messages if message.role == "assistant"]
+    numbers = [message.calls[0].reply if message.calls else None for message in own]
     if len(own) == len(each):
         numbers = list(range(len(own)))
     spent = iter(each[number] if number is not None and number < len(each) else None for number in numbers)
-    return [replace(said, spent=next(spent)) if said.role == "assistant" else said for said in messages]
+    return [replace(message, spent=next(spent)) if message.role == "assistant" else message for message in messages]
 
 
 def arguments_of(call: MadeCall) -> dict[str, Any]:

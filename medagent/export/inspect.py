@@ -86,14 +86,16 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     judged = benchmark.judged(run) or {}
     scorer = medagent_score.__name__
     toolbox = benchmark.toolbox(benchmark.source(run, {})) if isinstance(benchmark, FhirBenchmark) else None
-    kept = _Kept(report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark, toolbox)
-    samples = [kept.sample(record) for record in records if record.row is not None]
+    context = _LogContext(
+        report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark, toolbox
+    )
+    samples = [context.sample(record) for record in records if record.row is not None]
     log = EvalLog(
         status="success" if not report.owed else "cancelled",
         eval=EvalSpec(
-            eval_id=kept.id("eval"),
-            run_id=kept.id("run"),
-            task_id=kept.id("task"),  # the viewer hides all but one of the logs that share it
+            eval_id=context.id("eval"),
+            run_id=context.id("run"),
+            task_id=context.id("task"),  # the viewer hides all but one of the logs that share it
             created=_time(report.started),
             task=f"medagent/{report.benchmark}",
             task_version=report.data.version or 0,
@@ -103,7 +105,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
                 samples=len({one.id for one in samples}),
                 sample_ids=list(dict.fromkeys(str(one.id) for one in samples)),
             ),
-            model=kept.model,
+            model=context.model,
             config=EvalConfig(epochs=max((one.epoch for one in samples), default=1), epochs_reducer=["mean"]),
             packages={name: version for name, version in report.versions.items() if name == "medagent"},
             metadata={"settings": report.settings, "data": report.data.model_dump(), "versions": report.versions},
@@ -118,7 +120,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
         stats=EvalStats(
             started_at=_time(report.started),
             completed_at=_time(report.ended),
-            model_usage={kept.model: _usage(report.spent)} if report.spent.calls else {},
+            model_usage={context.model: _usage(report.spent)} if report.spent.calls else {},
         ),
         samples=samples,
     )
@@ -127,7 +129,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _LogContext:
     """What the samples of one log share."""
 
     report: Report
@@ -156,20 +158,20 @@ class _Kept:
         one, row = record.outcome, record.row
         assert row is not None
         name = self.id("sample", row.unit)
-        said = _messages(record, name)
+        messages = _messages(record, name)
         usage = {self.model: _usage(record.spent)} if record.spent.calls else {}
         score = self.score(record)
         judged = self.judged.get(row.unit)
-        kept = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row, judged))))
-        answer = next((message.text for message in reversed(said) if message.role == "assistant"), "")
+        stored_row = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row, judged))))
+        answer = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
         at = _time(row.timestamp) or _time(self.report.ended)
         scored = ScoreEvent(score=score, scorer=self.scorer, timestamp=datetime.fromisoformat(at), uuid=f"{name}-score")
         return EvalSample(
             id=one.item,
             epoch=one.trial,
-            input=record.question or (said[0].text if said else ""),
+            input=record.question or (messages[0].text if messages else ""),
             target=record.target,
-            messages=said,
+            messages=messages,
             output=ModelOutput.from_content(self.model, answer),
             scores={self.scorer: score},
             metadata={
@@ -177,10 +179,10 @@ class _Kept:
                 "cluster": (record.scored.item.cluster if record.scored else "") or one.item,
                 "status": row.status,
             },
-            store={STORED: kept},
+            store={STORED: stored_row},
             events=sorted(
                 [
-                    *_model_events(record, said, name, self.model),
+                    *_model_events(record, messages, name, self.model),
                     *_tool_events(record, name, row.started or at, self.toolbox),
                     scored,
                 ],
@@ -224,18 +226,20 @@ def _messages(record: Record, name: str) -> list[ChatMessage]:
 
     messages: list[ChatMessage] = []
     functions: dict[str, str] = {}
-    for number, said in enumerate(record.messages):
+    for number, message in enumerate(record.messages):
         id_ = f"{name}-{number}"
-        if said.role == "user":
-            messages.append(ChatMessageUser(content=said.content, id=id_))
-        elif said.role == "tool":
-            function = functions.get(said.call_id)
-            messages.append(ChatMessageTool(content=said.content, tool_call_id=said.call_id, function=function, id=id_))
+        if message.role == "user":
+            messages.append(ChatMessageUser(content=message.content, id=id_))
+        elif message.role == "tool":
+            function = functions.get(message.call_id)
+            messages.append(
+                ChatMessageTool(content=message.content, tool_call_id=message.call_id, function=function, id=id_)
+            )
         else:
-            functions |= {call.id: call.name for call in said.calls}
-            parts = [ContentReasoning(reasoning=said.reasoning), ContentText(text=said.content)]
-            calls = [ToolCall(id=one.id, function=one.name, arguments=arguments_of(one)) for one in said.calls]
-            content = parts if said.reasoning else said.content
+            functions |= {call.id: call.name for call in message.calls}
+            parts = [ContentReasoning(reasoning=message.reasoning), ContentText(text=message.content)]
+            calls = [ToolCall(id=one.id, function=one.name, arguments=arguments_of(one)) for one in message.calls]
+            content = parts if message.reasoning else message.content
             messages.append(ChatMessageAssistant(content=content, tool_calls=calls or None, id=id_))
     return messages
 
@@ -245,15 +249,15 @@ def _model_events(record: Record, messages: list[ChatMessage], name: str, model:
     from inspect_ai.event import ModelEvent
     from inspect_ai.model import ChatCompletionChoice, GenerateConfig, ModelOutput
 
-    for number, said in enumerate(record.messages):
-        if said.role != "assistant" or said.spent is None or said.time is None:
+    for number, message in enumerate(record.messages):
+        if message.role != "assistant" or message.spent is None or message.time is None:
             continue
-        call = said.spent
+        call = message.spent
         reason = STOP_REASONS.get(call.finish_reason or "", call.finish_reason or "stop")
         choice = ChatCompletionChoice(message=messages[number], stop_reason=reason)
         yield ModelEvent(
             uuid=f"{name}-model-{number}",
-            timestamp=said.time - timedelta(seconds=call.latency),
+            timestamp=message.time - timedelta(seconds=call.latency),
             model=model,
             input=messages[:number],
             tools=[],
@@ -261,7 +265,7 @@ def _model_events(record: Record, messages: list[ChatMessage], name: str, model:
             config=GenerateConfig(),
             output=ModelOutput(model=model, choices=[choice], usage=_usage(call), time=call.latency),
             retries=call.retries or None,
-            completed=said.time,
+            completed=message.time,
             working_time=call.latency,
         )
 
@@ -273,13 +277,13 @@ def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | Non
     from inspect_ai.event import ToolEvent
 
     at = datetime.fromisoformat(started)
-    for number, said in enumerate(record.messages):
-        at = max(at, said.time or at)
-        if said.calls:
+    for number, message in enumerate(record.messages):
+        at = max(at, message.time or at)
+        if message.calls:
             replies = iter([one.content for one in record.messages[number + 1 :] if one.role == "tool"])
-            made = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in said.calls]
-        elif said.role == "assistant" and toolbox is not None:
-            function, arguments = toolbox.call(strip_thinking(said.content))
+            made = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in message.calls]
+        elif message.role == "assistant" and toolbox is not None:
+            function, arguments = toolbox.call(strip_thinking(message.content))
             following = record.messages[number + 1 : number + 2]
             reply = following[0].content if following else ""
             made = [] if function == "message" else [(f"{name}-call-{number}", function, arguments, reply)]

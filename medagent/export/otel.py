@@ -88,7 +88,7 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
     parent = _id(16, trace, "agent")
     agent = str(report.settings.get("agent") or report.settings.get("protocol") or "chat")
     common = {"conversation": record.key, "provider": served_by, "model": report.settings.get("model")}
-    said = {
+    attributes = {
         "operation": "invoke_agent",
         "agent": agent,
         **common,
@@ -99,7 +99,7 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
         "group": one.group or None,
         "error": row.status if row.status != "completed" else None,
     }
-    span = _span(trace, parent, f"invoke_agent {agent}", (begun, ended), _INTERNAL, said)
+    span = _span(trace, parent, f"invoke_agent {agent}", (begun, ended), _INTERNAL, attributes)
     yield span | ({"events": [_evaluation(report, record, ended)]} if one.value is not None else {})
     for number, (call, at, until) in enumerate(_timed(row.spent.each, begun, ended)):
         fields = {
@@ -133,9 +133,9 @@ def _timed(each: Sequence[CallSpent], begun: int, ended: int) -> Iterator[tuple[
 def _tools(record: Record, trace: str, parent: str, begun: int) -> Iterator[dict[str, Any]]:
     """The tool calls, each at the moment when its model call had ended."""
     at, number = begun, 0
-    for said in record.messages:
-        at = int(said.time.timestamp() * 1_000_000) * 1000 if said.time else at
-        for call in said.calls:
+    for message in record.messages:
+        at = int(message.time.timestamp() * 1_000_000) * 1000 if message.time else at
+        for call in message.calls:
             number += 1
             fields = {
                 "operation": "execute_tool",
@@ -166,7 +166,7 @@ def _evaluation(report: Report, record: Record, at: int) -> dict[str, Any]:
 def _span(
     trace: str, span: str, name: str, times: tuple[int, int], kind: int, fields: dict[str, Any], parent: str = ""
 ) -> dict[str, Any]:
-    found = {
+    span_fields = {
         "traceId": trace,
         "spanId": span,
         "name": name,
@@ -175,8 +175,8 @@ def _span(
         "endTimeUnixNano": str(max(times)),
         "attributes": _attributes(fields),
     }
-    found |= {"parentSpanId": parent} if parent else {}
-    return found | ({"status": {"code": _ERROR, "message": str(fields["error"])}} if fields.get("error") else {})
+    span_fields |= {"parentSpanId": parent} if parent else {}
+    return span_fields | ({"status": {"code": _ERROR, "message": str(fields["error"])}} if fields.get("error") else {})
 
 
 def _attributes(fields: dict[str, Any]) -> list[dict[str, Any]]:
