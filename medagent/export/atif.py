@@ -1,7 +1,7 @@
-"""Trajectories in the Agent Trajectory Interchange Format, version 1.8 (Harbor's RFC 0001): a JSON file an episode.
+"""Trajectories in the Agent Trajectory Interchange Format, version 1.8 (Harbor's RFC 0001): one JSON file per episode.
 
-An agent's message is a step. Its tool calls are those that the model made; of an episode by text, GET, POST and FINISH.
-The reply is the step's observation.
+Each message of the agent is a step. Its tool calls are those of the model, or GET, POST and FINISH in the text
+protocol. The reply is the step's observation.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FINISH = re.compile(r"FINISH\((.*)\)\s*\Z", re.DOTALL)
 
 
 def export_atif(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write a file an episode into a folder, which is made; returns how many. Raises UserError.
+    """Write one file per episode into a folder, which is made if needed. Returns their number. Raises UserError.
 
-    An item without a message has no trajectory.
+    An item without messages has no trajectory.
     """
     report, records = read_records(folder, code)
     try:
@@ -45,7 +45,7 @@ def export_atif(folder: Path, out: Path, code: Code | None = None) -> int:
 
 
 def trajectory(report: Report, record: Record) -> dict[str, Any]:
-    """One episode as the format has it."""
+    """One episode as an ATIF document."""
     one, settings = record.outcome, report.settings
     model = settings.get("model")
     return _known(
@@ -90,7 +90,7 @@ def _steps(record: Record, has_model: bool) -> Iterator[dict[str, Any]]:
         for following in record.messages[place : place + max(1, len(message.calls))]:
             if following.role == "assistant" or (message.calls and following.role != "tool"):
                 break
-            place += 1  # the reply is this step's observation, not a step of its own
+            place += 1  # the reply is this step's observation, not another step
             source = following.call_id or (tools[0]["tool_call_id"] if tools else None)
             results.append(_known(source_call_id=source, content=following.content))
         yield _known(
@@ -107,7 +107,7 @@ def _steps(record: Record, has_model: bool) -> Iterator[dict[str, Any]]:
 
 
 def _tool_calls(text: str, number: int) -> list[dict[str, Any]]:
-    """The action that a message of an episode is; none for any other text."""
+    """The action of a message in the text protocol; empty for any other text."""
     action, finish = _ACTION.match(text.strip()), _FINISH.match(text.strip())
     if action:
         arguments = {"url": action[2]} | ({"body": _parsed(action[3])} if action[3] else {})
@@ -149,5 +149,5 @@ def _final(record: Record) -> dict[str, Any] | None:
 
 
 def _known(**fields: Any) -> dict[str, Any]:
-    """The fields that are known: the format takes no null where a field is optional."""
+    """The fields that are not None: the format does not allow null."""
     return {name: value for name, value in fields.items() if value is not None}

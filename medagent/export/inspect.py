@@ -1,7 +1,7 @@
-"""A run as a log of Inspect AI, through its own types: a sample an item and trial, which is Inspect's epoch.
+"""A run as an Inspect AI log, made with Inspect's own types: one sample per item and trial (Inspect's epoch).
 
-The row of the journal lies in the sample's store, where the scorers of `medagent.integrations.inspect` read it: so
-`inspect score` grades an exported run as it grades one of `inspect eval`.
+The sample's store has the row of the journal, which the scorers of `medagent.integrations.inspect` read. So `inspect
+score` grades an exported run like a run of `inspect eval`.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ LIMITS = {
     "token_limit": ("token", "unit-tokens", 0),
     "cost_limit": ("cost", "unit-cost", 0),
 }
-"""Inspect's limit for each status that is one, the option that sets it, and its default (0: the endpoint's own)."""
+"""By status: Inspect's name of the limit, the option that sets it, and its default (0: the endpoint's own limit)."""
 STOP_REASONS = {"length": "max_tokens"}
-"""Inspect's word for why a reply ended, where it differs from that of chat completions."""
+"""Inspect's names of finish reasons that differ from those of chat completions."""
 ERRORS = OWED | {"agent_error", "refused"}
-"""Statuses that Inspect calls an error of the sample."""
+"""The statuses that are an error of the sample in Inspect."""
 
 
 def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write a log (`.eval`, or `.json`); returns how many samples it has. Raises UserError, also where inspect-ai is
-    not installed or the benchmark has no Inspect task.
+    """Write a log (`.eval` or `.json`). Returns the number of its samples.
+
+    Raises UserError, also if inspect-ai is not installed or the benchmark has no Inspect task.
     """
     if out.suffix not in (".eval", ".json"):
-        raise UserError(f"{out}: Inspect reads logs by their ending: name it NAME.eval or NAME.json")
+        raise UserError(f"{out}: the name of an Inspect log must end with .eval or .json")
     try:
         from inspect_ai.log import write_eval_log
     except ImportError:
@@ -95,7 +96,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
         eval=EvalSpec(
             eval_id=context.id("eval"),
             run_id=context.id("run"),
-            task_id=context.id("task"),  # the viewer hides all but one of the logs that share it
+            task_id=context.id("task"),  # the viewer shows only one log per task id
             created=_time(report.started),
             task=f"medagent/{report.benchmark}",
             task_version=report.data.version or 0,
@@ -124,13 +125,13 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
         ),
         samples=samples,
     )
-    recompute_metrics(log)  # reductions too: they cannot be given to the constructor
+    recompute_metrics(log)  # also makes the reductions, which the constructor does not take
     return log
 
 
 @dataclass(frozen=True, slots=True)
 class _LogContext:
-    """What the samples of one log share."""
+    """The values that all samples of one log share."""
 
     report: Report
     options: dict[str, Any]
@@ -139,16 +140,16 @@ class _LogContext:
     model: str
     benchmark: Benchmark[Any, Any]
     toolbox: Toolbox | None
-    """The tools that actions of episodes are calls of."""
+    """The tools that the actions of episodes call."""
 
     def id(self, *parts: str) -> str:
-        """An id that is the same for the same run, and no other log's."""
+        """An id that is equal for equal runs and differs between runs."""
         report = self.report
         whole = [report.benchmark, report.settings, report.data.digest, report.started, *parts]
         return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(whole, sort_keys=True)).hex
 
     def sample(self, record: Record) -> EvalSample:
-        """One item of one trial."""
+        """The sample of one item in one trial."""
         from inspect_ai.event import ScoreEvent
         from inspect_ai.log import EvalSample
         from inspect_ai.model import ModelOutput
@@ -198,8 +199,7 @@ class _LogContext:
         )
 
     def score(self, record: Record) -> Score:
-        """What the run's own report says of the item."""
-
+        """The item's score in the run's report."""
         from medagent.integrations.inspect.scorers import as_score
 
         row, score = record.row, record.scored.score if record.scored else None
@@ -213,14 +213,14 @@ class _LogContext:
 
 
 def _options(benchmark: Benchmark[Any, Any], run: Run) -> dict[str, Any]:
-    """The options by which the benchmark's own source finds a run's data."""
+    """The options of the benchmark's source that lead to the run's data."""
     source = benchmark.source(run, {})
     fields = source.model_dump(mode="json", exclude_defaults=True) if isinstance(source, BaseModel) else {}
     return {name: value for name, value in fields.items() if name in benchmark.Settings.model_fields}
 
 
 def _messages(record: Record, name: str) -> list[ChatMessage]:
-    """The messages as Inspect has them, tool calls as they were made."""
+    """The messages as Inspect's types, with the original tool calls."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ChatMessageUser, ContentReasoning, ContentText
     from inspect_ai.tool import ToolCall
 
@@ -245,7 +245,7 @@ def _messages(record: Record, name: str) -> list[ChatMessage]:
 
 
 def _model_events(record: Record, messages: list[ChatMessage], name: str, model: str) -> Iterator[ModelEvent]:
-    """A call of the model for each of its messages whose call is known, with its time, tokens and seconds."""
+    """An event for each message with a known model call, with its time, tokens and seconds."""
     from inspect_ai.event import ModelEvent
     from inspect_ai.model import ChatCompletionChoice, GenerateConfig, ModelOutput
 
@@ -271,8 +271,9 @@ def _model_events(record: Record, messages: list[ChatMessage], name: str, model:
 
 
 def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | None) -> Iterator[ToolEvent]:
-    """What an agent did: its tool calls as it made them; the actions of an episode by text as calls of the functions
-    that they mean. Without the times of the model calls (journals of earlier versions) they stand at the beginning.
+    """The agent's tool calls. Actions of the text protocol become calls of the corresponding functions.
+
+    Journals of earlier versions have no times of model calls; their events are at the start of the sample.
     """
     from inspect_ai.event import ToolEvent
 
@@ -302,7 +303,7 @@ def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | Non
 
 
 def _usage(spent: CallSpent) -> ModelUsage:
-    """Tokens as Inspect counts them: its input tokens are without those from the provider's cache."""
+    """Tokens as Inspect counts them: without those from the provider's cache in the input tokens."""
     from inspect_ai.model import ModelUsage
 
     return ModelUsage(
@@ -339,7 +340,7 @@ def _limit(record: Record, report: Report) -> EvalSampleLimit | None:
 
 
 def _model(report: Report, places: Mapping[str, Any]) -> str:
-    """The model with Inspect's name of its API before it; `none/NAME` for an agent without one."""
+    """The model's name after Inspect's name of its API; `none/AGENT` for an agent without a model."""
     model, served_by = report.settings.get("model"), provider(report, places)
     if served_by is None:
         return f"none/{report.settings.get('agent') or 'agent'}"
@@ -347,5 +348,5 @@ def _model(report: Report, places: Mapping[str, Any]) -> str:
 
 
 def _time(text: str) -> str:
-    """A time of the journal with its zone, as Inspect wants it; empty where there is none."""
+    """A time of the journal in Inspect's form, with its zone; empty if the journal has no time."""
     return datetime.fromisoformat(text).astimezone().isoformat() if text else ""
