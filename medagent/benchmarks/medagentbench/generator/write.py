@@ -1,7 +1,7 @@
-"""Writes a data set's folder from a seed, and makes one again to say whether every byte agrees.
+"""Writes a data set's folder from a seed, and regenerates one to check every byte.
 
-The seed's text decides everything together with what is asked for. It goes through SHA-256 with the set's kind and
-split before it, so the numbers of a train set and of a test set cannot meet, whatever their seeds.
+The same seed and options give the same bytes. The random numbers are seeded with the SHA-256 of the kind, the split and
+the seed, so a train set and a test set never share random numbers, whatever their seeds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LEAST_PATIENTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to make. Without a seed a secret one is drawn."""
+    """The options of a data set. Without a seed, a secret one is drawn."""
 
     like: Like = "bundled"
     split: Split | None = None
@@ -53,26 +53,31 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.split == "ood" and self.like != "shift":
-            raise UserError("--split ood is a shift set in other words: --like shift goes with it")
+            raise UserError(f"--split ood needs --like shift, not --like {self.like}: it is a shift set in other words")
         if self.split == "test" and self.seed is not None:
-            raise UserError("--split test has a seed that nobody has seen: leave --seed out")
+            raise UserError("--split test always has a secret seed: leave --seed out")
         if self.seed is not None and not self.seed.strip():
             raise UserError("--seed is empty; leave it out for a secret one")
         if self.patients < LEAST_PATIENTS:
-            raise UserError(f"--patients: at least {LEAST_PATIENTS}, so that every branch has somebody")
+            raise UserError(
+                f"--patients: {self.patients} is too low; at least {LEAST_PATIENTS} are needed to have patients in "
+                "every branch"
+            )
         if self.per_type < 3:
-            raise UserError("--per-type: at least 3, of which v1 has the first third")
+            raise UserError(
+                f"--per-type: {self.per_type} is too low; at least 3 are needed, because v1 has a third of the tasks"
+            )
 
 
 def make(folder: Path, wanted: Wanted) -> Manifest:
-    """Make a data set in a new or empty folder. Raises UserError; what was begun is then removed."""
+    """Make a data set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
     return make_folder(folder, wanted.seed, lambda seed: _write(folder, wanted, seed))
 
 
 def hospital_again(folder: Path, manifest: Manifest) -> Path:
-    """The patients of a folder that has its seed but not them, made into the cache folder.
+    """Regenerate the patients of a folder that has its seed but not its patients. They are put into the cache folder.
 
-    Raises UserError where this generator makes others.
+    Raises UserError if this generator makes other patients.
     """
     digest = manifest.files[HOSPITAL]
     target = cache_dir() / f"{manifest.name}-{digest[:16]}.ndjson"
@@ -87,7 +92,10 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(line + "\n" for line in lines(hospital))
         if _digest(part) != digest:
-            raise UserError(f"{folder}: generator {GENERATOR} does not make its patients from its seed")
+            raise UserError(
+                f"{folder}: generator {GENERATOR} makes other patients from its seed than {MANIFEST} names; copy the "
+                f"folder with its {HOSPITAL}"
+            )
         part.replace(target)
     except OSError as error:
         raise UserError(f"{error.filename or target}: cannot be written: {error.strerror}") from None
@@ -97,16 +105,19 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
 
 
 def differing(folder: Path, seed: str) -> list[str]:
-    """The files of a folder that are not what the seed gives, in words. Raises UserError for a folder of another kind.
+    """How the files of a folder differ from what the seed gives, one text per file.
 
-    The bytes on the disk are compared with those of a set made anew, and with the digests of `dataset.json`.
+    The set is regenerated and compared byte by byte. Raises UserError for a folder of another generator.
     """
     manifest = read_manifest(folder)
     if manifest.generator != GENERATOR:
-        raise UserError(f"{folder}: was made by generator {manifest.generator}, this one is {GENERATOR}")
+        raise UserError(
+            f"{folder}: was made by generator {manifest.generator}; this version of medagent has generator {GENERATOR} "
+            "and cannot check it"
+        )
     if hashlib.sha256(seed.encode()).hexdigest() != manifest.seed_sha256:
-        return ["the seed: its SHA-256 is not the one that dataset.json names"]
-    split = None if manifest.split == "test" else manifest.split  # a test seed may be told once the set is retired
+        return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
+    split = None if manifest.split == "test" else manifest.split  # the seed of a retired test set may be public
     wanted = Wanted(manifest.like, split, seed, manifest.patients, manifest.per_type)
     with TemporaryDirectory() as aside:
         again = Path(aside)
@@ -115,19 +126,19 @@ def differing(folder: Path, seed: str) -> list[str]:
         for name in (*made.files, MANIFEST):
             path = folder / name
             if not path.is_file():
-                found.append(f"{name}: is not there")
+                found.append(f"{name}: is missing")
             elif not _same_bytes(path, again / name):
-                found.append(f"{name}: holds other bytes")
+                found.append(f"{name}: has other bytes")
         return found
 
 
 def constants_of(like: Like, seed_number: int) -> Constants:
-    """The constants of a set: drawn for a shift set, else the published ones."""
+    """The constants of a set: drawn for a shift set, otherwise the published ones."""
     return shifted(Dice(seed_number + 1)) if like == "shift" else PUBLISHED
 
 
 def seed_number(text: str, like: Like, split: Split | None) -> int:
-    """The number that all chance of a set comes from."""
+    """The number that seeds the random generator of a set."""
     name = f"medagent data {GENERATOR} {like} {split or 'any'} {text}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest())
 
@@ -173,7 +184,7 @@ def _write(
 
 
 def render(tasks: list[dict[str, Any]], canary: str) -> str:
-    """A task file's text; every task has the canary, which no prompt shows."""
+    """The text of a task file. Every task has the canary, which is not part of the prompt."""
     return json.dumps([{**task, "canary": canary} for task in tasks], ensure_ascii=False, indent=1) + "\n"
 
 

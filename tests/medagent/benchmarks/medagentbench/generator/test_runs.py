@@ -136,7 +136,7 @@ def test_an_agent_that_learnt_the_bundled_set_scores_like_doing_nothing_on_a_mad
 @pytest.mark.parametrize("name", ["", "nowhere"])
 def test_what_is_no_data_set(tmp_path: Path, name: str) -> None:
     ran = medagent("run", "--agent", "nop", "--dataset", tmp_path / name, "--results-dir", tmp_path / "r")
-    assert (ran.code, "folders that `medagent data new` made" in ran.err) == (1, True)
+    assert (ran.code, "folders made by `medagent data new`" in ran.err) == (1, True)
     (tmp_path / "dataset.json").write_text("{}")
     ran = medagent("run", "--agent", "nop", "--dataset", tmp_path, "--results-dir", tmp_path / "r")
     assert (ran.code, str(tmp_path / "dataset.json") in ran.err) == (1, True)

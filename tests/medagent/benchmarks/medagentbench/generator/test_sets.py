@@ -114,7 +114,7 @@ def test_a_hospital_that_is_not_there_is_made_again_from_the_kept_seed(shift: Pa
     with pytest.raises(UserError, match=r"hospital\.ndjson: cannot be read"):
         _ = load_dataset(str(folder), "v1").hospital
     (folder / "seed.txt").write_text("two\n", encoding="ascii")
-    with pytest.raises(UserError, match="does not make its patients from its seed"):
+    with pytest.raises(UserError, match="makes other patients from its seed"):
         _ = load_dataset(str(folder), "v1").hospital
     (folder / "seed.txt").write_text("one\n", encoding="ascii")
     made = load_dataset(str(folder), "v1").hospital
@@ -183,8 +183,8 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
     ran = medagent("data", "verify", folder, "--seed", "one")
     assert ran.code == 1
     assert ran.out.splitlines() == [
-        f"{folder}: key_v1.json: is not there",
-        f"{folder}: test_data_v2.json: holds other bytes",
+        f"{folder}: key_v1.json: is missing",
+        f"{folder}: test_data_v2.json: has other bytes",
     ]
     ran = medagent("data", "verify", folder, "--seed", "two")
     assert (ran.code, "its SHA-256 is not the one" in ran.out) == (1, True)
@@ -200,12 +200,12 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--patients", "5"), "--patients: at least 20"),
-        (("--per-type", "2"), "--per-type: at least 3"),
-        (("--patients", "20", "--per-type", "30"), "give it more (--patients)"),
+        (("--patients", "5"), "--patients: 5 is too low; at least 20"),
+        (("--per-type", "2"), "--per-type: 2 is too low; at least 3"),
+        (("--patients", "20", "--per-type", "30"), "raise --patients or lower --per-type"),
         (("--seed", " "), "--seed is empty"),
         (("--split", "test", "--seed", "x"), "leave --seed out"),
-        (("--split", "ood", "--like", "full"), "--like shift goes with it"),
+        (("--split", "ood", "--like", "full"), "--split ood needs --like shift, not --like full"),
     ],
 )
 def test_what_cannot_be_made_is_refused_and_leaves_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
