@@ -22,8 +22,8 @@ DEFAULT = "medagentbench"
 
 def names() -> list[str]:
     """The names of all installed benchmarks, the default one first."""
-    found = sorted(plugins.entry_points(GROUP))
-    return sorted(found, key=lambda name: name != DEFAULT)
+    installed = sorted(plugins.entry_points(GROUP))
+    return sorted(installed, key=lambda name: name != DEFAULT)
 
 
 def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benchmark[Any, Any]:

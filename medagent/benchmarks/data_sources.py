@@ -35,8 +35,8 @@ def _all() -> tuple[DataSource, ...]:
 
 def data_sources(name: str | None = None) -> Sequence[DataSource]:
     """The files of a data set, or of all data sets. Raises UserError if the name is unknown."""
-    found = [one for one in _all() if name in (None, one.set)]
-    if not found:
+    sources = [one for one in _all() if name in (None, one.set)]
+    if not sources:
         known = ", ".join(dict.fromkeys(one.set for one in _all()))
         raise UserError(f"unknown data set {name!r}; known: {known}")
-    return found
+    return sources

@@ -73,7 +73,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         """See `Benchmark.journals`. All calls are calls of judges."""
         return {JOURNAL: JournalKind(ExchangeRow, "judge")}
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> Check:
+    def source(self, run: Run, options: Mapping[str, Any]) -> Check:
         """See `Benchmark.source`. Raises UserError if the benchmark is not installed: a folder's code is not run."""
         if self._check is not None:
             return self._check
@@ -209,10 +209,10 @@ def _section(judge: str, scores: Sequence[Scored]) -> TableSection:
 
 def _faults(by_judge: Mapping[str, Sequence[Scored]]) -> Iterator[str]:
     """The judges that may not be trusted, with the kinds of cases that they label wrong, as texts."""
-    for judge, found in by_judge.items():
-        line = mean_line(judge, found)
+    for judge, scores in by_judge.items():
+        line = mean_line(judge, scores)
         if line.interval and line.interval[0] < TRUSTED:
-            wrong = Counter(one.item.group for one in found if one.correct is False)
+            wrong = Counter(one.item.group for one in scores if one.correct is False)
             kinds = ", ".join(f"{kind} ({n})" for kind, n in wrong.most_common(5))
             yield (
                 f"judge {judge} is not to be trusted alone: the interval of its agreement begins at "

@@ -120,16 +120,16 @@ def baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
 def above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
     """The rate minus the blind baseline's rate on the same items (-1 to 1), with its 95 % interval."""
     blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
-    found = above(scores, blind)
-    return None if found is None else {"difference": found[0], "interval_95": [found[1].low, found[1].high]}
+    margin = above(scores, blind)
+    return None if margin is None else {"difference": margin[0], "interval_95": [margin[1].low, margin[1].high]}
 
 
 def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
-    found = above_blind(scores)
-    if found is not None:
-        points = shown(Interval(*found["interval_95"]), unit="")
+    margin = above_blind(scores)
+    if margin is not None:
+        points = shown(Interval(*margin["interval_95"]), unit="")
         share = percent(Rate.of(scores).share)
-        yield f"Score: {share}; above blind: {100 * found['difference']:+.1f} points (95 % {points})"
+        yield f"Score: {share}; above blind: {100 * margin['difference']:+.1f} points (95 % {points})"
 
 
 def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:

@@ -95,8 +95,8 @@ class TaskGrader(Grader[EpisodeRow]):
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
-        kept = () if self._source.replayed and not _has_read(episode) else episode.transcript
-        had_read = grounds(self._task(item), verdict, kept, self._dataset.constants)
+        messages = () if self._source.replayed and not _has_read(episode) else episode.transcript
+        had_read = grounds(self._task(item), verdict, messages, self._dataset.constants)
         return score_of(verdict, failure, had_read, {**self.baselines(item), **conduct_of(row)})
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
@@ -127,9 +127,9 @@ class TaskGrader(Grader[EpisodeRow]):
 
 def recorded(row: EpisodeRow) -> RecordedEpisode:
     """The parts of a row that grading reads."""
-    said = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
+    messages = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
     created = tuple(Created(write.url, write.resource) for write in row.created)
-    return RecordedEpisode(row.task_id, row.trial, row.status, created, said)
+    return RecordedEpisode(row.task_id, row.trial, row.status, created, messages)
 
 
 def _has_read(episode: RecordedEpisode) -> bool:

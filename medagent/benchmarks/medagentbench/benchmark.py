@@ -184,11 +184,11 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         folder = import_official(path)
         return f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/"
 
-    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+    def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
         """See `Benchmark.graded_file`."""
         from medagent.benchmarks.medagentbench.results_file import graded_file
 
-        return graded_file(path, checked(MedAgentBenchGrading, given)).report
+        return graded_file(path, checked(MedAgentBenchGrading, options)).report
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
         """See `Benchmark.write`: a results file and a grade file for each trial."""

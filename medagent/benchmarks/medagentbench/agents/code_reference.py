@@ -133,8 +133,8 @@ def _find_patient(task: FhirTask, rule: Constants) -> Written:
 
 
 def _pressure(task: FhirTask, rule: Constants) -> Written:
-    found = PRESSURE.search(task.instruction)
-    values = {**_basic(task, rule), "code": rule.blood_pressure_code, "pressure": found[0] if found else ""}
+    match = PRESSURE.search(task.instruction)
+    values = {**_basic(task, rule), "code": rule.blood_pressure_code, "pressure": match[0] if match else ""}
     return values, (_VITAL,)
 
 
@@ -164,8 +164,8 @@ def _replace_potassium(task: FhirTask, rule: Constants) -> Written:
 
 
 def _refer(task: FhirTask, rule: Constants) -> Written:
-    found = REFERRAL.search(task.instruction)
-    values = {**_basic(task, rule), "code": rule.referral_code, "text": found[0] if found else ""}
+    match = REFERRAL.search(task.instruction)
+    values = {**_basic(task, rule), "code": rule.referral_code, "text": match[0] if match else ""}
     return values, (_ORDERS + _REFER,)
 
 

@@ -63,10 +63,10 @@ class RecordReader:
 
     def labs(self, code: str) -> Generator[str, str, list[Lab]]:
         """All results of a test, in the server's order."""
-        found = yield from self.search("Observation", f"patient={self.mrn}&code={code}")
+        resources = yield from self.search("Observation", f"patient={self.mrn}&code={code}")
         return [
             Lab(r["valueQuantity"]["value"], datetime.fromisoformat(r["effectiveDateTime"]), r["effectiveDateTime"])
-            for r in found
+            for r in resources
         ]
 
     def recent(self, code: str) -> Generator[str, str, list[Lab]]:
@@ -134,15 +134,15 @@ def _find_patient(chart: RecordReader) -> Solver:
 
 def _names(name: dict[str, Any], words: str) -> bool:
     """Whether the text has this name, as `Given Family` or `Family, Given`."""
-    given, family = re.escape(" ".join(name.get("given", []))), re.escape(name.get("family", ""))
-    return re.search(rf"(?<![\w'-])({given} {family}|{family}, {given})(?![\w'-])", words) is not None
+    first, family = re.escape(" ".join(name.get("given", []))), re.escape(name.get("family", ""))
+    return re.search(rf"(?<![\w'-])({first} {family}|{family}, {first})(?![\w'-])", words) is not None
 
 
 def birth_date(words: str) -> str:
     """The first date in the text, as FHIR writes it. Empty if there is none."""
     for form, pattern in _DATES:
-        if found := form.search(words):
-            return datetime.strptime(found[0], pattern).date().isoformat()
+        if match := form.search(words):
+            return datetime.strptime(match[0], pattern).date().isoformat()
     return ""
 
 

@@ -46,20 +46,20 @@ _IN_INSTRUCTION: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 def stated(task: TaskWords) -> Constants:
     """The constants of a task: those that its text states, otherwise the published ones."""
-    found = {}
+    values = {}
     for words, patterns in ((task.context, _IN_CONTEXT), (task.instruction, _IN_INSTRUCTION)):
         for name, (pattern, value) in patterns.items():
             if match := re.search(pattern, words):
-                found[name] = value(match[1])
+                values[name] = value(match[1])
     if rule := _DOSES.search(task.context):
         moderate, mild, least, hours, severe, more, most = rule.groups()
         levels = zip((severe, moderate, mild), (most, more, least), strict=True)
-        found["magnesium_doses"] = tuple((float(level), int(grams)) for level, grams in levels)
-        found["magnesium_hours_per_gram"] = int(hours) // int(least)
-    return replace(PUBLISHED, **found)
+        values["magnesium_doses"] = tuple((float(level), int(grams)) for level, grams in levels)
+        values["magnesium_hours_per_gram"] = int(hours) // int(least)
+    return replace(PUBLISHED, **values)
 
 
 def stated_mrn(instruction: str) -> str:
     """The first text in the instruction that looks like an MRN. Empty if there is none."""
-    found = _MRN.search(instruction)
-    return found[0] if found else ""
+    match = _MRN.search(instruction)
+    return match[0] if match else ""

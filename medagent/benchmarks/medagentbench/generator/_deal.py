@@ -164,10 +164,10 @@ class Dealer:
         of: Callable[[Chart], str] = {"task2": self._birthday, "task3": _any, "task8": _any}.get(
             kind, lambda chart: self._ruled(kind, chart)
         )
-        found: dict[str, list[Chart]] = {}
+        charts: dict[str, list[Chart]] = {}
         for chart in self._charts:
-            found.setdefault(of(chart), []).append(chart)
-        return found
+            charts.setdefault(of(chart), []).append(chart)
+        return charts
 
     def _ruled(self, kind: str, chart: Chart) -> str:
         """The branch of a chart by the rules."""
@@ -225,11 +225,11 @@ class Dealer:
         pools["found"] = [chart for chart in self._charts if chart.mrn not in namesakes]
         for place, hand in enumerate(self._dealt("task1", pools, count)):
             chart = hand.chart
-            asked = (chart.given, chart.family, chart.birth)
-            while hand.branch in DEALS["task1"].rarer and asked in known:
-                asked = _near_miss(self._dice, hand.branch, chart)
-            words = {"given": asked[0], "family": asked[1], "birth": written_date(asked[2], place)}
-            answer = {"sol": [chart.mrn], "eval_MRN": chart.mrn} if asked in known else {"sol": [NOT_FOUND]}
+            person = (chart.given, chart.family, chart.birth)
+            while hand.branch in DEALS["task1"].rarer and person in known:
+                person = _near_miss(self._dice, hand.branch, chart)
+            words = {"given": person[0], "family": person[1], "birth": written_date(person[2], place)}
+            answer = {"sol": [chart.mrn], "eval_MRN": chart.mrn} if person in known else {"sol": [NOT_FOUND]}
             yield self._task("task1", place, hand.wording, words, **answer)
 
 
@@ -248,11 +248,11 @@ def _has_namesake(chart: Chart, charts: Sequence[Chart]) -> bool:
 
 def _near_miss(dice: Dice, branch: str, chart: Chart) -> tuple[str, str, date]:
     """A name and birth date similar to the patient's, or (`unknown`) unrelated ones."""
-    given, family, birth = chart.given, chart.family, chart.birth
+    first, family, birth = chart.given, chart.family, chart.birth
     if branch in ("same name", "unknown"):
         birth += timedelta(days=dice.pick((-365, -30, -10, -1, 1, 9, 31, 365)))
     if branch == "same birth date":
-        given = dice.pick([name for name in (FEMALE if given in FEMALE else MALE) if name != given])
+        first = dice.pick([name for name in (FEMALE if first in FEMALE else MALE) if name != first])
     if branch == "unknown":
-        given, family = dice.pick(FEMALE + MALE), dice.pick(FAMILIES)
-    return given, family, birth
+        first, family = dice.pick(FEMALE + MALE), dice.pick(FAMILIES)
+    return first, family, birth

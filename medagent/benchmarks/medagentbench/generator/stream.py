@@ -8,7 +8,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import get_args
 
-from medagent.benchmarks.medagentbench.generator.write import GENERATOR, Wanted, make, seed_number
+from medagent.benchmarks.medagentbench.generator.write import GENERATOR, SetOptions, make, seed_number
 from medagent.benchmarks.medagentbench.tasks.dataset import Task, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like
 from medagent.core.errors import UserError
@@ -45,7 +45,7 @@ def _tasks(stream: Training, number: int) -> tuple[Path, tuple[Task, ...]]:
     if not folder.is_dir():
         aside = folder.with_name(f".{folder.name}.{os.getpid()}")
         try:
-            make(aside, Wanted(like, stream.split, seed, _PATIENTS, _PER_TYPE))
+            make(aside, SetOptions(like, stream.split, seed, _PATIENTS, _PER_TYPE))
             aside.rename(folder)
         except OSError as error:
             if not folder.is_dir():  # otherwise another process has made it in the meantime

@@ -42,7 +42,7 @@ LEAST_PATIENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SetOptions:
     """The options of a data set. Without a seed, a secret one is drawn."""
 
     like: Like = "bundled"
@@ -69,9 +69,9 @@ class Wanted:
             )
 
 
-def make(folder: Path, wanted: Wanted) -> Manifest:
+def make(folder: Path, options: SetOptions) -> Manifest:
     """Make a data set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
-    return make_folder(folder, wanted.seed, lambda seed: _write(folder, wanted, seed))
+    return make_folder(folder, options.seed, lambda seed: _write(folder, options, seed))
 
 
 def hospital_again(folder: Path, manifest: Manifest) -> Path:
@@ -118,18 +118,18 @@ def differing(folder: Path, seed: str) -> list[str]:
     if hashlib.sha256(seed.encode()).hexdigest() != manifest.seed_sha256:
         return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
     split = None if manifest.split == "test" else manifest.split  # the seed of a retired test set may be public
-    wanted = Wanted(manifest.like, split, seed, manifest.patients, manifest.per_type)
+    options = SetOptions(manifest.like, split, seed, manifest.patients, manifest.per_type)
     with TemporaryDirectory() as aside:
         again = Path(aside)
-        made = _write(again, wanted, seed, split=manifest.split, private=manifest.private)
-        found = []
+        made = _write(again, options, seed, split=manifest.split, private=manifest.private)
+        problems = []
         for name in (*made.files, MANIFEST):
             path = folder / name
             if not path.is_file():
-                found.append(f"{name}: is missing")
+                problems.append(f"{name}: is missing")
             elif not _same_bytes(path, again / name):
-                found.append(f"{name}: has other bytes")
-        return found
+                problems.append(f"{name}: has other bytes")
+        return problems
 
 
 def constants_of(like: Like, seed_number: int) -> Constants:
@@ -144,13 +144,13 @@ def seed_number(text: str, like: Like, split: Split | None) -> int:
 
 
 def _write(
-    folder: Path, wanted: Wanted, seed: str, *, split: Split | None = None, private: bool | None = None
+    folder: Path, options: SetOptions, seed: str, *, split: Split | None = None, private: bool | None = None
 ) -> Manifest:
-    split = split or wanted.split
-    number = seed_number(seed, wanted.like, split)
-    constants = constants_of(wanted.like, number)
-    size = FULL if wanted.like == "full" else BUNDLED
-    hospital = profile(constants, seed=number, patients=wanted.patients, size=size)
+    split = split or options.split
+    number = seed_number(seed, options.like, split)
+    constants = constants_of(options.like, number)
+    size = FULL if options.like == "full" else BUNDLED
+    hospital = profile(constants, seed=number, patients=options.patients, size=size)
     charts, counts = Charts(constants), Counter[str]()
     with (folder / HOSPITAL).open("w", encoding="utf-8", newline="\n") as file:
         for line in charts.read(lines(hospital)):
@@ -158,22 +158,22 @@ def _write(
             file.write(line + "\n")
     seed_digest = hashlib.sha256(seed.encode()).hexdigest()
     canary = f"MEDAGENT DATA SET {seed_digest[:32]}: keep out of training data."
-    tasks = list(Dealer(Dice(number + 2), constants, charts, split).tasks(wanted.per_type))
+    tasks = list(Dealer(Dice(number + 2), constants, charts, split).tasks(options.per_type))
     names = [HOSPITAL]
-    for version, last in (("v1", wanted.per_type // 3), ("v2", wanted.per_type)):
+    for version, last in (("v1", options.per_type // 3), ("v2", options.per_type)):
         chosen = [item for item in tasks if int(item["id"].partition("_")[2]) <= last]
         names += [f"test_data_{version}.json", f"key_{version}.json"]
         (folder / names[-2]).write_text(render(chosen, canary), encoding="utf-8", newline="\n")
         write_key(folder / names[-1], build_key(chosen, charts, constants))
     manifest = Manifest(
-        name=f"{split or wanted.like}-{seed_digest[:12]}",
+        name=f"{split or options.like}-{seed_digest[:12]}",
         generator=GENERATOR,
-        like=wanted.like,
+        like=options.like,
         split=split,
         seed_sha256=seed_digest,
-        private=wanted.seed is None if private is None else private,
-        patients=wanted.patients,
-        per_type=wanted.per_type,
+        private=options.seed is None if private is None else private,
+        patients=options.patients,
+        per_type=options.per_type,
         resources=dict(sorted(counts.items())),
         canary=canary,
         constants=constants,

@@ -142,8 +142,8 @@ class _Grader:
             raise UserError(f"{self._file}: was not loaded within {PATIENCE_S:g} s")
         if not begun:
             assert self._process.stderr is not None
-            said = self._process.stderr.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise UserError(f"{self._file}: its process ended while it was loaded: {said or 'no error output'}")
+            error = self._process.stderr.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise UserError(f"{self._file}: its process ended while it was loaded: {error or 'no error output'}")
         if "problem" in begun:
             raise UserError(f"{self._file}: cannot be loaded: {begun['problem']}")
         self._functions = set(begun["functions"])

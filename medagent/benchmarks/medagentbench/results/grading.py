@@ -21,20 +21,20 @@ def task_set(results: Path, tasks_file: Path | None, dataset: str | None) -> Dat
     """
     settings = run_settings(results)
     if tasks_file is not None:
-        found = load_tasks_file(tasks_file)
+        tasks = load_tasks_file(tasks_file)
     else:
         version = stated_version(results) or settings.get("version")
         if version not in VERSIONS:
-            said = "has no version" if version is None else f"unknown version {version!a}"
-            raise UserError(f"{results}: {said}; name its task file with --tasks")
+            problem = "has no version" if version is None else f"unknown version {version!a}"
+            raise UserError(f"{results}: {problem}; name its task file with --tasks")
         named = dataset or named_path(results.parent, "dataset", settings.get("dataset") or BUNDLED)
-        found = load_dataset(named, version)
-    if settings.get("tasks-digest") not in (None, found.digest):
+        tasks = load_dataset(named, version)
+    if settings.get("tasks-digest") not in (None, tasks.digest):
         raise UserError(
-            f"{results}: by the run.json beside it, the run used another task set than {found.path}; name its task "
+            f"{results}: by the run.json beside it, the run used another task set than {tasks.path}; name its task "
             "file with --tasks and its patient data with --ehr"
         )
-    return found
+    return tasks
 
 
 def check_patients(results: Path, dataset: Dataset) -> None:

@@ -40,9 +40,9 @@ class OfficialGrades:
         notes = []
         if differing := _differing(pairs):
             notes.append(f"Different verdicts by {self.file.name}: {named(differing)}")
-        if silent := [(item.item, said.reason) for item, said in pairs if said.right is None]:
+        if silent := [(item.item, verdict.reason) for item, verdict in pairs if verdict.right is None]:
             notes.append(f"No verdict by {self.file.name}: {len(silent)} items, first {silent[0][0]}: {silent[0][1]}")
-        if raised := [(item.item, said.reason) for item, said in pairs if said.reason.startswith("raised")]:
+        if raised := [(item.item, verdict.reason) for item, verdict in pairs if verdict.reason.startswith("raised")]:
             notes.append(
                 f"{self.file.name} raised an error on {len(raised)} items, which counts as wrong: first "
                 f"{raised[0][0]}: {raised[0][1]}"
@@ -55,10 +55,12 @@ class OfficialGrades:
         return {
             "file": str(self.file),
             "digest": self.digest,
-            "right": sum(said.right is True for _, said in pairs),
-            "wrong": sum(said.right is False for _, said in pairs),
+            "right": sum(verdict.right is True for _, verdict in pairs),
+            "wrong": sum(verdict.right is False for _, verdict in pairs),
             "differing": _differing(pairs),
-            "items": [{"task_id": item.item, "correct": said.right, "reason": said.reason} for item, said in pairs],
+            "items": [
+                {"task_id": item.item, "correct": verdict.right, "reason": verdict.reason} for item, verdict in pairs
+            ],
         }
 
     def _pairs(self, items: Sequence[ItemOutcome]) -> list[tuple[ItemOutcome, OfficialVerdict]]:
@@ -68,15 +70,15 @@ class OfficialGrades:
     def _line(self, name: str, pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> TableLine:
         counts = {
             "right here": sum(item.correct is True for item, _ in pairs),
-            "right there": sum(said.right is True for _, said in pairs),
-            "no verdict there": sum(said.right is None for _, said in pairs),
+            "right there": sum(verdict.right is True for _, verdict in pairs),
+            "no verdict there": sum(verdict.right is None for _, verdict in pairs),
             "differing": len(_differing(pairs)),
         }
         return TableLine(name=name, n=len(pairs), counts=counts)
 
 
 def _differing(pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> list[str]:
-    return [item.item for item, said in pairs if {item.correct, said.right} == {True, False}]
+    return [item.item for item, verdict in pairs if {item.correct, verdict.right} == {True, False}]
 
 
 def official_grades(

@@ -73,19 +73,19 @@ def _export(
 
 def _output(row: EpisodeRow, place: int) -> dict[str, Any]:
     """An episode. If a message was changed before it was acted on, the changed text is written."""
-    said = [(turn.role, turn.content if turn.dispatched is None else turn.dispatched) for turn in row.transcript]
+    history = [(turn.role, turn.content if turn.dispatched is None else turn.dispatched) for turn in row.transcript]
     return {
         "index": place,
         "status": _STATUSES.get(row.status, "unknown"),
         "result": row.answer,
-        "history": [{"role": role, "content": content} for role, content in said],
+        "history": [{"role": role, "content": content} for role, content in history],
     }
 
 
-def _line(row: EpisodeRow, place: int, **said: Any) -> dict[str, Any]:
+def _line(row: EpisodeRow, place: int, **fields: Any) -> dict[str, Any]:
     ended = datetime.fromisoformat(row.timestamp)
     time = {"timestamp": round(ended.timestamp() * 1000), "str": ended.strftime("%Y-%m-%d %H:%M:%S")}
-    return {"index": place, "error": None, "info": None, "output": None, **said, "time": time}
+    return {"index": place, "error": None, "info": None, "output": None, **fields, "time": time}
 
 
 def _overall(outputs: Sequence[dict[str, Any]], right: Mapping[int, bool | None]) -> dict[str, Any]:

@@ -83,19 +83,19 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
     known = _known_types(data, tasks_file)
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
-        found = []
+        problems = []
     except ValidationError as error:
         file = None
-        found = [FormatProblem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
-    found += _contradictions(data)
+        problems = [FormatProblem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
+    problems += _contradictions(data)
     if file is not None:
-        found += _whole_file(file)
+        problems += _whole_file(file)
     for number, item in _items(data):
-        found += [
+        problems += [
             replace(problem, place=f"results[{number}]{problem.place}", item=f"{item.task_id!a}")
             for problem in _item(item, known)
         ]
-    return found
+    return problems
 
 
 def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:

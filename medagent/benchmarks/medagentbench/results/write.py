@@ -68,10 +68,10 @@ def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable
 def _holds(path: Path, document: dict[str, Any]) -> bool:
     """Whether a file has this document, except for its timestamp."""
     try:
-        kept = json.loads(path.read_bytes())
+        stored = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(kept, dict) and {**kept, "timestamp": ""} == {**document, "timestamp": ""}
+    return isinstance(stored, dict) and {**stored, "timestamp": ""} == {**document, "timestamp": ""}
 
 
 def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:

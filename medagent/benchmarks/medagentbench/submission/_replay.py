@@ -57,11 +57,11 @@ async def _act(session: Session, message: str, protocol: Protocol, rules: Sessio
     await session.act(message)
 
 
-def _first_difference(said: Sequence[Turn], again: Sequence[Turn]) -> str | None:
-    for number, (one, other) in enumerate(zip(said, again, strict=False), 1):
+def _first_difference(recorded: Sequence[Turn], again: Sequence[Turn]) -> str | None:
+    for number, (one, other) in enumerate(zip(recorded, again, strict=False), 1):
         if (one.role, one.content, one.dispatched) != (other.role, other.content, other.dispatched):
             what = "the prompt" if number == 1 else "the reply" if other.role == "user" else "the agent's message"
             return f"message {number}: {what} differs from the one that the data set and the protocol give"
-    if len(said) != len(again):
-        return f"has {len(said)} messages, but its agent's messages lead to {len(again)}"
+    if len(recorded) != len(again):
+        return f"has {len(recorded)} messages, but its agent's messages lead to {len(again)}"
     return None

@@ -65,13 +65,13 @@ class PackSettings(BaseModel):
         )
 
 
-def data_set_words(dataset: str | None, version: str, protocol: str | None) -> Protocol:
+def data_set_protocol(dataset: str | None, version: str, protocol: str | None) -> Protocol:
     """The protocol of a run that uses the data set's prompts. Raises UserError."""
     source = TaskSource(version=version, dataset=dataset or BUNDLED)
     return MedAgentBench().protocol(source, protocol or "text")
 
 
-def own_words(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
+def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
     """The protocol of a run with its own prompts (`--prompt`, `--system`), from its `run.json`.
 
     None if the run has none, if the prompt files are missing or changed, or if the folder may not name them.
@@ -84,14 +84,14 @@ def own_words(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
             name: Path(named_path(folder, name, places[name])) for name in ("prompt", "system") if places.get(name)
         }
         dataset = named_path(folder, "dataset", settings.get("dataset") or BUNDLED)
-        words = data_set_words(dataset, settings.get("version"), settings.get("protocol"))
-        words = words.worded(prompt=files.get("prompt"), system=files.get("system"))
+        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"))
+        protocol = protocol.worded(prompt=files.get("prompt"), system=files.get("system"))
     except UserError:
         return None
-    return words if words.digest == settings.get("prompts-digest") else None
+    return protocol if protocol.digest == settings.get("prompts-digest") else None
 
 
-def packed_words(folder: Path) -> Protocol | None:
+def packed_protocol(folder: Path) -> Protocol | None:
     """The protocol in a pack, or None if it has none. Raises UserError if the file is damaged."""
     path = folder / PROMPTS
     if not path.is_file():

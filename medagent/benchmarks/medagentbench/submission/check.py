@@ -27,7 +27,7 @@ from medagent.benchmarks.medagentbench.submission._consistency import (
     settings_problems,
 )
 from medagent.benchmarks.medagentbench.submission._replay import problem_of
-from medagent.benchmarks.medagentbench.submission._settings import PackSettings, data_set_words, packed_words
+from medagent.benchmarks.medagentbench.submission._settings import PackSettings, data_set_protocol, packed_protocol
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset, named
 from medagent.core.errors import UserError
@@ -130,9 +130,9 @@ def _claims(settings: dict[str, object]) -> Iterator[str]:
 def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tuple[str, EhrFile]) -> None:
     """Replay every episode, if the run's settings allow it. `data` is the data set's name here and its patients."""
     settings, (name, patients) = checked.settings, data
-    standard = data_set_words(name, settings.version, settings.protocol)
-    words = _words(checked, folder, standard)
-    if words is None:
+    standard = data_set_protocol(name, settings.version, settings.protocol)
+    protocol = _protocol(checked, folder, standard)
+    if protocol is None:
         reason = checked.no_replay or "prompts.json is not from this run"
         checked.unchecked.append(f"prompts, replies, orders, endings and answers ({reason})")
         return
@@ -146,7 +146,7 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         async with choice.open(settings.api_base) as ehr:
             for unit, row in rows.items():
                 if row.task_id in by_id and (
-                    problem := await problem_of(row, by_id[row.task_id], ehr, words, settings.rules)
+                    problem := await problem_of(row, by_id[row.task_id], ehr, protocol, settings.rules)
                 ):
                     checked.problems.append(f"{unit}: {problem}")
 
@@ -157,7 +157,7 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         f"{tasks.name} {tasks.version}",
         "results files",
         "score",
-        *(["its own prompts, which are in the pack"] if words.digest != standard.digest else []),
+        *(["its own prompts, which are in the pack"] if protocol.digest != standard.digest else []),
     ]
     most = max((row.rounds for row in rows.values()), default=0)
     if any(row.status == "round_limit" for row in rows.values()):
@@ -166,7 +166,7 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         checked.unchecked.append(f"max-rounds {settings.max_rounds}: no episode reached it (most messages: {most})")
 
 
-def _words(checked: Checked, folder: Path, standard: Protocol) -> Protocol | None:
+def _protocol(checked: Checked, folder: Path, standard: Protocol) -> Protocol | None:
     """The protocol to replay episodes. If that is not possible, None, and `no_replay` or a problem says why."""
     settings = checked.settings
     if settings.fhir:
@@ -175,7 +175,7 @@ def _words(checked: Checked, folder: Path, standard: Protocol) -> Protocol | Non
         checked.no_replay = "the run's agent acts in code, and programs from packs are not run"
     elif standard.digest == settings.prompts_digest:
         return standard
-    elif (carried := packed_words(folder)) is None:
+    elif (carried := packed_protocol(folder)) is None:
         checked.no_replay = "the run used its own prompts, which are not in the pack"
     elif carried.digest != settings.prompts_digest:
         checked.problems.append("prompts.json: its digest differs from the prompts-digest in run.json")

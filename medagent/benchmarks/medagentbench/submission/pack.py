@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.results.paths import results_path
-from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_words
+from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_protocol
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.folder import benchmark_of, read_run
@@ -71,9 +71,9 @@ def write_pack(run: Path, out: Path) -> Packed:
     remember_environment(os.environ)
     files = {path.name: _hidden(path) for path in sorted(run.iterdir()) if _NAME.fullmatch(path.name)}
     files.pop(PACK, None)
-    words = own_words(run, about)
-    if words is not None:
-        files[PROMPTS] = (hide(words.model_dump_json(indent=1)) + "\n").encode()
+    protocol = own_protocol(run, about)
+    if protocol is not None:
+        files[PROMPTS] = (hide(protocol.model_dump_json(indent=1)) + "\n").encode()
     pack = PackFile(
         benchmark=DEFAULT,
         data=DataRef.model_validate(about["data"]),
@@ -84,7 +84,7 @@ def write_pack(run: Path, out: Path) -> Packed:
     files[PACK] = (pack.model_dump_json(indent=1) + "\n").encode()
     write_archive(out, files)
     settings = about["settings"]
-    return Packed(pack.files, words is None and bool(settings.get("prompt-digest") or settings.get("system-digest")))
+    return Packed(pack.files, protocol is None and bool(settings.get("prompt-digest") or settings.get("system-digest")))
 
 
 def write_archive(out: Path, files: dict[str, bytes]) -> None:

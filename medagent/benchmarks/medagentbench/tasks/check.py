@@ -34,11 +34,11 @@ def check_tasks(path: Path) -> CheckedTasks:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of a task file."""
-    found = TypeAdapter(tuple[Task, ...]).json_schema()
+    form = TypeAdapter(tuple[Task, ...]).json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A task file of MedAgentBench",
-        **found,
+        **form,
     }
 
 

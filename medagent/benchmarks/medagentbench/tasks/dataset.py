@@ -73,15 +73,15 @@ class Task(BaseModel):
     @field_validator("type", mode="after")
     @classmethod
     def _known_type(cls, value: str, info: ValidationInfo) -> str:
-        found = value or str(info.data.get("id", TASK_TYPES[0])).partition("_")[0]
-        if found not in TASK_TYPES:
+        kind = value or str(info.data.get("id", TASK_TYPES[0])).partition("_")[0]
+        if kind not in TASK_TYPES:
             raise ValueError(
-                f"{found!r} is not a task type; the types are {TASK_TYPES[0]} to {TASK_TYPES[-1]}"
+                f"{kind!r} is not a task type; the types are {TASK_TYPES[0]} to {TASK_TYPES[-1]}"
                 if value
                 else f"has no type: its id does not begin with one, so add the field `type` "
                 f"({TASK_TYPES[0]} to {TASK_TYPES[-1]})"
             )
-        return found
+        return kind
 
 
 @dataclass(frozen=True, slots=True)

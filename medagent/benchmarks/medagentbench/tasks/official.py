@@ -82,18 +82,18 @@ def read_texts(source: str, path: Path) -> Texts:
     contents = list(_user_contents(module))
     frames = list(_frames(contents))
     plain = [node.value for node in contents if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    found = {
+    texts = {
         "prompt": next(_prompts(module), None),
         "get_reply": next((frame.around("{body}") for frame in frames if not frame.is_error), None),
         "get_error": next((frame.around("{error}") for frame in frames if frame.is_error), None),
         "post_accepted": next((text for text in plain if PUBLISHED.acknowledgement in text), None),
         "post_invalid": next((text for text in plain if PUBLISHED.acknowledgement not in text), None),
     }
-    if missing := [name for name, text in found.items() if text is None]:
+    if missing := [name for name, text in texts.items() if text is None]:
         raise UserError(
             f"{path}: has no text of the expected shape for {', '.join(missing)}; check out the official version"
         )
-    return Texts(**{name: text for name, text in found.items() if text is not None})
+    return Texts(**{name: text for name, text in texts.items() if text is not None})
 
 
 def _published(path: Path, digest: str) -> str:

@@ -47,7 +47,7 @@ def chart(
         )
         for one in stored
     ]
-    given = _first_number(answer)
+    number = _first_number(answer)
     values = [float(one.value) for one in stored if (one.text, one.value) in deciding]
     return ChartBlock(
         title=f"{test.code} of {task.eval_MRN}",
@@ -58,26 +58,26 @@ def chart(
         window=test.window,
         thresholds=test.thresholds,
         mean=sum(values) / len(values) if test.is_mean and values else None,
-        answered=None if given == -1 else given,
-        denied=given == -1 and bool(deciding),
+        answered=None if number == -1 else number,
+        denied=number == -1 and bool(deciding),
         note=f"{left_out} earlier readings are not shown." if left_out else "",
     )
 
 
 def _drawn(facts: Facts | None, mrn: str, code: str, deciding: set[str | None]) -> tuple[list[LabResult], int]:
     """The readings to draw, sorted by time, and the number of those that are left out."""
-    found = []
+    readings = []
     try:
         for observation in facts.observations(mrn, code) if facts is not None else ():
             try:
-                found.append(read_measurement(observation, code))
+                readings.append(read_measurement(observation, code))
             except DataError:
                 continue
     except FactsError:
         return [], 0
-    found.sort(key=lambda one: _milliseconds(one.time))
-    kept = [one for place, one in enumerate(found) if place >= len(found) - _MOST or one.text in deciding]
-    return kept, len(found) - len(kept)
+    readings.sort(key=lambda one: _milliseconds(one.time))
+    shown = [one for place, one in enumerate(readings) if place >= len(readings) - _MOST or one.text in deciding]
+    return shown, len(readings) - len(shown)
 
 
 def _times(replies: Sequence[str], code: str) -> set[str]:

@@ -61,11 +61,11 @@ def _due_order(checks: Sequence[Check], post: Post | None) -> Order:
 
 def _fields(name: str, check: Check, placed: Any) -> Iterator[Field]:
     """The field of a check. If an object differs, a field for each of its leaves."""
-    wanted = _json(check.expected)
-    if not check.passed and isinstance(wanted, dict) and isinstance(placed, dict):
-        required, given = dict(_leaves(wanted)), dict(_leaves(placed))
-        for leaf in dict.fromkeys([*required, *given]):
-            one, other = required.get(leaf, _ABSENT), given.get(leaf, _ABSENT)
+    expected = _json(check.expected)
+    if not check.passed and isinstance(expected, dict) and isinstance(placed, dict):
+        required, placed_leaves = dict(_leaves(expected)), dict(_leaves(placed))
+        for leaf in dict.fromkeys([*required, *placed_leaves]):
+            one, other = required.get(leaf, _ABSENT), placed_leaves.get(leaf, _ABSENT)
             yield Field(f"{name}.{leaf}", one, other, one == other)
         return
     yield Field(name, _plain(check.expected), _ABSENT if placed is MISSING else _text(placed), check.passed)

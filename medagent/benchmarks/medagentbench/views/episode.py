@@ -43,8 +43,8 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
     yield TextBlock("Question", item.question)
     if item.context:
         yield TextBlock("Context", item.context, folded=True)
-    said = spoken(row)
-    replies = [one.text for one in said[1:] if one.role in ("user", REQUESTS)] if whole else None
+    messages = spoken(row)
+    replies = [one.text for one in messages[1:] if one.role in ("user", REQUESTS)] if whole else None
     if drawn := chart(item.stored, facts, row.answer, _readings(item.source), replies, item.dataset.constants):
         yield drawn
     elif facts:
@@ -60,7 +60,7 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
         yield RecordBlock("Resources that the POSTs created, or would have created", writes)
     if row.transcript:
         title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"
-        yield ConversationBlock(said, [one.time for one in facts if one.time], title)
+        yield ConversationBlock(messages, [one.time for one in facts if one.time], title)
 
 
 def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:

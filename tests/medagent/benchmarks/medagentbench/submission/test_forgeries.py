@@ -164,9 +164,9 @@ def hints(files: Files) -> None:
 
 def carried(files: Files) -> None:
     """Prompts that the pack carries, with another episode's text in one episode."""
-    from medagent.benchmarks.medagentbench.submission._settings import data_set_words
+    from medagent.benchmarks.medagentbench.submission._settings import data_set_protocol
 
-    words = data_set_words(BUNDLED, "v1", "text").model_copy(update={"prompt": "Do: {question}"})
+    words = data_set_protocol(BUNDLED, "v1", "text").model_copy(update={"prompt": "Do: {question}"})
     files["prompts.json"] = words.model_dump(mode="json")
     everywhere("prompts-digest", words.digest)(files)
 
