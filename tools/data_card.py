@@ -16,8 +16,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from medagent.benchmarks.made_folders import HOSPITAL  # noqa: E402
 from medagent.benchmarks.medagentbench.generator.write import SetOptions, make  # noqa: E402
-from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL, Like  # noqa: E402
+from medagent.benchmarks.medagentbench.tasks.manifest import Like  # noqa: E402
 from tools.clinical_rules import audit, sentence  # noqa: E402
 from tools.hospital_figures import figures  # noqa: E402
 

@@ -72,12 +72,16 @@ class Made(BaseModel):
         )
 
 
-class Manifest(Protocol):
-    """The fields that the manifests of all benchmarks have."""
+class Files(Protocol):
+    """A manifest of files."""
 
     @property
     def files(self) -> Mapping[str, str]:
         """The SHA-256 of each file of the set by name."""
+
+
+class Manifest(Files, Protocol):
+    """The fields of a manifest that `differing` reads."""
 
     @property
     def made(self) -> Made | None:
@@ -133,11 +137,16 @@ def differing(folder: Path, manifest: Manifest, seed: str, generator: int, write
     with TemporaryDirectory() as aside:
         again = Path(aside)
         write(again, made)
-        names = [*manifest.files, MANIFEST]
-        absent = [f"{name}: is missing" for name in names if not (folder / name).is_file()]
-        present = [name for name in names if (folder / name).is_file()]
-        other = [name for name in present if file_sha256(folder / name) != file_sha256(again / name)]
-        return [*absent, *(f"{name}: has other bytes" for name in other)]
+        return differing_files(folder, again, manifest.files)
+
+
+def differing_files(folder: Path, again: Path, names: Iterable[str]) -> list[str]:
+    """How these files and the manifest of a folder differ from those in the folder `again`, one text per file."""
+    every = [*names, MANIFEST]
+    present = [name for name in every if (folder / name).is_file()]
+    absent = [f"{name}: is missing" for name in every if name not in present]
+    other = [name for name in present if file_sha256(folder / name) != file_sha256(again / name)]
+    return [*absent, *(f"{name}: has other bytes" for name in other)]
 
 
 def write_manifest(folder: Path, manifest: BaseModel) -> None:
@@ -145,7 +154,7 @@ def write_manifest(folder: Path, manifest: BaseModel) -> None:
     (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def checked_file(folder: Path, manifest: Manifest, name: str) -> Path:
+def checked_file(folder: Path, manifest: Files, name: str) -> Path:
     """The path of a file of a set. Raises UserError if its digest differs from the manifest."""
     path = folder / name
     if file_sha256(path) != manifest.files.get(name):

@@ -33,8 +33,8 @@ class Charts:
         self.names: set[tuple[str, str, date]] = set()
         """Given name, family name and birth date of every patient, including those who died."""
 
-    def read(self, lines: Iterable[str]) -> Iterable[str]:
-        """Read the hospital's lines and yield them unchanged."""
+    def read(self, lines: Iterable[str]) -> None:
+        """Read the lines of a hospital."""
         for line in lines:
             if line.startswith('{"resourceType":"Patient"'):
                 self._add(json.loads(line))
@@ -42,7 +42,6 @@ class Charts:
                 for code, mark in self._marks:
                     if mark in line:
                         self._add_reading(code, json.loads(line))
-            yield line
 
     def living(self) -> list[Chart]:
         """The charts of the living patients, which tasks may be about."""

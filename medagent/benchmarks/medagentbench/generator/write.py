@@ -6,11 +6,9 @@ the seed, so a train set and a test set never share random numbers, whatever the
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,14 +16,26 @@ from typing import Any
 
 from fhir_server.synthetic import BUNDLED, FULL, lines
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.made_folders import kept_seed, make_folder
+from medagent.benchmarks import made_folders
+from medagent.benchmarks.made_folders import (
+    HOSPITAL,
+    MANIFEST,
+    canary,
+    counted,
+    differing_files,
+    file_digests,
+    file_sha256,
+    kept_seed,
+    make_folder,
+    seed_digest,
+    write_manifest,
+    written,
+)
 from medagent.benchmarks.medagentbench.generator._charts import Charts
 from medagent.benchmarks.medagentbench.generator._deal import Dealer
 from medagent.benchmarks.medagentbench.generator._profile import profile
 from medagent.benchmarks.medagentbench.generator._shift import shifted
 from medagent.benchmarks.medagentbench.tasks.manifest import (
-    HOSPITAL,
-    MANIFEST,
     Like,
     Manifest,
     Split,
@@ -81,7 +91,7 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
     """
     digest = manifest.files[HOSPITAL]
     target = cache_dir() / f"{manifest.name}-{digest[:16]}.ndjson"
-    if target.is_file() and _digest(target) == digest:
+    if target.is_file() and file_sha256(target) == digest:
         return target
     number = seed_number(kept_seed(folder), manifest.like, manifest.split)
     size = FULL if manifest.like == "full" else BUNDLED
@@ -91,7 +101,7 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(line + "\n" for line in lines(hospital))
-        if _digest(part) != digest:
+        if file_sha256(part) != digest:
             raise UserError(
                 f"{folder}: generator {GENERATOR} makes other patients from its seed than {MANIFEST} names; copy the "
                 f"folder with its {HOSPITAL}"
@@ -115,21 +125,14 @@ def differing(folder: Path, seed: str) -> list[str]:
             f"{folder}: was made by generator {manifest.generator}; this version of medagent has generator {GENERATOR} "
             "and cannot check it"
         )
-    if hashlib.sha256(seed.encode()).hexdigest() != manifest.seed_sha256:
+    if seed_digest(seed) != manifest.seed_sha256:
         return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
     split = None if manifest.split == "test" else manifest.split  # the seed of a retired test set may be public
     options = SetOptions(manifest.like, split, seed, manifest.patients, manifest.per_type)
     with TemporaryDirectory() as aside:
         again = Path(aside)
         made = _write(again, options, seed, split=manifest.split, private=manifest.private)
-        problems = []
-        for name in (*made.files, MANIFEST):
-            path = folder / name
-            if not path.is_file():
-                problems.append(f"{name}: is missing")
-            elif not _same_bytes(path, again / name):
-                problems.append(f"{name}: has other bytes")
-        return problems
+        return differing_files(folder, again, made.files)
 
 
 def constants_of(like: Like, seed_number: int) -> Constants:
@@ -139,8 +142,7 @@ def constants_of(like: Like, seed_number: int) -> Constants:
 
 def seed_number(text: str, like: Like, split: Split | None) -> int:
     """The number that seeds the random generator of a set."""
-    name = f"medagent data {GENERATOR} {like} {split or 'any'} {text}"
-    return int.from_bytes(hashlib.sha256(name.encode()).digest())
+    return made_folders.seed_number(text, f"{GENERATOR} {like} {split or 'any'}")
 
 
 def _write(
@@ -152,52 +154,33 @@ def _write(
     size = FULL if options.like == "full" else BUNDLED
     hospital = profile(constants, seed=number, patients=options.patients, size=size)
     charts, counts = Charts(constants), Counter[str]()
-    with (folder / HOSPITAL).open("w", encoding="utf-8", newline="\n") as file:
-        for line in charts.read(lines(hospital)):
-            counts[line[17 : line.index('"', 17)]] += 1  # after {"resourceType":"
-            file.write(line + "\n")
-    seed_digest = hashlib.sha256(seed.encode()).hexdigest()
-    canary = f"MEDAGENT DATA SET {seed_digest[:32]}: keep out of training data."
+    charts.read(counted(written(lines(hospital), folder), counts))
+    digest = seed_digest(seed)
     tasks = list(Dealer(Dice(number + 2), constants, charts, split).tasks(options.per_type))
     names = [HOSPITAL]
     for version, last in (("v1", options.per_type // 3), ("v2", options.per_type)):
         chosen = [item for item in tasks if int(item["id"].partition("_")[2]) <= last]
         names += [f"test_data_{version}.json", f"key_{version}.json"]
-        (folder / names[-2]).write_text(render(chosen, canary), encoding="utf-8", newline="\n")
+        (folder / names[-2]).write_text(_render(chosen, canary(seed)), encoding="utf-8", newline="\n")
         write_key(folder / names[-1], build_key(chosen, charts, constants))
     manifest = Manifest(
-        name=f"{split or options.like}-{seed_digest[:12]}",
+        name=f"{split or options.like}-{digest[:12]}",
         generator=GENERATOR,
         like=options.like,
         split=split,
-        seed_sha256=seed_digest,
+        seed_sha256=digest,
         private=options.seed is None if private is None else private,
         patients=options.patients,
         per_type=options.per_type,
         resources=dict(sorted(counts.items())),
-        canary=canary,
+        canary=canary(seed),
         constants=constants,
-        files={name: _digest(folder / name) for name in names},
+        files=file_digests(folder, names),
     )
-    (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+    write_manifest(folder, manifest)
     return manifest
 
 
-def render(tasks: list[dict[str, Any]], canary: str) -> str:
+def _render(tasks: list[dict[str, Any]], mark: str) -> str:
     """The text of a task file. Every task has the canary, which is not part of the prompt."""
-    return json.dumps([{**task, "canary": canary} for task in tasks], ensure_ascii=False, indent=1) + "\n"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            yield block
-
-
-def _same_bytes(a: Path, b: Path) -> bool:
-    return a.stat().st_size == b.stat().st_size and all(x == y for x, y in zip(_blocks(a), _blocks(b), strict=True))
+    return json.dumps([{**task, "canary": mark} for task in tasks], ensure_ascii=False, indent=1) + "\n"

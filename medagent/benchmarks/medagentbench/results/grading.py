@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fhir_server.synthetic.bundled import DIGEST
+from medagent.benchmarks.made_folders import HOSPITAL
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, VERSIONS, Dataset, load_dataset, load_tasks_file
-from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL
 from medagent.core.errors import UserError
 from medagent.core.named_paths import named_path
 from refsol.medagentbench import PUBLISHED, stated_version

@@ -45,7 +45,7 @@ _SAMPLING = ("api", "temperature", "max-tokens", "trial-seed", "extra", "cache")
 
 @dataclass(slots=True)
 class Checked:
-    """The result of a check: problems, what is verified and what is not, and the recomputed report."""
+    """The result of a check: problems, lists of verified, claimed and unchecked parts, and the recomputed report."""
 
     pack: PackFile
     settings: PackSettings

@@ -18,14 +18,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from medagent.benchmarks.made_folders import SEED
-from medagent.benchmarks.medagentbench.tasks.manifest import (
-    HOSPITAL,
-    Manifest,
-    checked_file,
-    is_made,
-    read_manifest,
-)
+from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
+from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from medagent.benchmarks.made_folders import MANIFEST
 from medagent.core.errors import UserError
 from refsol.files import read_json
 from refsol.medagentbench.constants import Constants
 from refsol.schema import validator
 
-MANIFEST = "dataset.json"
-HOSPITAL = "hospital.ndjson"
 Like = Literal["bundled", "full", "shift"]
 Split = Literal["train", "dev", "test", "ood"]
 
@@ -54,18 +52,3 @@ def read_manifest(folder: Path) -> Manifest:
         expected="a manifest written by `medagent data new` is expected",
         error=UserError,
     )
-
-
-def checked_file(folder: Path, manifest: Manifest, name: str) -> Path:
-    """The path of a file in the folder. Raises UserError if its digest differs from the manifest."""
-    path = folder / name
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    if digest != manifest.files.get(name):
-        raise UserError(
-            f"{path}: is not the file that {MANIFEST} beside it names (its SHA-256 differs); make the data set again"
-        )
-    return path

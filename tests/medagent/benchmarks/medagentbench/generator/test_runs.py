@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import medagent as api
-from medagent.benchmarks.medagentbench.generator.write import Wanted, make
+from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 from medagent.core.paths import cache_dir
 from refsol.medagentbench import PUBLISHED, NdjsonEhr, build_key, read_key
 from tests.command import medagent
@@ -151,7 +151,7 @@ def test_fifty_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
     levels: Counter[tuple[object, ...]] = Counter()
     for seed in range(3 if like == "full" else 50):
         folder = tmp_path / "set"
-        make(folder, Wanted(like, seed=f"long {seed}"))
+        make(folder, SetOptions(like, seed=f"long {seed}"))
         v1, v2 = both(folder)
         assert all(task in v2.tasks for task in v1.tasks)
         assert v2.key is not None

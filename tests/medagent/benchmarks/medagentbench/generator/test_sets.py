@@ -16,7 +16,7 @@ from fhir_server.synthetic.bundled import DIGEST as BUNDLED_DIGEST
 from fhir_server.synthetic.bundled import hospital
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
 from medagent.benchmarks.medagentbench.generator._phrases import contexts, instruction, wordings
-from medagent.benchmarks.medagentbench.generator.write import Wanted, kept_seed, make
+from medagent.benchmarks.medagentbench.generator.write import SetOptions, kept_seed, make
 from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import read_manifest
 from medagent.core.errors import UserError
@@ -42,7 +42,7 @@ DIGEST = "1ff6b8b1ef5aa1fa35b2c0ad791ad730512d1debce8b57eb6ba8f5f027982f0b"
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled set, made again."""
     folder = tmp_path_factory.mktemp("whole") / "set"
-    make(folder, Wanted(seed="synthetic"))
+    make(folder, SetOptions(seed="synthetic"))
     return folder
 
 
@@ -325,7 +325,7 @@ def test_two_seeds_share_no_patient_and_no_instruction(shift: Path, whole: Path,
 
 
 def test_training_tasks_are_patient_by_wording(tmp_path: Path) -> None:
-    make(tmp_path / "set", Wanted(split="train", seed="one", patients=30, per_type=60))
+    make(tmp_path / "set", SetOptions(split="train", seed="one", patients=30, per_type=60))
     tasks = both(tmp_path / "set")[1].tasks
     assert len({task.instruction for task in tasks}) == len(tasks) == 600
     assert max(Counter((task.type, task.eval_MRN) for task in tasks if task.type != "task1").values()) > 1
