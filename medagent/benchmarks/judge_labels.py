@@ -52,8 +52,8 @@ def agreement(first: str, second: str, rule: str = "", code: str | None = None) 
     judged = [_judged(place, rule, code) for place in places]
     known = next((labels for _, labels in filter(None, judged)), ())
     one, other = (
-        read_labels(place.path, known) if found is None else found[0]
-        for place, found in zip(places, judged, strict=True)
+        read_labels(place.path, known) if labels is None else labels[0]
+        for place, labels in zip(places, judged, strict=True)
     )
     return compare(one, other)
 
@@ -63,9 +63,9 @@ def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelle
     if (place.path / "run.json").is_file():
         benchmark = judged_benchmark(of_folder(place.path, code))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
-    for found in map(find, names()):
-        if isinstance(found, JudgedBenchmark) and (by_judge := found.recorded(place.path, rule)):
-            return by_judge[place.chosen(sorted(by_judge))], found.rubric.labels
+    for other in map(find, names()):
+        if isinstance(other, JudgedBenchmark) and (by_judge := other.recorded(place.path, rule)):
+            return by_judge[place.chosen(sorted(by_judge))], other.rubric.labels
     if not place.path.is_file():
         raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")
     return None

@@ -96,26 +96,26 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         """See `Benchmark.grader`."""
         return TaskGrader.of(source, rules)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> GradingSource:
+    def source(self, run: Run, options: Mapping[str, Any]) -> GradingSource:
         """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
-        options = checked(MedAgentBenchGrading, given)
+        grading = checked(MedAgentBenchGrading, options)
         settings, places = run.document["settings"], run.document.get("places", {})
-        tasks = options.tasks
-        if tasks is None and options.dataset is None and (named := places.get("tasks-file")):
+        tasks = grading.tasks
+        if tasks is None and grading.dataset is None and (named := places.get("tasks-file")):
             tasks = Path(named_path(run.path, "tasks-file", named))
-        dataset = options.dataset or named_path(run.path, "dataset", settings.get("dataset") or BUNDLED)
+        dataset = grading.dataset or named_path(run.path, "dataset", settings.get("dataset") or BUNDLED)
         source = GradingSource(
             version=settings.get("version") or "v2",
             dataset=dataset,
             tasks_file=tasks,
-            fhir=options.fhir,
-            ehr=options.ehr,
-            key=options.key,
-            api_base=options.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
-            official=options.official,
+            fhir=grading.fhir,
+            ehr=grading.ehr,
+            key=grading.key,
+            api_base=grading.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
+            official=grading.official,
             of_replay=settings.get("agent") == REPLAY,
         )
-        if (options.fhir, options.ehr, options.key) != (None, None, None):
+        if (grading.fhir, grading.ehr, grading.key) != (None, None, None):
             return source
         return source.model_copy(update={"ehr": self._own_patients(run, source)})
 
