@@ -75,4 +75,4 @@ def test_export_says_what_it_cannot_do(exported: Path, tmp_path: Path) -> None:
     assert "runs.jsonl: already exists; name another folder" in again.err
     assert "is no run's folder" in medagent("export", "official", tmp_path, tmp_path / "out").err
     (tmp_path / "file").write_text("")
-    assert "cannot be made" in medagent("export", "official", folder, tmp_path / "file").err
+    assert "cannot be created" in medagent("export", "official", folder, tmp_path / "file").err

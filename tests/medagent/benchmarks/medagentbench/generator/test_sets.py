@@ -191,7 +191,7 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
     ran = medagent("data", "verify", folder)
     assert (ran.code, ran.err) == (
         1,
-        f"medagent: {folder / 'seed.txt'}: cannot be read; name the seed with --seed\n",
+        f"medagent: {folder / 'seed.txt'}: the seed cannot be read; pass it with --seed\n",
     )
     ran = medagent("run", "--dataset", folder, "--agent", "nop", "--results-dir", tmp_path)
     assert (ran.code, "is not the file that dataset.json beside it names" in ran.err) == (1, True)

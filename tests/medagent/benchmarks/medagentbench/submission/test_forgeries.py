@@ -361,7 +361,7 @@ def test_a_pack_carries_prompts_of_the_runs_own(shift: Path, tmp_path: Path) -> 
     folder = tmp_path / "v1_r1_nop"
     assert medagent("submit", "pack", folder).err == ""
     ran = medagent("submit", "check", folder.with_suffix(".zip"), "--dataset", shift)
-    assert (ran.code, "prompts of its own, which the pack carries" in ran.out) == (0, True), ran
+    assert (ran.code, "its own prompts, which are in the pack" in ran.out) == (0, True), ran
     files = read(folder.with_suffix(".zip"))
     files["prompts.json"]["prompt"] += " Hint: the answer is 42."
     ran = medagent("submit", "check", write(tmp_path / "forged.zip", files), "--dataset", shift)

@@ -78,7 +78,7 @@ def test_a_folder_that_a_pack_names_is_not_read(made: tuple[Path, Path]) -> None
         ("settings.protocol", "../../../../../../etc/passwd", "settings.protocol: is not 'text', 'tools' or 'code'"),
         ("settings.protocol", 7, "settings.protocol: "),
         ("settings.version", "../v1", "settings.version: "),
-        ("settings.dataset", "../../etc", "name yours: --dataset DIR"),
+        ("settings.dataset", "../../etc", "name your copy with --dataset DIR"),
         ("settings.dataset", ["official"], "settings.dataset: "),
         ("settings.max-rounds", "eight", "settings.max-rounds: "),
         ("settings.max-rounds", None, "settings.max-rounds: "),
