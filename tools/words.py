@@ -21,8 +21,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FINISHED = (
     "fhir_server/*.py",
-    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "operations", "patch", "resources")),
-    *(f"fhir_server/{name}" for name in ("synthetic", "terminology", "validation")),
+    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "load", "operations", "patch", "processes")),
+    *(f"fhir_server/{name}" for name in ("resources", "store", "synthetic", "terminology", "validation", "wire")),
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
     "medagent/benchmarks/*.py",
@@ -31,6 +31,10 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("README", "agents", "code", "comparable", "fhir-server", "glossary", "grading")),
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
+    *("examples", "integrations", "medagent/integrations"),
+    "medagent/*.py",
+    "medagent/cli",
+    "medagent/export",
     "tools/words.py",
     "tests/test_words.py",
 )

@@ -1,10 +1,11 @@
-"""Two steps of GRPO on MedAgentBench with TRL, on a CPU, with a tiny model that is made here: nothing is downloaded.
+"""Two steps of GRPO on MedAgentBench with TRL, on a CPU. It makes a tiny model, so that nothing is downloaded.
 
     pip install medagent "trl==1.16.*"
     python train.py
 
-The model has random weights, and would never call a tool. So it first learns four episodes by heart: a search, and an
-answer that is right in one of two. To train a real model, leave that out: `model="Qwen/Qwen3-0.6B"` for the trainer.
+The model has random weights, so it would never call a tool. It therefore first learns four episodes by heart: a search,
+and an answer that is right for one of two tasks. To train a real model, omit that step and pass
+`model="Qwen/Qwen3-0.6B"` to the trainer.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from medagent.rl import Environment
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 ANSWERS = (-1, 60)
 TASKS = [16, 25]
-"""Tasks to which one of the two answers that are taught is right, so that rewards differ within a group."""
+"""Tasks for which one of the two ANSWERS is right, so that rewards differ within a group."""
 environment = partial(Environment, split="train", seed="1", reward="checks")
 
 
 def conversation(task: int, answer: int) -> list[dict[str, Any]]:
-    """An episode: the first message, a search that finds nobody, and an answer."""
+    """An episode: the first message, a search without a match, and an answer."""
     episode = environment()
     prompt = episode.reset(task=task)
     calls: dict[str, dict[str, Any]] = {"get_patient": {"family": "Nobody"}, "finish": {"answers": [answer]}}
@@ -42,7 +43,7 @@ def conversation(task: int, answer: int) -> list[dict[str, Any]]:
 
 
 def made_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer made of some texts, with Qwen3's chat template."""
+    """A byte-level tokenizer trained on some texts, with Qwen3's chat template."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -60,7 +61,7 @@ def made_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def made_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
-    """A model of random weights, some 144,000 of them."""
+    """A model with about 144,000 random weights."""
     config = Qwen3Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -77,7 +78,7 @@ def made_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
 
 
 def teach(model: Qwen3ForCausalLM, texts: list[torch.Tensor], begin: int, rounds: int = 40) -> float:
-    """Learn by heart how texts go on after the token `begin` has come twice; returns the last loss."""
+    """Train the model to repeat each text after its second `begin` token; return the last loss."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     loss = torch.tensor(0.0)
     for _ in range(rounds):
@@ -91,7 +92,7 @@ def teach(model: Qwen3ForCausalLM, texts: list[torch.Tensor], begin: int, rounds
 
 
 def main() -> None:
-    """Make, teach, train."""
+    """Make the model, teach it the episodes, and train it."""
     torch.manual_seed(0)
     tools = [getattr(Environment, name) for name in sorted(tool.name for tool in Environment.tools)]  # in TRL's order
     template = made_tokenizer([])
@@ -102,7 +103,7 @@ def main() -> None:
     begin = tokenizer.convert_tokens_to_ids("<|im_start|>")
     taught = [torch.tensor([tokenizer(text).input_ids]) for text in texts]
     print(f"{model.num_parameters():,} parameters, {len(tokenizer):,} tokens, episodes of {taught[0].shape[1]:,}")
-    print(f"loss of the episodes learnt by heart: {teach(model, taught, begin):.3f}")
+    print(f"loss on the four learned episodes: {teach(model, taught, begin):.3f}")
 
     trainer = GRPOTrainer(
         model=model,

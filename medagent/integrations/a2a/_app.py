@@ -14,8 +14,8 @@ from medagent.core.version import __version__
 
 
 def create_app(executor: Any, address: str, name: str, description: str, *media_types: str) -> Any:
-    """The ASGI application of an agent whose one skill is what it is described as. `media_types` are those of what it
-    answers beside plain text.
+    """The ASGI application of an agent with one skill, which has the agent's description. `media_types` are the types
+    of its answers besides plain text.
     """
     interfaces = [
         AgentInterface(url=f"{address}/", protocol_binding="JSONRPC", protocol_version=version)

@@ -234,7 +234,7 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(tmp_path: Path, 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
     ran = medagent("export", "harbor", tmp_path, "--limit", "1")
-    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: is not empty; name a new folder\n")
+    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: the folder is not empty; name a new one\n")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     file = medagent("export", "harbor", tmp_path / "mine", "--limit", "1")
     assert (file.code, file.err.count("\n")) == (1, 1)
