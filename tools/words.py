@@ -31,6 +31,9 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
     *("examples", "integrations", "medagent/integrations"),
+    *(f"docs/{name}.md" for name in ("architecture", "benchmarks", "checked", "ci", "cluster", "data", "data-card")),
+    *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
+    "README.md",
     "tools/words.py",
     "tests/test_words.py",
 )
