@@ -21,8 +21,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FINISHED = (
     "fhir_server/*.py",
-    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "operations", "patch", "resources")),
-    *(f"fhir_server/{name}" for name in ("synthetic", "terminology", "validation")),
+    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "load", "operations", "patch", "processes")),
+    *(f"fhir_server/{name}" for name in ("resources", "store", "synthetic", "terminology", "validation", "wire")),
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
     *(f"medagent/benchmarks/{name}" for name in ("imapscore", "promptcblue", "psb300", "simpleqa")),
@@ -34,6 +34,7 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("architecture", "benchmarks", "checked", "ci", "cluster", "data", "data-card")),
     *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
     "README.md",
+    "medagent/cli",
     "tools/words.py",
     "tests/test_words.py",
 )
