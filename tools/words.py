@@ -34,7 +34,9 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("architecture", "benchmarks", "checked", "ci", "cluster", "data", "data-card")),
     *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
     "README.md",
+    "medagent/*.py",
     "medagent/cli",
+    "medagent/export",
     "tools/words.py",
     "tests/test_words.py",
 )
