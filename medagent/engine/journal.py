@@ -22,29 +22,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from medagent.core.errors import UserError
+from medagent.engine._journal_line import FORMAT, LONGEST_END, UNREADABLE, StoredRow, head_of, line_end, parsed, written
 from medagent.engine._limits import Account
-from medagent.engine.content import Content, content_of
 from medagent.engine.journal_file import JournalFile, Line
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
 
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Row)
 
-FORMAT = 3
-"""Of the rows. No version with another one was released."""
-_END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
-_LONGEST_END = 96
 _CHECKSUM = b'00000000"}\n'
 """How a line ends, from its checksum on."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row whose newline became something else: no crash tears a row off so."""
-_SHORT = 4_096
-"""Bytes of a line that is parsed whole for its head."""
 _LENGTH_BITS = 40
-_LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
 class Journal(Generic[R]):
@@ -138,7 +131,7 @@ class Journal(Generic[R]):
         """Write a row; the future is done when it is on disk. Both raise UserError where that fails (disk full), or
         where the file was removed or changed by somebody else.
         """
-        line = _line(row, self._next_number)
+        line = written(row, self._next_number)
         start = self._file.append(line)
         self._next_number += 1
         self._places.pop(row.unit, None)  # the order is that of the last rows
@@ -161,11 +154,10 @@ class Journal(Generic[R]):
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
-    def content(self, unit: str, *, spent: bool = False) -> Content | None:
-        """The content of a unit's last row, with its calls if `spent`. None if it is not as this version writes it."""
-        raw, kind = self._raw(unit), self._row_type
-        end = _end(raw)
-        return end and content_of(raw, end.start(), kind.key_members(unit).encode(), kind.made_up, spent=spent)
+    def stored(self, unit: str) -> StoredRow[R]:
+        """A unit's last row, not parsed."""
+        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
+        return StoredRow(unit, self._file.read(start, length), self._row_type, self._damaged)
 
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
         """The last row of every unit, in the order of those rows, or of these units in theirs (those that have one).
@@ -174,20 +166,16 @@ class Journal(Generic[R]):
         """
         for unit in list(self._places) if units is None else units:
             if unit in self._places:
-                try:
-                    yield _parsed(self._row_type, self._raw(unit))
-                except (ValidationError, ValueError, RecursionError):
-                    raise UserError(f"{self.path}: the row of {unit} is damaged; {_WAY_ON}") from None
+                yield self.stored(unit).read()
 
-    def _raw(self, unit: str) -> bytes:
-        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
-        return self._file.read(start, length)
+    def _damaged(self, unit: str) -> UserError:
+        return UserError(f"{self.path}: the row of {unit} is damaged; {_WAY_ON}")
 
     def _read(self) -> None:
         # Whom a row paid is the row's to say where its type has an answer of its own.
         short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
-            head = _head(line.raw) if short is RowHead else None
+            head = head_of(line.raw) if short is RowHead else None
             head = head or parsed_line(self.path, line, short)
             self._places.pop(head.unit, None)
             self._places[head.unit] = line.start << _LENGTH_BITS | len(line.raw)
@@ -244,7 +232,7 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
     for line in file.lines():
         if line.raw == _GIVEN_UP:
             continue
-        end = _end(line.raw)
+        end = line_end(line.raw)
         if end is None:
             raise _unchecked(file.path, line)
         if int(end["format"]) > FORMAT:
@@ -258,41 +246,16 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
         if int(end["row"]) != line.number:
             raise _misplaced(file.path, line, int(end["row"]))
         yield line
-    if _WHOLE.search(file.rest[-_LONGEST_END:]):
+    if _WHOLE.search(file.rest[-LONGEST_END:]):
         raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "it has no newline")
-
-
-def _end(raw: bytes) -> re.Match[bytes] | None:
-    """The end of a row that says what it is; None where it has none."""
-    first = max(0, len(raw) - _LONGEST_END)
-    for begin in (b',"row":', b',"format":'):  # looked for so, it takes a fifth of a search by the expression
-        place = raw.rfind(begin, first)
-        if place >= 0 and (end := _END.match(raw, place)):
-            return end
-    return None
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
     """A row of a line. Raises UserError where it is none."""
     try:
-        return _parsed(kind, line.raw)
-    except (ValidationError, ValueError, RecursionError):
+        return parsed(kind, line.raw)
+    except UNREADABLE:
         raise _damaged(path, line) from None
-
-
-def _head(raw: bytes) -> RowHead | None:
-    """The head of a row, which its line begins with, without the rest; None where it has to be parsed whole.
-
-    Only of a line whose checksum is right: the rest is then what was written.
-    """
-    if len(raw) <= _SHORT:
-        return None
-    last = raw.find(_LAST_OF_HEAD)
-    end = raw.find(b",", last + len(_LAST_OF_HEAD))
-    try:
-        return RowHead.model_validate_json(raw[:end] + b"}") if 0 <= last < end else None
-    except ValidationError:
-        return None
 
 
 def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None) -> Iterator[R]:
@@ -344,23 +307,3 @@ def _newer(path: Path, line: Line, format_: int) -> UserError:
         f"{path}:{line.number}: was written by a newer medagent (format {format_} of journals; "
         f"this one reads up to {FORMAT}): use that version"
     )
-
-
-def _line(row: Row, number: int) -> bytes:
-    """A row as it is written: in ASCII, so that no reader takes a character of a text for the end of a line."""
-    try:
-        text = row.model_dump_json(exclude_none=True)
-    except ValueError:  # half of a surrogate pair
-        text = ""
-    if not text or not text.isascii():
-        text = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":"))
-    body = text.encode()[:-1] + b',"row":%d' % number
-    return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
-
-
-def _parsed(kind: type[M], raw: bytes) -> M:
-    """A model of a line. Raises ValidationError, ValueError."""
-    try:
-        return kind.model_validate_json(raw)
-    except ValidationError:  # half of a surrogate pair, which models produce, is JSON for Python's own reader alone
-        return kind.model_validate(json.loads(raw))
