@@ -22,7 +22,7 @@ from medagent.core.plugins import module_digest
 from medagent.core.scrub import error_text, remember
 from medagent.core.wire import split_credentials, without_password
 from medagent.engine._cluster_demand import Demand, WorkerWait
-from medagent.engine._cluster_worker import GivenFile, Opening, installed_here, pack
+from medagent.engine._cluster_worker import DriverFile, Opening, installed_here, pack
 from medagent.engine._crew import Crew
 from medagent.engine._local import work_off
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
@@ -113,9 +113,9 @@ class ClusterExecutor:
     def _opening(self, job: Job[U, R], workers: int) -> Opening:
         share = -(-self._concurrency // max(1, workers))
         files = job.files if isinstance(job, JobWithFiles) else ()
-        given = tuple(GivenFile(file.path, file_digest(file.path), file.make) for file in files)
+        driver_files = tuple(DriverFile(file.path, file_digest(file.path), file.make) for file in files)
         packed = pack(replace(cast(Any, job), concurrency=share))
-        return Opening(uuid4().hex, installed_here(), packed, given, self._limits, _modules(job))
+        return Opening(uuid4().hex, installed_here(), packed, driver_files, self._limits, _modules(job))
 
     @asynccontextmanager
     async def _workers_of(self, client: Any, progress: Progress) -> AsyncIterator[int]:

@@ -45,7 +45,7 @@ CLOSED_WITHIN_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
+class DriverFile:
     """A file as the driver has it; `make` makes it again on another machine, where that can be done."""
 
     path: Path
@@ -84,7 +84,7 @@ class Opening:
     run: str
     installed: Installed
     job: bytes
-    files: tuple[GivenFile, ...] = ()
+    files: tuple[DriverFile, ...] = ()
     limits: UnitLimits = UNIT_UNLIMITED
     modules: Mapping[str, str] = field(default_factory=dict)
     """Installed modules of a user's benchmark, and the digests of their sources."""
@@ -95,7 +95,7 @@ class Opened:
     """What became of it: nothing is missing, or a person must fix something first, or these files are not here."""
 
     fix: str | None = None
-    lacking: tuple[GivenFile, ...] = ()
+    lacking: tuple[DriverFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _unpack(blob: bytes) -> Any:
 class _Lacking(MedagentError):
     """Files of the job are not on this machine."""
 
-    def __init__(self, files: tuple[GivenFile, ...]) -> None:
+    def __init__(self, files: tuple[DriverFile, ...]) -> None:
         super().__init__(", ".join(str(file.path) for file in files))
         self.files = files
 
@@ -281,7 +281,7 @@ async def close_here(run: str) -> Exchange:
     return await home.close() if home is not None else Exchange()
 
 
-def take_here(file: GivenFile, start: int, content: bytes) -> None:
+def take_here(file: DriverFile, start: int, content: bytes) -> None:
     """Write a part of a file that this machine lacks; the last part, which is empty, makes it whole."""
     place = _fetched(file)
     aside = place.with_name(f".{place.name}.{os.getpid()}")
@@ -313,7 +313,7 @@ def _job_here(opening: Opening) -> Any:
         check_module(module, digest)
     job = _unpack(opening.job)
     places: dict[Path, Path] = {}
-    lacking: list[GivenFile] = []
+    lacking: list[DriverFile] = []
     for file in opening.files:
         if (place := _place(file)) is None:
             lacking.append(file)
@@ -324,7 +324,7 @@ def _job_here(opening: Opening) -> Any:
     return job.moved(places) if isinstance(job, JobWithFiles) else job
 
 
-def _place(file: GivenFile) -> Path | None:
+def _place(file: DriverFile) -> Path | None:
     """Where a file with this content lies here: at its own path, fetched before, or made again; None: nowhere."""
     for path in (file.path, _fetched(file)):
         if path.is_file() and file_digest(path) == file.sha256:
@@ -333,5 +333,5 @@ def _place(file: GivenFile) -> Path | None:
     return made if made is not None and file_digest(made) == file.sha256 else None
 
 
-def _fetched(file: GivenFile) -> Path:
+def _fetched(file: DriverFile) -> Path:
     return cache_dir() / f"fetched-{file.sha256[:16]}{file.path.suffix}"

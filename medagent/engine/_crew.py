@@ -21,8 +21,8 @@ from medagent.engine._cluster_worker import (
     CLOSED_WITHIN_S,
     POLL_S,
     Carried,
+    DriverFile,
     Exchange,
-    GivenFile,
     Opened,
     Opening,
     close_here,
@@ -197,8 +197,8 @@ class Crew:
 
     async def _exchange(self, worker: _Worker, units: Sequence[Unit]) -> None:
         try:
-            given = pack(units) if units else b""
-            exchange = await self._call(worker, exchange_here, self._opening.run, given, within=ANSWERS_WITHIN_S)
+            packed = pack(units) if units else b""
+            exchange = await self._call(worker, exchange_here, self._opening.run, packed, within=ANSWERS_WITHIN_S)
         except TimeoutError:
             await self._lose(worker, f"did not answer for {ANSWERS_WITHIN_S:g} s")
         except OSError:
@@ -299,7 +299,7 @@ class Crew:
         worker.usable = True
         self._tell()
 
-    async def _send(self, worker: _Worker, files: Sequence[GivenFile]) -> None:
+    async def _send(self, worker: _Worker, files: Sequence[DriverFile]) -> None:
         for file in files:
             async with self._sending[file.sha256]:
                 with file.path.open("rb") as content:

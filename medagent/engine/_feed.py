@@ -33,7 +33,7 @@ class Feed(Generic[U, R]):
         self._left = count
         self._journal = journal
         self._limits = limits
-        self._under_way = 0
+        self._running = 0
         self._ended = 0
         self._failed = 0
         self._last_failure = ""
@@ -47,13 +47,13 @@ class Feed(Generic[U, R]):
             if self.stopped is not None:
                 break
             if why_not := self._no_room():
-                if not self._under_way:
+                if not self._running:
                     self.stopped = why_not
                     break
                 self._changed.clear()
                 await self._changed.wait()
                 continue
-            self._under_way += 1
+            self._running += 1
             self._left -= 1
             return next(self._units)
         self._changed.set()  # nobody waits for what does not come
@@ -66,7 +66,7 @@ class Feed(Generic[U, R]):
 
     def end(self, row: R) -> None:
         """A unit has ended with this row, which the journal has."""
-        self._under_way -= 1
+        self._running -= 1
         self._ended += row.status != "cancelled"
         if row.status == FAILED or (row.owed and row.status != "cancelled"):
             self._failed += 1
@@ -86,15 +86,15 @@ class Feed(Generic[U, R]):
             return None
         paid, own = self._journal.paid, self._journal.account
         spent = self._limits.before + own
-        if self._under_way >= max(FIRST_GROUP, paid):
+        if self._running >= max(FIRST_GROUP, paid):
             return "too little is known of what a unit takes"
-        if self._limits.cost is not None and own.unknown and not own.cost and self._under_way + own.unknown >= UNKNOWN:
+        if self._limits.cost is not None and own.unknown and not own.cost and self._running + own.unknown >= UNKNOWN:
             return "the cost of calls is unknown"
-        if self._limits.tokens is not None and own.uncounted and self._under_way + own.uncounted >= UNKNOWN:
+        if self._limits.tokens is not None and own.uncounted and self._running + own.uncounted >= UNKNOWN:
             return "the tokens of calls are unknown"
         if not paid:
             return None
-        units = self._under_way + 1
+        units = self._running + 1
         if self._limits.cost is not None:
             mean = own.cost / paid
             if spent.cost + units * mean > self._limits.cost * (1 + 1e-9):

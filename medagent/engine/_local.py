@@ -64,16 +64,16 @@ async def work_off(
             performed = await carry_out(unit)
             if performed.row is not None:
                 saved, saving = saving, asyncio.ensure_future(done(performed.row))
-                await _kept(saved)
+                await _wait_saved(saved)
             if performed.stop is not None:
                 raise performed.stop
             if performed.cancelled:
                 return
     finally:
-        await _kept(saving)
+        await _wait_saved(saving)
 
 
-async def _kept(saving: asyncio.Future[None]) -> None:
+async def _wait_saved(saving: asyncio.Future[None]) -> None:
     """Wait for a row to be saved, also when the run is being cancelled around it."""
     try:
         await asyncio.shield(saving)

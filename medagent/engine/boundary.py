@@ -91,8 +91,8 @@ def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> MedagentError | 
     for error in group.exceptions:
         if isinstance(error, MedagentError):
             return error
-        if isinstance(error, BaseExceptionGroup) and (found := _first_of_ours(error)) is not None:
-            return found
+        if isinstance(error, BaseExceptionGroup) and (inner := _first_of_ours(error)) is not None:
+            return inner
     return None
 
 

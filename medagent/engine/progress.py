@@ -49,7 +49,7 @@ class State:
     """Everything a display shows."""
 
     total: int = 0
-    kept: int = 0
+    finished: int = 0
     done: int = 0
     failed: int = 0
     groups: dict[str, GroupCount] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class State:
         """Done, right so far, tokens, cost, rate, time left, retries and waits, the slowest unit."""
         graded = sum(t.graded for t in self.groups.values())
         right = sum(t.right for t in self.groups.values())
-        parts = [f"{self.kept + self.done}/{self.total}", *([self.awaited] if self.awaited else [])]
+        parts = [f"{self.finished + self.done}/{self.total}", *([self.awaited] if self.awaited else [])]
         if graded:
             parts.append(f"right {right / graded:.0%}")
         if self.failed:
@@ -78,7 +78,7 @@ class State:
             parts += [f"{self.spent.usage.total:,} tokens", dollars(self.spent.cost)]
         parts.append(f"{self.rate:.1f}/s")
         if self.done:
-            parts.append(f"{duration((self.total - self.kept - self.done) / self.rate)} left")
+            parts.append(f"{duration((self.total - self.finished - self.done) / self.rate)} left")
         retries = sum(e.retries for e in self.endpoints)
         if retries:
             parts.append(f"{retries} retries, {duration(sum(e.waited_s for e in self.endpoints))} waited")
@@ -133,9 +133,9 @@ class Progress:
         """Add a line to what is said at the end."""
         self._notes.append(text)
 
-    def begin(self, total: int, kept: int) -> None:
+    def begin(self, total: int, finished: int) -> None:
         """There are `total` units, `kept` of them done in an earlier run."""
-        self._state.total, self._state.kept = total, kept
+        self._state.total, self._state.finished = total, finished
         self._display.start(self._state)
 
     def wait(self, text: str) -> None:
@@ -192,8 +192,8 @@ class _Lines:
 
     def start(self, state: State) -> None:
         self._last = time.monotonic()
-        kept = f", {state.kept} of them done before" if state.kept else ""
-        print(f"{counted(state.total, 'units')}{kept}", file=sys.stderr, flush=True)
+        earlier = f", {state.finished} of them done before" if state.finished else ""
+        print(f"{counted(state.total, 'units')}{earlier}", file=sys.stderr, flush=True)
 
     def update(self, state: State) -> None:
         if time.monotonic() - self._last >= LINE_EVERY_S:
@@ -260,7 +260,7 @@ def _draw(state: State, console: Console) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    bar = ProgressBar(total=max(state.total, 1), completed=state.kept + state.done, width=60)
+    bar = ProgressBar(total=max(state.total, 1), completed=state.finished + state.done, width=60)
     return Group(
         Padding(bar, 0),  # a bar alone does not end its line
         Text(fold(state.figures(), SEPARATOR, console.width)),

@@ -141,8 +141,8 @@ def _request(plan: Plan) -> str:
     if settings.retry or settings.sequential:
         return ""
     fields = [one for one in options(type(settings)) if one.option.kind not in ("address", "secret")]
-    asked = {one.flag: as_setting(getattr(settings, one.name)) for one in fields}
-    text = json.dumps([plan.command, plan.decides, plan.data.model_dump(), asked], sort_keys=True, default=str)
+    choices = {one.flag: as_setting(getattr(settings, one.name)) for one in fields}
+    text = json.dumps([plan.command, plan.decides, plan.data.model_dump(), choices], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -40,6 +40,6 @@ def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], s
     if unknown := [one for one in settings.ids if one not in known]:
         some = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
         raise UserError(f"--ids {unknown[0]}: there is no such item; there are {len(ids)}: {some}")
-    wanted = set(settings.ids)
-    chosen = [one for one in ids if not wanted or one in wanted]
+    named = set(settings.ids)
+    chosen = [one for one in ids if not named or one in named]
     return mixed(chosen, group, per_group=settings.per_type)[: settings.limit]

@@ -218,28 +218,28 @@ class RunSettings(BaseModel):
 
     def decides(self) -> dict[str, Setting]:
         """What decides the rows of a run, by option: what cannot change between two tries."""
-        found = values(self, "setting")
+        decisive = values(self, "setting")
         if not self.sequential:
-            found["learn-from"] = None
-        found["extra"] = as_arguments(self.extra)
-        found["agent-arg"], found["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
+            decisive["learn-from"] = None
+        decisive["extra"] = as_arguments(self.extra)
+        decisive["agent-arg"], decisive["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
         if self.model is None:
-            found.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
+            decisive.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
         elif self.temperature < 0:
-            found["temperature"] = -1
-        return found
+            decisive["temperature"] = -1
+        return decisive
 
     def places(self) -> dict[str, Setting]:
         """What may change between two tries, and `run.json` keeps for the command to copy."""
         hidden = addresses(self)
-        kept = {name: value for name, value in values(self, "place").items() if name not in hidden}
-        return {**kept, "trials": None} if self.trials == 1 else kept
+        shown = {name: value for name, value in values(self, "place").items() if name not in hidden}
+        return {**shown, "trials": None} if self.trials == 1 else shown
 
     def unwritten(self) -> dict[str, Setting]:
         """What is part of the command to copy and of no file: limits, and addresses (without passwords)."""
         hidden = addresses(self)
-        found = {name: value for name, value in values(self, "place").items() if name in hidden}
-        return {**{name: _without_passwords(value) for name, value in found.items()}, **values(self, "limit")}
+        shown = {name: value for name, value in values(self, "place").items() if name in hidden}
+        return {**{name: _without_passwords(value) for name, value in shown.items()}, **values(self, "limit")}
 
 
 def _without_passwords(value: Setting) -> Setting:

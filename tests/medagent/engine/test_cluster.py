@@ -17,7 +17,7 @@ from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.engine import _crew as crew
 from medagent.engine._cluster import IN_WORKER, ClusterExecutor
 from medagent.engine._cluster_demand import WorkerWait
-from medagent.engine._cluster_worker import GivenFile, Opened, Opening, close_here, installed_here, pack, take_here
+from medagent.engine._cluster_worker import DriverFile, Opened, Opening, close_here, installed_here, pack, take_here
 from medagent.engine._cluster_worker import open_here as opening_here
 from medagent.engine.job import JobFile
 from medagent.engine.journal import Journal
@@ -134,7 +134,7 @@ class Reading(Where):
         yield self
 
 
-def opening(job: Where, *files: GivenFile, **installed: str) -> Opening:
+def opening(job: Where, *files: DriverFile, **installed: str) -> Opening:
     return Opening(uuid4().hex, replace(installed_here(), **installed), pack(job), files)
 
 
@@ -144,7 +144,7 @@ def open_here(wanted: Opening) -> Opened:
 
 def test_a_worker_opens_nothing_that_it_was_not_given(tmp_path: Path) -> None:
     away = tmp_path / "away.sqlite"
-    given = GivenFile(away, hashlib.sha256(b"patients").hexdigest())
+    given = DriverFile(away, hashlib.sha256(b"patients").hexdigest())
     wanted = opening(Reading(file=away), given)
     assert open_here(wanted).lacking == (given,)
     away.write_bytes(b"other patients")
