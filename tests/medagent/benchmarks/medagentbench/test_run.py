@@ -180,9 +180,9 @@ def test_the_commands_to_copy_work(tmp_path: Path) -> None:
         assert all(call.body["note"] == "it's" and "temperature" not in call.body for call in server.calls)
         refused = run(tmp_path, "--model", "m", "--base-url", server.url)
         assert refused.code == 1
-        old = refused.err.partition("Continue it with the old ones: ")[2].partition("; or choose another")[0]
+        old = refused.err.partition("Continue it with its settings: ")[2].partition("; or choose another")[0]
         again = medagent(*shlex.split(old)[1:])
-        assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+        assert (again.code, "is complete and was not changed" in again.err) == (0, True)
 
 
 @pytest.mark.parametrize("option", ["--ids", "--tasks"])
