@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 
 from medagent.core.errors import UserError
 from medagent.engine._limits import Account
+from medagent.engine.content import Content, content_of
 from medagent.engine.journal_file import JournalFile, Line
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
 
@@ -41,10 +41,10 @@ _CHECKSUM = b'00000000"}\n'
 """The end of a line, from its checksum on; for its length."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row with another byte instead of its newline. A crash does not leave such a row."""
-_LONGEST_HEAD = 4_096
-"""The head of a row is searched in this number of its first bytes."""
+_SHORT = 4_096
+"""Lines of at most this number of bytes are parsed whole for their heads."""
 _LENGTH_BITS = 40
-_LAST_OF_HEAD = list(RowHead.model_fields)[-1]
+_LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
 class Journal(Generic[R]):
@@ -162,6 +162,12 @@ class Journal(Generic[R]):
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
+    def content(self, unit: str, *, spent: bool = False) -> Content | None:
+        """The content of a unit's last row, with its calls if `spent`. None if it is not as this version writes it."""
+        raw, kind = self._raw(unit), self._row_type
+        end = _end(raw)
+        return end and content_of(raw, end.start(), kind.key_members(unit).encode(), kind.made_up, spent=spent)
+
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
         """The last row of every unit, in the order of the rows; or of these units, in their order, if they have one.
 
@@ -169,12 +175,14 @@ class Journal(Generic[R]):
         """
         for unit in list(self._places) if units is None else units:
             if unit in self._places:
-                start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
-                raw = self._file.read(start, length)
                 try:
-                    yield _parsed(self._row_type, raw)
+                    yield _parsed(self._row_type, self._raw(unit))
                 except (ValidationError, ValueError, RecursionError):
                     raise UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}") from None
+
+    def _raw(self, unit: str) -> bytes:
+        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
+        return self._file.read(start, length)
 
     def _read(self) -> None:
         # A row type with its own `payee` may need the whole row to answer it.
@@ -278,13 +286,13 @@ def _head(raw: bytes) -> RowHead | None:
 
     Call it only for a line with a correct checksum, whose rest is then valid too.
     """
-    if len(raw) <= _LONGEST_HEAD:
+    if len(raw) <= _SHORT:
         return None
+    last = raw.find(_LAST_OF_HEAD)
+    end = raw.find(b",", last + len(_LAST_OF_HEAD))
     try:
-        members = from_json(raw[:_LONGEST_HEAD], allow_partial=True)
-        members.popitem()  # it may be cut off
-        return RowHead.model_validate(members) if _LAST_OF_HEAD in members else None
-    except ValueError:
+        return RowHead.model_validate_json(raw[:end] + b"}") if 0 <= last < end else None
+    except ValidationError:
         return None
 
 

@@ -69,7 +69,7 @@ def test_rows_without_checksum_or_number_and_rows_out_of_place_are_refused(tmp_p
         ([plain, *lines], ":1: the row is damaged"),
         (lines[1:], ":1: this is row 2, so lines before it were removed, added or moved"),
         ([lines[1], lines[0], *lines[2:]], ":1: this is row 2"),
-        ([*lines, lines[-1]], ":5: is row 4"),
+        ([*lines, lines[-1]], ":5: this is row 4"),
     ):
         path.write_bytes(b"".join(odd))
         with pytest.raises(UserError, match=words):

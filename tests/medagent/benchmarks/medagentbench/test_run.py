@@ -128,7 +128,7 @@ def test_failed_episodes_are_no_wrong_answers_and_are_run_again(tmp_path: Path) 
         before = (tmp_path / "v1_r1_m" / "results.json").read_bytes()
         again = run(tmp_path, *args[:-3], server.url, *args[-2:])
         assert again.code == 0
-        assert "finished" in again.err
+        assert "is complete" in again.err
         assert "--overwrite" in again.err
         assert "overall" in again.out
         assert (tmp_path / "v1_r1_m" / "results.json").read_bytes() == before

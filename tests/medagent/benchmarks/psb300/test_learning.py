@@ -124,7 +124,7 @@ def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_p
     ("words", "problem"),
     [
         (("--sequential", "--workers", 2), "--sequential runs one item after the other; omit --workers"),
-        (("--sequential", "--cluster", "tcp://x:1"), "leave --cluster out"),
+        (("--sequential", "--cluster", "tcp://x:1"), "omit --cluster"),
         (("--learn-from", "facts"), "--learn-from needs --sequential"),
         ((), "learns from each score; pass --sequential"),
     ],
