@@ -1,4 +1,5 @@
-"""HTTP to one server under comparison: requests as data, answers with what no two runs share blanked."""
+"""An HTTP client for one of the compared servers: requests as data, and answers without values that vary between
+runs."""
 
 from __future__ import annotations
 
