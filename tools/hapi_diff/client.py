@@ -1,5 +1,4 @@
-"""An HTTP client for one of the compared servers: requests as data, and answers without values that vary between
-runs."""
+"""An HTTP client for a compared server: requests as data, and answers without values that vary between runs."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def left_to_do(sdist: Path, wheel: Path) -> str:
     )
     owner = run(*listing, cwd=ROOT).split()
     version = wheel.name.split("-")[1]
-    todo = ["replace OWNER in pyproject.toml by the repository's owner, and run python -m tools.repository"] if owner else []
+    todo = ["replace OWNER in pyproject.toml, and run: python -m tools.repository"] if owner else []
     todo += [
         f"date {version} in CHANGELOG.md and CITATION.cff, and commit",
         f"tag the commit v{version} and push the tag",
