@@ -149,8 +149,8 @@ def test_the_published_file_is_imported_once(ward: Path, tmp_path: Path, monkeyp
     bad = write_questions(tmp_path, rows=[{**QUESTIONS[0], "true_fhir_ids": "open('x')"}, QUESTIONS[1], QUESTIONS[1]])
     refused = medagent("data", "import", bad)
     assert refused.code == 1
-    assert "true_fhir_ids: is no Python literal" in refused.err
-    assert "q2 stands in the file twice" in refused.err
+    assert "true_fhir_ids: is not a Python literal" in refused.err
+    assert "duplicate question_id q2" in refused.err
     assert not (tmp_path / "home" / "data").exists()
     assert "7 questions of FHIR-AgentBench imported" in medagent("data", "import", ward / "questions.csv").out
     assert medagent(*words, "--quiet").code == 0
