@@ -1,4 +1,4 @@
-"""What pages and `medagent show` display of a question: true and found ids, the resources that matter, the judges."""
+"""The blocks of a question on pages and in `medagent show`: true and found ids, true resources, judges."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 
 LISTED = 200
-"""Extra ids that are shown; whole charts have thousands."""
+"""The most extra ids that are shown. Whole charts have thousands."""
 SHOWN = 20
-"""Resources that are shown."""
+"""The most resources that are shown."""
 
 
 def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
-    """A question, the answers, what was found, the resources that matter, the judges, the messages."""
+    """The blocks of a question: answers, retrieval, true resources, judges, messages."""
     question = item.asked
     output = output_of(row, item.source)
     yield TextBlock("Question", f"{item.question}\n\n{item.context}")
@@ -64,7 +64,7 @@ def _words(said: Sequence[Sequence[str]]) -> str:
 
 
 def _ids(true: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]) -> SetsBlock:
-    """True ids and found ids in two columns, by type; of types that the truth does not name, the number found."""
+    """True ids and found ids in two columns, by type. For types without true ids, the number of found ids."""
     rows: list[SetRow] = []
     left = 0
     for kind, ids in true.items():
@@ -74,12 +74,12 @@ def _ids(true: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]) 
         left += max(0, len(extra) - LISTED)
         rows += [("extra", (kind, "", one)) for one in extra[:LISTED]]
     others = ", ".join(f"{len(ids):,} {kind}" for kind, ids in found.items() if kind not in true and ids)
-    notes = [f"{left:,} more that are not true" if left else "", f"not counted: {others}" if others else ""]
+    notes = [f"{left:,} more found ids that are not true" if left else "", f"not counted: {others}" if others else ""]
     return SetsBlock("True and found ids", ("type", "true", "found"), rows, "; ".join(filter(None, notes)))
 
 
 def _resources(item: QuestionItem) -> Iterator[Block]:
-    """The resources of the true ids, if the patients are there."""
+    """The resources of the true ids, if the patients' file is available."""
     file = patients_of(item.source)
     if file is None or not item.asked.true_ids:
         return
@@ -90,7 +90,7 @@ def _resources(item: QuestionItem) -> Iterator[Block]:
     texts = [json.dumps(_plain(one), ensure_ascii=False, indent=1) for one in list(resources.values())[:SHOWN]]
     more = [f"… {len(resources) - SHOWN} more"] if len(resources) > SHOWN else []
     if texts:
-        title = f"Resources that matter ({len(resources)})"
+        title = f"True resources ({len(resources)})"
         yield TextBlock(title, "\n".join([*texts, *more]), folded=True, verbatim=True)
 
 

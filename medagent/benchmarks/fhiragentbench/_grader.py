@@ -1,4 +1,4 @@
-"""Scores rows by the rules of refsol: by the comparison without a judge, or by what a panel said."""
+"""Scores rows by the rules of refsol: by the comparison without a judge, or by the verdicts of a panel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_ALL_READ = "not all true ids were found"
 
 
 class QuestionGrader(Grader[EpisodeRow]):
-    """Grades by the rule set of its source."""
+    """Grades by the rule set of the source."""
 
     def __init__(self, source: QuestionSource) -> None:
         self.source = source
@@ -50,7 +50,7 @@ class QuestionGrader(Grader[EpisodeRow]):
         return self.graded(item, output_of(row, self.source), judged)
 
     def graded(self, item: QuestionItem, output: Output, judged: Judged | None = None) -> Score:
-        """The score of what an agent did with a question."""
+        """The score of an agent's output for a question."""
         question, rules = item.asked, self.source.rule_set
         compared = decide(question, output, rules)
         if judged is None:
@@ -74,7 +74,7 @@ class QuestionGrader(Grader[EpisodeRow]):
         return question_figures(scores, self.source, questions_of(self.source.dataset))
 
     def _vote(self, item: QuestionItem, output: Output, said: Sequence[Verdict]) -> Correct | None:
-        """What one judge makes of a row; None without a label that can be read."""
+        """One judge's vote on a row. None if no label can be read."""
         labels = {one.query: one.label for one in said}
         label = labels.get(JUDGE)
         if label is not None:

@@ -1,4 +1,4 @@
-"""The figures of a run as tables: accuracy with and without true ids, retrieval, groups, baselines, reasons."""
+"""The figures of a run as tables: accuracy, retrieval, groups, reasons, agreement of judges, baselines."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from refsol.fhiragentbench.figures import f1
 from refsol.stats import wilson
 
 _TEMPLATE = 66
-"""Characters of a template in a table."""
+"""The most characters of a template in a table."""
 REBUILT = (
-    "Laboratory results that were rebuilt from labevents.csv: mark figures over them, and do not publish these figures."
+    "If laboratory results were rebuilt from labevents.csv: mark the figures that use them, and do not publish them."
 )
 
 
 def question_figures(scores: Sequence[Scored], source: QuestionSource, questions: Sequence[Question]) -> Figures:
-    """The tables of a run, from its scores; the baseline that fetches all is measured if the patients are there."""
+    """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
     done = [one for one in scores if one.score is not None]
     parts = [_part(one) for one in done]
     asked = [one.item.asked for one in done]
@@ -72,7 +72,7 @@ def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
 
 
 def figures_line(name: str, found: Total) -> TableLine:
-    """Figures as a line: the decided rows, those that are right, and retrieval with the rows it is of."""
+    """Figures as a line of a table: accuracy over the decided rows, and retrieval with its numbers of rows."""
     interval = wilson(found.right, found.decided) if found.decided else None
     return TableLine(
         name=name,
@@ -100,7 +100,7 @@ def _groups(title: str, parts: Sequence[RowPart], key: Callable[[RowPart], str])
 
 
 def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
-    """Why rows are not right, in the order in which reasons are looked for."""
+    """The reasons why rows are not right, in the order in which they are checked."""
     kinds = Counter(one.score.kind for one in done if one.score is not None and one.correct is False)
     undecided = sum(one.correct is None for one in done)
     lines = [TableLine(name=words, n=kinds[kind]) for kind, words in KIND_WORDS.items() if kinds[kind]]
@@ -111,7 +111,7 @@ def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
 
 
 def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
-    """The comparison beside the judges, and each judge of a panel."""
+    """How often the comparison, and each judge of a panel, agree with the verdict."""
     parts = [one.score.part for one in done if one.score is not None and one.score.part["votes"]]
     if not parts:
         return
@@ -141,7 +141,7 @@ def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
 def _baselines(
     asked: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
 ) -> Iterator[TableSection]:
-    """Agents that look at nothing, and one that reads every chart."""
+    """The baselines: agents that read nothing, and one that reads whole charts."""
     lines = [_blind_line(name, len(asked), value, asked) for name, value in baselines(asked).items()]
     if len(asked) < len(questions):
         lines += [
@@ -157,7 +157,7 @@ def _baselines(
 
 
 def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
-    """An agent that fetches nothing: right, with precision and recall 1, on retrieval of what there is not."""
+    """The line of an agent that fetches nothing. Its recall and precision are 1 for questions without true ids."""
     recall = sum(not any(one.true_ids.values()) for one in questions) / count
     precision = 1.0 if recall else None
     return TableLine(
@@ -166,7 +166,7 @@ def _blind_line(name: str, count: int, value: float, questions: Sequence[Questio
 
 
 def short_template(template: str) -> str:
-    """A template as a line of a table: without its filters of time and the patient's place, and not too long."""
+    """A template shortened for a table, without its time filters and the field for the patient."""
     words = re.sub(r"\s*\[time_filter\w*\]|\s*\{patient_id\}('s)?", "", template)
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
@@ -175,12 +175,12 @@ def _notes(whole: Total, source: QuestionSource, questions: Sequence[Question]) 
     if undecided := whole.rows - whole.decided:
         yield (
             f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
-            "decides what is plain (--judge NAME decides the rest)."
+            "decides only clear cases. To decide the rest, pass --judge NAME."
         )
     if faulty := always_empty(questions):
         yield (
-            f"Faulty truth: {len(faulty)} templates with {sum(faulty.values())} questions of the data set have no true "
-            "answer in any of them. They are not corrected."
+            f"Wrong true answers: {len(faulty)} templates of the data set have no true ids in any of their "
+            f"{sum(faulty.values())} questions. They are graded as they are."
         )
     if source.dataset == PUBLISHED:
         yield REBUILT
