@@ -70,9 +70,9 @@ class OwnAgent:
     @classmethod
     def of(cls, kind: str, items: Sequence[Any], toolbox: Toolbox, now: datetime, *, code: bool) -> OwnAgent:
         """The agent with this name, for these items."""
-        asked: Sequence[QuestionItem] = items
-        whether = {item.id for item in asked if kind == "yes" and item.asked.template.startswith("Has_verb")}
-        answers = {item.id: "Yes." if item.id in whether else NOTHING for item in asked}
+        questions: Sequence[QuestionItem] = items
+        whether = {item.id for item in questions if kind == "yes" and item.asked.template.startswith("Has_verb")}
+        answers = {item.id: "Yes." if item.id in whether else NOTHING for item in questions}
         return cls(kind, toolbox, now, code, answers)
 
     @property

@@ -237,15 +237,15 @@ def _measured(lookup: Json, one: Json, by_reference: Json, own: Json) -> list[Js
 
 def _culture(lookup: Json, one: Json, by_reference: Json) -> Json:
     """A microbiology test with its specimen or organisms. `held` are the ids of those that the lookup reads."""
-    wanted = "specimen" if lookup.get("field") == "specimen" else "organism"
-    links = [one["specimen"]] if wanted == "specimen" else one.get("hasMember", [])
-    if lookup["op"] != "grew" and lookup.get("field") != wanted:
+    part = "specimen" if lookup.get("field") == "specimen" else "organism"
+    links = [one["specimen"]] if part == "specimen" else one.get("hasMember", [])
+    if lookup["op"] != "grew" and lookup.get("field") != part:
         links = []
     read = [by_reference[link["reference"]] for link in links]
-    texts = [each["type"]["text"] if wanted == "specimen" else each["code"]["text"] for each in read]
+    texts = [each["type"]["text"] if part == "specimen" else each["code"]["text"] for each in read]
     return {
         "name": one["code"]["text"],
-        wanted: texts,
+        part: texts,
         "held": [[each["resourceType"], each["id"]] for each in read],
     }
 

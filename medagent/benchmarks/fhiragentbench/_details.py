@@ -38,8 +38,8 @@ def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) ->
     output = output_of(row, item.source)
     yield TextBlock("Question", f"{item.question}\n\n{item.context}")
     yield from ending_blocks(row)
-    given = None if output.answer is None else str(output.answer)
-    yield AnswerBlock(given, [question.judged_answer], score.correct if score else None)
+    text = None if output.answer is None else str(output.answer)
+    yield AnswerBlock(text, [question.judged_answer], score.correct if score else None)
     if score is not None:
         recall, precision = score.part["recall"], score.part["precision"]
         facts = [("template", question.template), ("recall", _shown(recall)), ("precision", _shown(precision))]
@@ -47,7 +47,7 @@ def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) ->
     yield _ids(question.true_ids, output.resources)
     yield from _resources(item)
     if score is not None and (words := score.details.get("words")):
-        yield VotesBlock([(judge, _labels(said), _words(said)) for judge, said in words.items()])
+        yield VotesBlock([(judge, _labels(verdicts), _words(verdicts)) for judge, verdicts in words.items()])
     yield ConversationBlock(spoken(row))
 
 
@@ -55,25 +55,25 @@ def _shown(value: float | None) -> str:
     return "not counted" if value is None else f"{value:.4f}"
 
 
-def _labels(said: Sequence[Sequence[str]]) -> str:
-    return "; ".join(f"{query}: {label or 'unreadable'}" for query, label, _ in said)
+def _labels(verdicts: Sequence[Sequence[str]]) -> str:
+    return "; ".join(f"{query}: {label or 'unreadable'}" for query, label, _ in verdicts)
 
 
-def _words(said: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"{query}: {reply}" for query, _, reply in said)
+def _words(verdicts: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"{query}: {reply}" for query, _, reply in verdicts)
 
 
-def _ids(true: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]) -> SetsBlock:
+def _ids(true: Mapping[str, Sequence[str]], output_ids: Mapping[str, Sequence[str]]) -> SetsBlock:
     """True ids and found ids in two columns, by type. For types without true ids, the number of found ids."""
     rows: list[SetRow] = []
     left = 0
     for kind, ids in true.items():
-        seen = set(found.get(kind, ()))
+        seen = set(output_ids.get(kind, ()))
         rows += [("found", (kind, one, one)) if one in seen else ("missed", (kind, one, "")) for one in ids]
-        extra = [one for one in found.get(kind, ()) if one not in set(ids)]
+        extra = [one for one in output_ids.get(kind, ()) if one not in set(ids)]
         left += max(0, len(extra) - LISTED)
         rows += [("extra", (kind, "", one)) for one in extra[:LISTED]]
-    others = ", ".join(f"{len(ids):,} {kind}" for kind, ids in found.items() if kind not in true and ids)
+    others = ", ".join(f"{len(ids):,} {kind}" for kind, ids in output_ids.items() if kind not in true and ids)
     notes = [f"{left:,} more found ids that are not true" if left else "", f"not counted: {others}" if others else ""]
     return SetsBlock("True and found ids", ("type", "true", "found"), rows, "; ".join(filter(None, notes)))
 

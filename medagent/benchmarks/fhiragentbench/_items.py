@@ -56,7 +56,7 @@ def filtered(settings: FhirAgentBenchSettings, items: Sequence[QuestionItem]) ->
     """The items that pass the filters of a run. Raises UserError if none does."""
     if settings.split and not any(item.asked.split for item in items):
         raise UserError("--split: the question file has no column split; import the published file with twelve columns")
-    found = list(items)
+    matches = list(items)
     filters: list[tuple[str, Sequence[str], Callable[[QuestionItem, str], bool]]] = [
         ("split", settings.split, lambda item, name: item.asked.split == name),
         ("family", settings.family, lambda item, name: item.group == name),
@@ -64,7 +64,7 @@ def filtered(settings: FhirAgentBenchSettings, items: Sequence[QuestionItem]) ->
     ]
     for flag, names, passes in filters:
         if names:
-            found = [item for item in found if any(passes(item, name) for name in names)]
-        if not found:
+            matches = [item for item in matches if any(passes(item, name) for name in names)]
+        if not matches:
             raise UserError(f"--{flag} {','.join(names)}: no question matches; change or remove this filter")
-    return found
+    return matches

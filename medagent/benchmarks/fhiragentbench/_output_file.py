@@ -22,19 +22,19 @@ from medagent.reports.tables import named
 from refsol.fhiragentbench import Output, read_outputs, write_outputs
 
 
-def graded_file(path: Path, given: Mapping[str, Any]) -> Report:
+def graded_file(path: Path, options: Mapping[str, Any]) -> Report:
     """Grade an output file by the comparison without a judge. True answers and ids come from the question file.
 
     As in the published evaluator, rows of other questions are ignored, and two rows of one question count twice. If the
     options name no data set, the ids in the file tell whether it is the bundled or the published one. Raises UserError,
     InputError.
     """
-    options = checked(FhirAgentBenchGrading, given)
+    grading = checked(FhirAgentBenchGrading, options)
     outputs = read_outputs(path)
     source = QuestionSource(
-        dataset=options.dataset or _dataset(outputs),
-        ehr=options.ehr,
-        rule_set=options.rules or "published",
+        dataset=grading.dataset or _dataset(outputs),
+        ehr=grading.ehr,
+        rule_set=grading.rules or "published",
     )
     questions = {question.id: question for question in questions_of(source.dataset)}
     known = [one for one in outputs if one.question_id in questions]

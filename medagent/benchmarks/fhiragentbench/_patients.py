@@ -66,12 +66,12 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
 
     Raises UserError if the file has none of the true ids.
     """
-    wanted: dict[str, set[str]] = {}
+    needed: dict[str, set[str]] = {}
     for question in questions:
         for kind, ids in question.true_ids.items():
-            wanted.setdefault(kind, set()).update(ids)
-    missing = missing_ids(file, wanted)
-    absent, total = (sum(map(len, some.values())) for some in (missing, wanted))
+            needed.setdefault(kind, set()).update(ids)
+    missing = missing_ids(file, needed)
+    absent, total = (sum(map(len, some.values())) for some in (missing, needed))
     if absent and absent == total:
         raise UserError(
             f"{file}: has none of the {total:,} true ids of the questions, so it has other patients or another version "
@@ -83,7 +83,7 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
         if any(not missing.get(kind, set()).isdisjoint(ids) for kind, ids in question.true_ids.items())
     ]
     if left:
-        kinds = ", ".join(f"{len(ids):,} of {len(wanted[kind]):,} {kind}" for kind, ids in missing.items())
+        kinds = ", ".join(f"{len(ids):,} of {len(needed[kind]):,} {kind}" for kind, ids in missing.items())
         say(
             f"{file}: {absent:,} of {total:,} true ids are missing ({kinds}); {len(left)} of {len(questions):,} "
             "questions are left out"
@@ -119,7 +119,7 @@ def _first_patients(file: Path) -> list[str]:
 
 async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict[str, list[str]]:
     """The ids that an agent finds by reading a whole chart, by type, each once."""
-    found: dict[str, dict[str, None]] = {}
+    by_type: dict[str, dict[str, None]] = {}
     base = FhirBase(API_BASE)
 
     async def read(query: str) -> bool:
@@ -130,7 +130,7 @@ async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict
                 return False
             page = read_page(reply.text)
             for kind, ids in page.ids.items():
-                found.setdefault(kind, {}).update(dict.fromkeys(ids))
+                by_type.setdefault(kind, {}).update(dict.fromkeys(ids))
             target = base.target(page.next) if page.next else ""
         return True
 
@@ -138,7 +138,7 @@ async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict
         for query, instead in chart_queries(patient):
             if not await read(query) and instead:
                 await read(instead)
-    return {kind: list(ids) for kind, ids in found.items()}
+    return {kind: list(ids) for kind, ids in by_type.items()}
 
 
 def fetch_all(questions: Sequence[Question], file: Path, handling: Handling, rules: RuleName) -> Figures:

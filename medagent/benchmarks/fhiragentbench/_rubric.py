@@ -72,8 +72,9 @@ class AnswerRubric(Rubric[Prompt]):
         output: Output = subject.answer
         values = {"question": question.question, "answer": str(output.answer)}
         if NORMALIZE not in prompt.texts:
-            asked = settle(output.answer, output.error, question.true_answer, "", "a2a") is None
-            return (Query(prompt.fill(JUDGE, **values, true_answer=question.true_answer), name=JUDGE),) if asked else ()
+            if settle(output.answer, output.error, question.true_answer, "", "a2a") is not None:
+                return ()
+            return (Query(prompt.fill(JUDGE, **values, true_answer=question.true_answer), name=JUDGE),)
         if is_error(output.error) or OVER_CAP in str(output.answer):
             return ()
         first = Query(prompt.fill(NORMALIZE, **values), name=NORMALIZE, rule=NORMALIZE)
@@ -111,8 +112,8 @@ def _case(value: Any) -> Mapping[str, Any]:
     missing = _CASE - (value.keys() if isinstance(value, dict) else set())
     if missing:
         raise FaultsError([Fault(f"has no {', '.join(sorted(missing))}")])
-    found: Mapping[str, Any] = value
-    return found
+    case: Mapping[str, Any] = value
+    return case
 
 
 def has_cases(path: Path) -> bool:

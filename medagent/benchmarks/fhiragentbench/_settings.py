@@ -135,13 +135,13 @@ class FhirAgentBenchSettings(FhirSettings, QuestionEpisodes, PanelSettings):
     def _idle_options(self) -> FhirAgentBenchSettings:
         """Refuse options that have no effect together with others."""
         own = self.agent in AGENTS and self.agent != "text"
-        given = self.model_fields_set
+        passed = self.model_fields_set
         idle = {
             "--model has no use with --agent other than text": self.model and own,
             f"--protocol {self.protocol} needs --model": self.protocol != "text" and self.model is None and not own,
             f"--protocol {self.protocol} is for a model that acts by itself: leave --agent out": self.strategy
             and self.agent not in (None, "text"),
-            "--input-cap needs a published strategy: --protocol multi_turn_resource": "input_cap" in given
+            "--input-cap needs a published strategy: --protocol multi_turn_resource": "input_cap" in passed
             and self.strategy is None,
             "--code-returns needs a published code strategy: --protocol multi_turn_code_resource": self.code_returns
             and not (self.strategy and self.strategy.code),
@@ -149,7 +149,7 @@ class FhirAgentBenchSettings(FhirSettings, QuestionEpisodes, PanelSettings):
             "--ehr and --fhir both name the patients: leave one of them out": self.ehr and self.fhir,
             "--fhir-header and --ca-file need --fhir": (self.fhir_header or self.ca_file) and not self.fhir,
             "--cluster has its own workers: leave --workers out": self.cluster and self.workers,
-            "--judge-prompt needs --judge": "judge_prompt" in given and not self.judge,
+            "--judge-prompt needs --judge": "judge_prompt" in passed and not self.judge,
         }
         for problem, applies in idle.items():
             if applies:

@@ -29,7 +29,7 @@ def question_figures(scores: Sequence[Scored], source: QuestionSource, questions
     """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
     done = [one for one in scores if one.score is not None]
     parts = [_part(one) for one in done]
-    asked = [one.item.asked for one in done]
+    questions_done = [one.item.asked for one in done]
     whole = total(parts)
     sections = [
         TableSection(
@@ -49,7 +49,7 @@ def question_figures(scores: Sequence[Scored], source: QuestionSource, questions
         *_groups("By template", parts, lambda one: short_template(one.template)),
         *_reasons(done),
         *_agreement(done),
-        *_baselines(asked, source, questions),
+        *_baselines(questions_done, source, questions),
     ]
     return Figures(
         table=[one for one in sections if one.lines],
@@ -71,22 +71,22 @@ def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
     return figures_line(name, total(parts))
 
 
-def figures_line(name: str, found: Total) -> TableLine:
+def figures_line(name: str, values: Total) -> TableLine:
     """Figures as a line of a table: accuracy over the decided rows, and retrieval with its numbers of rows."""
-    interval = wilson(found.right, found.decided) if found.decided else None
+    interval = wilson(values.right, values.decided) if values.decided else None
     return TableLine(
         name=name,
-        n=found.decided,
-        value=found.accuracy,
+        n=values.decided,
+        value=values.accuracy,
         interval=None if interval is None else (interval.low, interval.high),
-        counts={"questions": found.rows, "right": found.right},
+        counts={"questions": values.rows, "right": values.right},
         more={
-            "precision": found.precision,
-            "n (precision)": found.precision_rows,
-            "recall": found.recall,
-            "n (recall)": found.recall_rows,
-            "F1": found.f1,
-            "grounded": found.grounded,
+            "precision": values.precision,
+            "n (precision)": values.precision_rows,
+            "recall": values.recall,
+            "n (recall)": values.recall_rows,
+            "F1": values.f1,
+            "grounded": values.grounded,
         },
     )
 
@@ -139,19 +139,19 @@ def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
 
 
 def _baselines(
-    asked: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
+    done: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
 ) -> Iterator[TableSection]:
     """The baselines: agents that read nothing, and one that reads whole charts."""
-    lines = [_blind_line(name, len(asked), value, asked) for name, value in baselines(asked).items()]
-    if len(asked) < len(questions):
+    lines = [_blind_line(name, len(done), value, done) for name, value in baselines(done).items()]
+    if len(done) < len(questions):
         lines += [
             _blind_line(f"{name}, whole data set", len(questions), value, questions)
             for name, value in baselines(questions).items()
         ]
-    if asked and (file := patients_of(source)) is not None:
-        found = fetch_all(asked, file, source.handling, source.rule_set)
-        more = {"precision": found.precision, "recall": found.recall, "F1": found.f1}
-        lines.append(TableLine(name="fetch-all", n=len(asked), more=more))
+    if done and (file := patients_of(source)) is not None:
+        chart_figures = fetch_all(done, file, source.handling, source.rule_set)
+        more = {"precision": chart_figures.precision, "recall": chart_figures.recall, "F1": chart_figures.f1}
+        lines.append(TableLine(name="fetch-all", n=len(done), more=more))
     if lines:
         yield TableSection(lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions")
 

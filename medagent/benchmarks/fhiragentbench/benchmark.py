@@ -119,7 +119,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def pack(self, source: QuestionSource, item: Any) -> Mapping[str, bytes]:
         """See `FhirBenchmark.pack`. The files have the question and the options for grading."""
         options = {"rule_set": source.rule_set, "found": source.found_in_effect}
-        return {QUESTIONS: questions_text([_asked(item)]).encode(), _SOURCE: json.dumps(options).encode()}
+        return {QUESTIONS: questions_text([_question(item)]).encode(), _SOURCE: json.dumps(options).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
@@ -131,9 +131,9 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         """See `Benchmark.grader`. The source names the rule set."""
         return QuestionGrader(source)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> QuestionSource:
+    def source(self, run: Run, options: Mapping[str, Any]) -> QuestionSource:
         """See `Benchmark.source`."""
-        renamed = {"rule_set" if name == "rules" else name: value for name, value in given.items()}
+        renamed = {"rule_set" if name == "rules" else name: value for name, value in options.items()}
         protocol = run.settings.get("protocol")
         source: QuestionSource = Benchmark.source(self, run, renamed)
         return source.model_copy(update={"protocol": protocol})
@@ -165,7 +165,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
             return ()
         if settings.model is not None or settings.judge or (settings.agent and settings.agent not in AGENTS):
             check_credentialed(ehr.file, settings.yes, say)
-        return without_their_ids([_asked(item) for item in items], ehr.file, say)
+        return without_their_ids([_question(item) for item in items], ehr.file, say)
 
     def selected(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """See `FhirBenchmark.selected`."""
@@ -211,22 +211,22 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         """See `Benchmark.import_data`. `path` is a question file (.csv) or a file of judge cases."""
         if path.suffix == ".csv":
             questions = read_questions(path)
-            kept = keep(path, QUESTIONS)
+            target = keep(path, QUESTIONS)
             return (
-                f"{kept}: {len(questions):,} questions of FHIR-AgentBench imported. Run them: medagent run "
+                f"{target}: {len(questions):,} questions of FHIR-AgentBench imported. Run them: medagent run "
                 f"{self.name} --dataset published --ehr mimic.sqlite"
             )
         if path.name == JUDGE_CASES or has_cases(path):
             count = check_cases(path)
-            kept = keep(path, JUDGE_CASES)
-            return f"{kept}: {count} judge cases imported. Ask them: medagent judge check {self.name} --judge NAME"
+            target = keep(path, JUDGE_CASES)
+            return f"{target}: {count} judge cases imported. Ask them: medagent judge check {self.name} --judge NAME"
         return None
 
-    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+    def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
         """See `Benchmark.graded_file`. `path` is a published output file."""
         from medagent.benchmarks.fhiragentbench._output_file import graded_file
 
-        return graded_file(path, given)
+        return graded_file(path, options)
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
         """See `Benchmark.export_official`: one output file per trial."""
@@ -241,7 +241,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return list(question_blocks(item, row, score)) if isinstance(item, QuestionItem) else []
 
 
-def _asked(item: FhirItem) -> Any:
+def _question(item: FhirItem) -> Any:
     assert isinstance(item, QuestionItem)
     return item.asked
 

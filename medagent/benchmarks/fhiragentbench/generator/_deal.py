@@ -65,7 +65,7 @@ def truth_text(values: Sequence[Any]) -> str:
 class _Dealer:
     def __init__(self, charts: Sequence[Chart], now: str, dice: Dice) -> None:
         self._charts, self._now, self._dice = charts, now, dice
-        self._asked: set[str] = set()
+        self._dealt: set[str] = set()
 
     def question(self, name: str, template: Template, number: int) -> Question:
         """A question of a template. Raises UserError if no patient matches."""
@@ -76,7 +76,7 @@ class _Dealer:
                 lookup = self._draft(template, chart, empty=empty)
                 question = self._question(name, template, number, chart, lookup, empty) if lookup else None
                 if question is not None:
-                    self._asked.add(question.question)
+                    self._dealt.add(question.question)
                     return question
         raise UserError(
             f"the hospital has no patient for a question of the template {template.template!r}: raise --patients"
@@ -105,7 +105,7 @@ class _Dealer:
             patient=chart.patient,
             assumption=assumption(lookup, self._now),
         )
-        readable = read(text) == lookup and text not in self._asked
+        readable = read(text) == lookup and text not in self._dealt
         return question if readable and compare(question, in_words(json.dumps(stated(values)))) else None
 
     def _draft(self, template: Template, chart: Chart, *, empty: bool) -> Lookup | None:

@@ -44,7 +44,7 @@ class ArgumentsError(Exception):
 
 
 @dataclass(slots=True)
-class Found:
+class CallResult:
     """The result of one call: ids by type, resources if they are needed, or the error text."""
 
     ids: dict[str, list[str]] = field(default_factory=dict)
@@ -135,32 +135,32 @@ class StrategySession(Session):
         query = f"{kind}?{'id' if tool is BY_ID else 'patient'}={one}" if one else kind
         return self._shown(await self._search(query), kind)
 
-    def _shown(self, found: Found, kind: str = "") -> str:
+    def _shown(self, result: CallResult, kind: str = "") -> str:
         if self._shows == "resources":
-            return str(found.shown)
-        if found.error:
-            return str(found.shown)
-        self._retrieved.update(found.resources)
+            return str(result.shown)
+        if result.error:
+            return str(result.shown)
+        self._retrieved.update(result.resources)
         if kind:
-            return f"retrieved_fhir_resources['{kind}'] ({len(found.ids.get(kind, ()))} items)"
-        return ", ".join(f"{kind}: {len(ids)}" for kind, ids in found.ids.items()) or "nothing"
+            return f"retrieved_fhir_resources['{kind}'] ({len(result.ids.get(kind, ()))} items)"
+        return ", ".join(f"{kind}: {len(ids)}" for kind, ids in result.ids.items()) or "nothing"
 
-    async def _search(self, query: str, *, request: bool = False) -> Found:
+    async def _search(self, query: str, *, request: bool = False) -> CallResult:
         """Read all pages of a search, or the first page of a `request`. The ids are recorded."""
         counted = query if "_count=" in query else f"{query}{'&' if '?' in query else '?'}_count={PAGE}"
-        found, sent = Found(), ""
+        result, sent = CallResult(), ""
         try:
             sent = handled(self._base.target(self._base.shown + counted), self._rules.handling or "strict")
             async for text, page in self._pages(sent):
-                self._take(found, text, page, whole=request)
-                if request or sum(map(len, found.ids.values())) > MOST:
+                self._take(result, text, page, whole=request)
+                if request or sum(map(len, result.ids.values())) > MOST:
                     break
-            if sum(map(len, found.ids.values())) > MOST:
+            if sum(map(len, result.ids.values())) > MOST:
                 raise ActionError(f"more than {MOST:,} resources match; ask for fewer")
         except (ActionError, TooMuchError) as error:
-            found = Found(error=str(error))
-        self._outcome.reads.append(Read(query, sent, found.ids, found.error or None))
-        return found
+            result = CallResult(error=str(error))
+        self._outcome.reads.append(Read(query, sent, result.ids, result.error or None))
+        return result
 
     async def _pages(self, sent: str) -> AsyncIterator[tuple[str, Page]]:
         """The pages, as text and parsed. Raises ActionError if the server refuses the request."""
@@ -172,7 +172,7 @@ class StrategySession(Session):
             yield reply.text, page
             sent = self._base.target(page.next) if page.next else ""
 
-    def _take(self, found: Found, text: str, page: Page, *, whole: bool) -> None:
+    def _take(self, result: CallResult, text: str, page: Page, *, whole: bool) -> None:
         """Add a page. As published, `text` and `meta` of resources are removed, unless it is a request (`whole`)."""
         if self._acting.strategy is None:
             ids = page.ids
@@ -183,10 +183,10 @@ class StrategySession(Session):
                 if not whole:
                     one.pop("text", None)
                     one.pop("meta", None)
-                found.resources.setdefault(one["resourceType"], []).append(one)
+                result.resources.setdefault(one["resourceType"], []).append(one)
             ids = ids_of(entries)
         for kind, some in ids.items():
-            found.ids.setdefault(kind, []).extend(some)
+            result.ids.setdefault(kind, []).extend(some)
 
     async def _program(self, code: str) -> str:
         """Run a program in a new interpreter. The reply has its variable `answer`."""
