@@ -40,8 +40,8 @@ def graded_file(path: Path, options: Mapping[str, Any]) -> Report:
     known = [one for one in outputs if one.question_id in questions]
     if not known:
         raise UserError(
-            f"{path}: no row has a question_id of the data set {source.dataset} (the first has "
-            f"{outputs[0].question_id!r}); name the data set with --dataset"
+            f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor is that of "
+            "any other row; name the data set with --dataset"
         )
     grader = QuestionGrader(source)
     items = {one: item_of(question, source) for one, question in questions.items()}

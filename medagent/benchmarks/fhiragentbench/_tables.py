@@ -68,11 +68,8 @@ def _part(one: Scored) -> RowPart:
 
 
 def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
-    return figures_line(name, total(parts))
-
-
-def figures_line(name: str, values: Total) -> TableLine:
-    """Figures as a line of a table: accuracy over the decided rows, and retrieval with its numbers of rows."""
+    """The figures of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
+    values = total(parts)
     interval = wilson(values.right, values.decided) if values.decided else None
     return TableLine(
         name=name,
