@@ -90,7 +90,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         digest = hashlib.sha256(json.dumps(items, sort_keys=True, default=str).encode()).hexdigest()
         return DataRef(name=self.name, digest=digest)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> Any:
+    def source(self, run: Run, overrides: Mapping[str, Any]) -> Any:
         """The settings that name a finished run's data: those in its `run.json`, and the grading options `given`.
 
         Raises UserError for a value that cannot be used, or for a path that the folder may not name.
@@ -98,10 +98,10 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         document = run.document
         recorded = {**document.get("places", {}), **document["settings"]}
         model = self.Source or self.Settings
-        known = dict(given)
+        known = dict(overrides)
         for field in options(self.Settings):
             value = recorded.get(field.flag)
-            if value is None or field.name in given or field.name not in model.model_fields:
+            if value is None or field.name in overrides or field.name not in model.model_fields:
                 continue
             is_path = field.option.kind == "path" and field.name not in RunSettings.model_fields
             known[field.name] = named_path(run.path, field.flag, str(value)) if is_path else value
@@ -139,7 +139,7 @@ class Benchmark(ABC, Generic[SettingsT, RowT]):
         """The official score of two runs, if that is no mean of its items; `medagent compare` pairs items otherwise."""
         return None
 
-    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+    def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
         """The report of a results file that is no run's; `given` are grading options. Raises UserError, InputError."""
         raise UserError(f"{path}: is no run's folder, and {self.name} has no results files of its own")
 

@@ -40,7 +40,7 @@ def graded_file(path: Path, options: Mapping[str, Any]) -> Report:
     known = [one for one in outputs if one.question_id in questions]
     if not known:
         raise UserError(
-            f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor is that of "
+            f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor that of "
             "any other row; name the data set with --dataset"
         )
     grader = QuestionGrader(source)

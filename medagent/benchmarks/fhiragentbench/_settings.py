@@ -73,7 +73,7 @@ class QuestionEpisodes(QuestionSource, EpisodeSettings):
     protocol: Annotated[Literal["text", "tools"], Option(WHO, kind="value")] = "text"
     """With --model: text or tools (tool calling)."""
     max_rounds: Annotated[int, Option(WHO, kind="value"), Field(ge=1)] = ROUNDS
-    """Messages an agent has; the published strategies have numbers of their own."""
+    """The most messages of an agent. The published strategies have their own limits."""
 
     @property
     def loop_in_effect(self) -> Any:
@@ -107,7 +107,7 @@ class FhirAgentBenchSettings(FhirSettings, QuestionEpisodes, PanelSettings):
     multi_turn_code_resource.
     """
     max_rounds: Annotated[int, Option(WHO, kind="value"), Field(ge=1)] = ROUNDS
-    """Messages an agent has; the published strategies have numbers of their own."""
+    """The most messages of an agent. The published strategies have their own limits."""
     agent: Annotated[str | None, Option(WHO, kind="code")] = None
     """text (a model; the default with --model), reference, nop, yes, fetch-all, or your own class, e.g.
     my_agent.py:MyAgent.
@@ -115,7 +115,7 @@ class FhirAgentBenchSettings(FhirSettings, QuestionEpisodes, PanelSettings):
     input_cap: Annotated[str, Option(WHO, metavar="N|none", kind="value"), Field(pattern=r"^(none|[1-9]\d*)$")] = (
         "32000"
     )
-    """With a published strategy: make no model call if its messages have more tokens (cl100k) than this, or none."""
+    """With a published strategy: the most input tokens (cl100k) of a model call, or none. Above it no call is made."""
     code_returns: Annotated[bool, Option(CODE, kind="value")] = False
     """With a published code strategy: return what a program prints, and not only its variable `answer`."""
     split: Annotated[Names, Option(WHICH, "place", metavar="NAME,NAME", kind="value")] = ()

@@ -221,7 +221,7 @@ def test_a_run_is_written_as_the_published_file_and_graded_from_it(run: Run, war
     )
     assert (ran.code, "[0].question_id: 'other'" in ran.err) == (1, True)
     unknown = medagent("grade", "--benchmark", "fhir-agentbench", tmp_path / "own.json", "--key", "x")
-    assert "--key has no use" in unknown.err
+    assert "--key does not apply to" in unknown.err
 
 
 def test_show_and_the_page_have_ids_in_two_columns_and_the_resources(run: Run, tmp_path: Path) -> None:
