@@ -32,8 +32,10 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
         raise FhirError(400, f"HAPI-1243: Invalid parameter chain: {item.name}.{item.chain}")
     inner: list[tuple[str, Condition]] = []
     for kind in known:
-        found = scope.conditions(kind, criteria(scope.registry, kind, item.chain, ",".join(item.values), nested=True))
-        inner += [(kind, one.positive(kind)) for one in found]
+        conditions = scope.conditions(
+            kind, criteria(scope.registry, kind, item.chain, ",".join(item.values), nested=True)
+        )
+        inner += [(kind, one.positive(kind)) for one in conditions]
     if not inner:
         return Condition("links", "param = ?", (scope.number(item.name),))
     number = scope.number(item.name)
@@ -80,21 +82,21 @@ def has(scope: Scope, item: Criterion) -> Condition:
     base = name.partition(":")[0].partition(".")[0]
     if base in ("_id", "_has") and reference not in known and reference != "_has":
         raise FhirError(400, f"HAPI-2305: Reference field does not exist: {reference}")
-    for wanted in (base, reference):  # of two that are unknown HAPI names the second
-        if wanted not in known and wanted != "_has":
-            raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{wanted}")
+    for parameter in (base, reference):  # of two that are unknown HAPI names the second
+        if parameter not in known and parameter != "_has":
+            raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{parameter}")
     if base in FULLTEXT:
         return Condition("resources", "type = ? AND 0", (resource_type,))
     inner = criteria(scope.registry, source, name, ",".join(item.values), nested=True)
-    found = [one.positive(source) for one in scope.conditions(source, inner)]
-    tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in found)
+    conditions = [one.positive(source) for one in scope.conditions(source, inner)]
+    tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in conditions)
     start = f"{resource_type}/"
     where = (
         f"type = ? AND text IS NOT NULL AND id IN (SELECT substr(target, {len(start) + 1}) FROM links AS source"
         f" WHERE param = ? AND target >= ? AND target < ?{tests})"
     )
     args = (resource_type, scope.registry.number(source, reference), start, f"{resource_type}0")
-    inner_args = tuple(arg for one in found for arg in one.args)
+    inner_args = tuple(arg for one in conditions for arg in one.args)
     # In the order of the resources that refer, which is that of the condition on them.
     walk = (
         "SELECT aim.row_id AS row_id, {key} AS k FROM links AS source JOIN resources AS aim ON aim.type = ? AND"
@@ -102,8 +104,8 @@ def has(scope: Scope, item: Criterion) -> Condition:
         f" {{ranks}} WHERE param = ? AND target >= ? AND target < ?{tests}"
     )
     lead = (walk.format(key="source.row_id", ranks=""), args + inner_args)
-    if len(found) == 1:
-        ranked, ranked_args = found[0].walk()
+    if len(conditions) == 1:
+        ranked, ranked_args = conditions[0].walk()
         ranks = f"SELECT row_id, row_number() OVER (ORDER BY min(k), row_id) AS k FROM ({ranked}) GROUP BY row_id"
         joined = walk.format(key="ranks.k", ranks=f"JOIN ({ranks}) AS ranks ON ranks.row_id = source.row_id")
         lead = (joined, (args[0], *ranked_args, *args[1:], *inner_args))

@@ -23,15 +23,15 @@ def all_conditions(
 ) -> list[Condition]:
     """The conditions of all criteria; the bounds of one date parameter become one condition."""
     known = registry.parameters(resource_type)
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for item in _combined(known, criteria):
         parameter = known.get(item.name)
         if parameter is None or item.chain or item.modifier in LIBRARY_MODIFIERS:
             scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
-            found += _conditions(scope, parameter, item)
+            conditions += _conditions(scope, parameter, item)
         else:
-            found += _remembered(registry, resource_type, item)
-    return found
+            conditions += _remembered(registry, resource_type, item)
+    return conditions
 
 
 @lru_cache(maxsize=2048)
@@ -45,7 +45,7 @@ def _remembered(registry: ParameterRegistry, resource_type: str, item: Criterion
 
 def _combined(known: Mapping[str, SearchParameter], criteria: Sequence[Criterion]) -> list[Criterion]:
     """The criteria in order of their names, as HAPI takes them; those for one parameter that combine are one."""
-    found: list[Criterion] = []
+    combined: list[Criterion] = []
     for item in sorted(criteria, key=attrgetter("name")):
         parameter = known.get(item.name)
         if (
@@ -55,12 +55,12 @@ def _combined(known: Mapping[str, SearchParameter], criteria: Sequence[Criterion
             or item.modifier == "missing"
             or len(item.values) > 1
         ):
-            found.append(item)
-        elif found and found[-1].all_of and found[-1].name == item.name:
-            found[-1] = replace(found[-1], values=found[-1].values + item.values)
+            combined.append(item)
+        elif combined and combined[-1].all_of and combined[-1].name == item.name:
+            combined[-1] = replace(combined[-1], values=combined[-1].values + item.values)
         else:
-            found.append(replace(item, all_of=True))
-    return found
+            combined.append(replace(item, all_of=True))
+    return combined
 
 
 def _conditions(scope: Scope, parameter: SearchParameter | None, item: Criterion) -> list[Condition]:

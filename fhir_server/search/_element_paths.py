@@ -52,14 +52,14 @@ class ElementPath:
         def walk(value: Json) -> list[Json]:
             values = _as_list(value)
             for key, keep in steps:
-                found: list[Json] = []
+                reached: list[Json] = []
                 for item in values:
                     inner = item.get(key) if keep is None or keep(item) else None
                     if type(inner) is list:
-                        found += inner
+                        reached += inner
                     elif inner is not None:
-                        found.append(inner)
-                values = found
+                        reached.append(inner)
+                values = reached
             return values if last is None else [item for item in values if last(item)]
 
         return walk
@@ -72,10 +72,10 @@ def _walk_one(key: str) -> Walk:
         if type(value) is dict:
             inner = value.get(key)
             return inner if type(inner) is list else _NOTHING if inner is None else [inner]
-        found: list[Json] = []
+        reached: list[Json] = []
         for item in value:
-            found += walk(item)
-        return found
+            reached += walk(item)
+        return reached
 
     return walk
 
@@ -86,10 +86,10 @@ def _as_list(value: Json) -> list[Json]:
 
 def compile_path(expression: str, base: str) -> list[ElementPath]:
     """The paths of an expression over a resource (or any type) `base`; what R4 has no such element for gives none."""
-    found: list[ElementPath] = []
+    paths: list[ElementPath] = []
     for alternative in expression.split(" | "):
-        found += _compile_alternative(alternative.strip(), base)
-    return found
+        paths += _compile_alternative(alternative.strip(), base)
+    return paths
 
 
 def _compile_alternative(text: str, base: str) -> list[ElementPath]:

@@ -88,17 +88,17 @@ class _FilterParser:
             value = operator + value
         elif operator not in ("eq", "ne", "co", "sw"):
             raise FhirError(400, f"HAPI-1221: Operator {operator} is not supported for {name}")
-        found = self._scope.conditions(
+        conditions = self._scope.conditions(
             self._type, criteria(self._scope.registry, self._type, name, value.replace(",", "\\,"))
         )
         if known.kind == "string" and operator != "sw":
-            found = [_whole(one, value, contains=operator == "co") for one in found]
-        sql, args = self._joined(found)
+            conditions = [_whole(one, value, contains=operator == "co") for one in conditions]
+        sql, args = self._joined(conditions)
         return (f"NOT ({sql})" if negated else sql), args
 
-    def _joined(self, found: list[Condition]) -> Sql:
-        sql = " AND ".join(one.filter("@row_id") for one in found) or "1"
-        return f"({sql})", tuple(arg for one in found for arg in one.args)
+    def _joined(self, conditions: list[Condition]) -> Sql:
+        sql = " AND ".join(one.filter("@row_id") for one in conditions) or "1"
+        return f"({sql})", tuple(arg for one in conditions for arg in one.args)
 
 
 def _whole(condition: Condition, value: str, *, contains: bool) -> Condition:

@@ -72,8 +72,8 @@ def streamed(
     other, joined = clustered([*tested, *rest]), None
     if other is not None:
         left, left_args = where(by_index(keyed), [one for one in (*tested, *rest) if one is not other])
-        found = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS found ON found.row_id = lead.row_id"
-        select = f"SELECT lead.row_id, {kind.sort_key} AS k FROM {found} WHERE {left}"
+        tables = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS found ON found.row_id = lead.row_id"
+        select = f"SELECT lead.row_id, {kind.sort_key} AS k FROM {tables} WHERE {left}"
         joined = f"{select} ORDER BY {order.replace('row_id', 'lead.row_id')}", (*other.args, *left_args)
     tests, others_args = where(lead, [*rest, replace(keyed, negated=True)])
     others = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} GROUP BY row_id ORDER BY row_id"

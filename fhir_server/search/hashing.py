@@ -45,10 +45,10 @@ def java_key_order(names: Iterable[str]) -> list[str]:
 
 def _java_hash(text: str) -> int:
     """`String.hashCode`, without its sign: over units of UTF-16."""
-    data, found = text.encode("utf-16-be", "replace"), 0
+    data, code = text.encode("utf-16-be", "replace"), 0
     for high, low in zip(data[::2], data[1::2], strict=True):
-        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
-    return found
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code
 
 
 def _rotate(number: int, bits: int) -> int:

@@ -44,12 +44,12 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
         rows["token"] = [(name, system if name == "code" else of, code) for name, of, code in rows["token"]]
     own = registry.own_of(resource_type)
     if own:
-        for kind, found in rows.items():
-            rows[kind] = [row for row in found if row[0] not in own]
+        for kind, of_kind in rows.items():
+            rows[kind] = [row for row in of_kind if row[0] not in own]
         own_parameters.add_rows(rows, resource, filter(None, own.values()))
-    for kind, found in rows.items():
-        if len(found) > 1:
-            rows[kind] = sorted(set(found)) if kind == "reference" else list(dict.fromkeys(found))
+    for kind, of_kind in rows.items():
+        if len(of_kind) > 1:
+            rows[kind] = sorted(set(of_kind)) if kind == "reference" else list(dict.fromkeys(of_kind))
     return rows
 
 
@@ -89,28 +89,28 @@ def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Jso
 def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
     """The rows of the index tables that the resource with this number gets."""
     of_type = numbers.of(resource_type)
-    found = {
+    tables = {
         KINDS[kind].table: KINDS[kind].table_rows(listed, of_type, row_id) for kind, listed in rows.items() if listed
     }
-    links, tokens = found.get("links"), found.get("tokens")
+    links, tokens = tables.get("links"), tables.get("tokens")
     if links and tokens and (both := pairs.numbers(numbers, resource_type)):
-        found[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]
-    return found
+        tables[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]
+    return tables
 
 
 @cache
 def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Extractor]]]]:
     """By first key: how to walk to the values, and what makes rows of them."""
-    found: dict[str, dict[object, tuple[Walk, list[Extractor]]]] = {}
+    by_key: dict[str, dict[object, tuple[Walk, list[Extractor]]]] = {}
     for parameter in parameters(resource_type).values():
         if parameter.name in _OF_THE_STORE:
             continue
         for path in compile_path(parameter.expression, resource_type):
             extract = KINDS[parameter.kind].extractor(parameter, path)
             if extract is not None:
-                shared = found.setdefault(path.keys[0], {})
+                shared = by_key.setdefault(path.keys[0], {})
                 shared.setdefault((path.keys, path.filters), (path.walk(), []))[1].append(extract)
-    return {key: list(entries.values()) for key, entries in found.items()}
+    return {key: list(entries.values()) for key, entries in by_key.items()}
 
 
 @cache
@@ -124,9 +124,9 @@ def _keys(resource_type: str, name: str) -> tuple[str, ...]:
 @cache
 def existence_parameters(resource_type: str) -> list[tuple[str, list[str]]]:
     """Parameters of the form `x.exists() and x != false`, which are true or false for every resource, with x's keys."""
-    found = []
+    listed = []
     for parameter in parameters(resource_type).values():
         existence = _EXISTENCE.fullmatch(parameter.expression)
         if existence:
-            found.append((parameter.name, [path.keys[0] for path in compile_path(existence[1], resource_type)]))
-    return found
+            listed.append((parameter.name, [path.keys[0] for path in compile_path(existence[1], resource_type)]))
+    return listed

@@ -41,8 +41,8 @@ def check(resource: Json) -> None:
         raise FhirError(400, 'HAPI-1684: Unknown resource name "DomainResource" (name the types that it is for)')
     kind, expression = resource.get("type"), resource.get("expression")
     if kind == "special" and resource["status"] == "active":
-        said = 'This server has no rule for search parameters of type "special": store it with the status draft'
-        raise FhirError(422, said, "not-supported")
+        message = 'This server has no rule for search parameters of type "special": store it with the status draft'
+        raise FhirError(422, message, "not-supported")
     if kind == "composite":
         return
     if expression is None:
@@ -73,17 +73,17 @@ def defined(resource: Json, find: Find) -> dict[Key, SearchParameter | None]:
     code, kind, status = resource.get("code"), resource.get("type"), resource.get("status")
     if status not in ("active", "retired") or not code or kind is None:
         return {}
-    found: dict[Key, SearchParameter | None] = {}
+    own: dict[Key, SearchParameter | None] = {}
     for base in filter(definitions.is_resource_type, resource["base"]):
         if status == "retired":
-            found[base, code] = None
+            own[base, code] = None
             continue
         parameter = SearchParameter(
             code, kind, resource.get("expression", ""), tuple(resource.get("target", ())), _components(resource, find)
         )
         if not _is_r4(base, parameter):
-            found[base, code] = parameter
-    return found
+            own[base, code] = parameter
+    return own
 
 
 def _components(resource: Json, find: Find) -> tuple[Component, ...]:
@@ -104,14 +104,14 @@ def _components(resource: Json, find: Find) -> tuple[Component, ...]:
             raise FhirError(422, f"SearchParameter.component: no search parameter is known as {url}", "not-supported")
         named.append(Component(code, str(known)))
     if len(named) != 2:
-        said = f"Search parameter of type {resource['code']} must have 2 composite types, found {len(named)}"
-        raise FhirError(422, f"HAPI-0498: {said}")
+        message = f"Search parameter of type {resource['code']} must have 2 composite types, found {len(named)}"
+        raise FhirError(422, f"HAPI-0498: {message}")
     return tuple(named)
 
 
 def _kind(bases: Iterable[str], code: str) -> str | None:
     known = (parameters(base).get(code) for base in bases if definitions.is_resource_type(base))
-    return next((found.kind for found in known if found is not None), None)
+    return next((parameter.kind for parameter in known if parameter is not None), None)
 
 
 def _is_r4(base: str, parameter: SearchParameter) -> bool:
@@ -120,8 +120,8 @@ def _is_r4(base: str, parameter: SearchParameter) -> bool:
         return False
     if parameter.kind == "composite":
         return known.components == parameter.components
-    wanted = {one.strip() for one in known.expression.split(" | ")}
-    return wanted == {one.strip() for one in parameter.expression.split(" | ") if _concerns(one, base)}
+    expected = {one.strip() for one in known.expression.split(" | ")}
+    return expected == {one.strip() for one in parameter.expression.split(" | ") if _concerns(one, base)}
 
 
 def _concerns(alternative: str, base: str) -> bool:
@@ -147,9 +147,9 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
 
     def resolve(reference: str) -> Node | None:
         inside = resource.get("contained", ()) if reference.startswith("#") else ()
-        found = next((one for one in inside if one.get("id") == reference[1:]), None)
-        kind = target(reference).type if found is None else str(found.get("resourceType"))
-        return Node(found or {}, kind) if kind else None
+        contained = next((one for one in inside if one.get("id") == reference[1:]), None)
+        kind = target(reference).type if contained is None else str(contained.get("resourceType"))
+        return Node(contained or {}, kind) if kind else None
 
     environment = Environment(node, node, resolve, FUNCTIONS)
     for parameter in own:
@@ -164,10 +164,10 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
             ) from None
         except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError):
             continue
-        for found in values:
-            extract = _extractor(parameter, node.type_name, found.type_name)
-            if extract is not None and found.value is not None:
-                extract(rows, [found.value])
+        for item in values:
+            extract = _extractor(parameter, node.type_name, item.type_name)
+            if extract is not None and item.value is not None:
+                extract(rows, [item.value])
 
 
 @lru_cache(maxsize=1024)
@@ -182,7 +182,9 @@ def _extractor(parameter: SearchParameter, resource_type: str, type_name: str) -
 
 def as_text(own: Own) -> str:
     """Definitions as the JSON that a store keeps."""
-    return json.dumps([[*key, found and _plain(found)] for key, found in sorted(own.items(), key=lambda one: one[0])])
+    return json.dumps(
+        [[*key, parameter and _plain(parameter)] for key, parameter in sorted(own.items(), key=lambda one: one[0])]
+    )
 
 
 def _plain(parameter: SearchParameter) -> list[Json]:
@@ -192,7 +194,7 @@ def _plain(parameter: SearchParameter) -> list[Json]:
 
 def from_text(text: str) -> Own:
     """The definitions that `as_text` wrote."""
-    return {(resource_type, name): _parameter(name, found) for resource_type, name, found in json.loads(text)}
+    return {(resource_type, name): _parameter(name, plain) for resource_type, name, plain in json.loads(text)}
 
 
 def _parameter(name: str, plain: list[Json] | None) -> SearchParameter | None:

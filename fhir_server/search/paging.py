@@ -96,9 +96,9 @@ class Searches:
 
     def take_all(self) -> list[Search]:
         """All searches, which are forgotten here."""
-        found = list(self._kept.values())
+        searches = list(self._kept.values())
         self._kept.clear()
-        return found
+        return searches
 
     def find(self, search_id: str) -> Search | None:
         """A search by its id, or None."""

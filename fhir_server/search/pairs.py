@@ -63,18 +63,18 @@ def joined(patient: str, code: str) -> str:
     )
 
 
-def merged(registry: ParameterRegistry, resource_type: str, found: Sequence[Condition]) -> list[Condition]:
+def merged(registry: ParameterRegistry, resource_type: str, conditions: Sequence[Condition]) -> list[Condition]:
     """The conditions, with a first one in place of those on a patient and on a code where both are there."""
     both = numbers(registry, resource_type)
     if both is None:
-        return list(found)
-    positive = [one for one in found if not one.negated]
+        return list(conditions)
+    positive = [one for one in conditions if not one.negated]
     link = next((one for one in positive if one.where == _LINK and one.args[0] == both[0]), None)
     codes = (one for one in positive if one.where in (_CODE, _CODE_OF_SYSTEM) and one.args[0] == both[1])
     token = next(codes, None)
     if link is None or token is None:
-        return list(found)
+        return list(conditions)
     args = (both[1], link.args[1], token.args[1])
     pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True, once=True)
-    told = (link, token) if token.where == _CODE else (link,)
-    return [pair, *(one for one in found if one not in told)]
+    replaced = (link, token) if token.where == _CODE else (link,)
+    return [pair, *(one for one in conditions if one not in replaced)]

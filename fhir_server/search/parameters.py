@@ -42,7 +42,7 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
     """
     if not definitions.is_resource_type(resource_type):
         raise KeyError(resource_type)
-    found: dict[str, SearchParameter] = {}
+    by_name: dict[str, SearchParameter] = {}
     for base in ("Resource", "DomainResource", resource_type):
         lines = definitions.parameter_lines(base)
         kinds = {line.name: line.kind for line in lines}
@@ -50,5 +50,5 @@ def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
             # `_content` and `_text` have no path: HAPI names them, and answers that they need a full-text index.
             kind = line.kind if line.expression else "special"
             components = tuple(Component(name, kinds[name]) for name in line.components)
-            found[line.name] = SearchParameter(line.name, kind, line.expression, line.targets, components)
-    return dict(sorted(found.items()))
+            by_name[line.name] = SearchParameter(line.name, kind, line.expression, line.targets, components)
+    return dict(sorted(by_name.items()))

@@ -44,10 +44,10 @@ MAX_IDS = 10_000
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
     """The SQL of a search and its values; `library` has the value sets that it may name."""
     _check_size(query, registry)
-    found = all_conditions(registry, library, query.resource_type, query.criteria)
-    forms = tuple([item.form for item in found])
+    conditions = all_conditions(registry, library, query.resource_type, query.criteria)
+    forms = tuple([item.form for item in conditions])
     sql = sql_of(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
-    return Planned(sql, tuple([value for item in found for value in item.values]))
+    return Planned(sql, tuple([value for item in conditions for value in item.values]))
 
 
 @lru_cache(maxsize=512)
@@ -60,24 +60,24 @@ def sql_of(
     paged: bool,
 ) -> SearchSql:
     """The SQL of the searches whose conditions have these forms; not `paged` are those with `_offset`."""
-    found, before = [], 0
+    conditions, before = [], 0
     for form in forms:
-        found.append(form.behind(before))
+        conditions.append(form.behind(before))
         before += form.count
     # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
     ordered = not sort and paged
-    referring = next((item for item in found if item.referring), None)
+    referring = next((item for item in conditions if item.referring), None)
     by_type = ordered and any(
-        item.by_type or (item.negated and referring is None and not _asked_for(item, found)) for item in found
+        item.by_type or (item.negated and referring is None and not _asked_for(item, conditions)) for item in conditions
     )
-    lead, rest = _choose(resource_type, found, ordered=ordered and not by_type)
+    lead, rest = _choose(resource_type, conditions, ordered=ordered and not by_type)
     if lead.table in ("links", "tokens") and not lead.order and not lead.lead:
         lead, *rest = merged(registry, resource_type, [lead, *rest])
     else:
         rest = merged(registry, resource_type, rest)
-    count = counted(lead, rest) if found else (_COUNT, (resource_type,))
+    count = counted(lead, rest) if conditions else (_COUNT, (resource_type,))
     if sort:
-        ties = referring if sum(not item.negated for item in found) > 1 else None
+        ties = referring if sum(not item.negated for item in conditions) > 1 else None
         return _sorted(registry, resource_type, sort, lead, rest, count, ties)
     if lead.lead or (lead.order and not lead.streams):
         walk, walk_args = lead.walk()
@@ -100,11 +100,11 @@ def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_t
         changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
         order = f"GROUP BY row_id ORDER BY {changed}, row_id"
     tests, args = where(lead, rest)
-    found = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
-    usual = Walk(f"{found} {order}", args)
+    select = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
+    usual = Walk(f"{select} {order}", args)
     narrow = None if by_type else narrowed(lead, rest)
     if narrow is None:
-        first = f"{found} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
+        first = f"{select} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
         return SearchSql(usual, count, first=first)
     test, (sql, args) = narrow
     return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
@@ -122,8 +122,8 @@ def _sorted(
     """The matches in the order that `_sort` asks for, equal ones in that of the condition `ties` if there is one."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
-        found, key_args = sorted_sql(resource_type, sql, sort, registry)
-        return Walk(found, (*args, *key_args))
+        ordered, key_args = sorted_sql(resource_type, sql, sort, registry)
+        return Walk(ordered, (*args, *key_args))
 
     tests, args = where(lead, rest)
     if ties is not None:
@@ -144,9 +144,9 @@ def _sorted(
     return SearchSql(stream, count, usual, test, MAX_SORTED)
 
 
-def _asked_for(negated: Condition, found: list[Condition]) -> bool:
+def _asked_for(negated: Condition, conditions: list[Condition]) -> bool:
     """Whether another condition asks for values of the parameter that this one excludes values of."""
-    return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in found)
+    return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in conditions)
 
 
 def _check_size(query: Query, registry: ParameterRegistry) -> None:
@@ -162,11 +162,11 @@ def _check_size(query: Query, registry: ParameterRegistry) -> None:
             raise FhirError(400, f"{item.name} has too many values", "too-costly")
 
 
-def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tuple[Condition, list[Condition]]:
+def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -> tuple[Condition, list[Condition]]:
     """The condition that leads, and the others."""
-    leaders = [item for item in found if not item.negated]
+    leaders = [item for item in conditions if not item.negated]
     if not leaders:
-        return of_type(resource_type), found
+        return of_type(resource_type), conditions
     # The time of the last change leads only where nothing else does.
     leaders = [item for item in leaders if item.order != "updated"] or leaders
     leaders = [item for item in leaders if not item.referring] or leaders
@@ -175,5 +175,5 @@ def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tup
         lead = first
     else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest
         lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)
-        found = [item for item in found if item.negated or item.where != lead.where or item.args != lead.args]
-    return lead, [item for item in found if item is not lead and item != lead]
+        conditions = [item for item in conditions if item.negated or item.where != lead.where or item.args != lead.args]
+    return lead, [item for item in conditions if item is not lead and item != lead]

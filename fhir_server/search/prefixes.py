@@ -18,8 +18,8 @@ _LARGEST = 1.7976931348623157e308
 
 def prefixed(text: str) -> tuple[str, str]:
     """The comparator of a value (`eq` when there is none) and the rest; HAPI's errors for what is neither."""
-    found = _PREFIX.match(text)
-    prefix = found.group() if found else ""
+    match = _PREFIX.match(text)
+    prefix = match.group() if match else ""
     if not prefix.strip():
         return "eq", text
     if prefix == text:

@@ -59,14 +59,14 @@ class Query:
 def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Query:
     """Reads a search; raises FhirError with HAPI's text for what it refuses."""
     query = Query(resource_type)
-    given = tuple([name for name, _ in pairs])
-    if "_query" in given or "_getpages" in given:
-        raise unhandled("GET", resource_type, ", ".join(java_key_order(reversed(given))))
+    names = tuple([name for name, _ in pairs])
+    if "_query" in names or "_getpages" in names:
+        raise unhandled("GET", resource_type, ", ".join(java_key_order(reversed(names))))
     for name, value in pairs:
         if name in ("_count", "_offset"):
             whole(name, value)  # what is wrong with these HAPI says first
     seen: set[str] = set()
-    for place, base, modifier in _checked(registry, resource_type, given):
+    for place, base, modifier in _checked(registry, resource_type, names):
         name, value = pairs[place]
         if base not in RESULT_PARAMETERS:
             query.criteria += criteria(registry, resource_type, name, value)
@@ -86,18 +86,18 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
         elif base == "_contained" and value not in ("", "false"):
             raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         seen.add(base)
-    if "_summary" in given or "_elements" in given:
+    if "_summary" in names or "_elements" in names:
         query.subset = subset(pairs, resource_type)
     return query
 
 
 @lru_cache(maxsize=1024)
-def _checked(registry: ParameterRegistry, resource_type: str, given: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
+def _checked(registry: ParameterRegistry, resource_type: str, sent: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
     """The places of the names in HAPI's order, each with the name's base and modifier. Raises what HAPI finds before it
     looks at values: a date both bounded and `:missing`, unknown parameters, and modifiers that references do not take.
     Cached: searches differ by their values.
     """
-    names = java_key_order(given)
+    names = java_key_order(sent)
     known = registry.parameters(resource_type)
     for name in names:
         base, _, modifier = name.partition(":")
@@ -115,8 +115,8 @@ def _checked(registry: ParameterRegistry, resource_type: str, given: tuple[str, 
     ]
     if any("." not in modifier for modifier in modifiers):  # of several HAPI names them all, chains too
         KINDS["reference"].check_modifier(resource_type, ", :".join(modifiers))
-    ordered = sorted(range(len(given)), key=lambda place: names.index(given[place]))
-    parts = [(place, given[place].partition(":")) for place in ordered]
+    ordered = sorted(range(len(sent)), key=lambda place: names.index(sent[place]))
+    parts = [(place, sent[place].partition(":")) for place in ordered]
     return [(place, base, modifier) for place, (base, _, modifier) in parts]
 
 
@@ -174,8 +174,8 @@ def criteria(
         modifier = modifier.rpartition(":")[2]
     if base in _LABELS and modifier not in ("not", "missing"):
         modifier = ""  # HAPI passes over all others
-    found = registry.parameters(resource_type).get(base)
-    if found is None:
+    parameter = registry.parameters(resource_type).get(base)
+    if parameter is None:
         if base in ("_filter", "_list"):
             return [Criterion(base, "", (value,))] if value else []
         if base == "_has":
@@ -186,21 +186,21 @@ def criteria(
         if base.startswith("_"):
             return []
         raise unknown_parameter(registry, resource_type, sanitised(base))
-    if dot and found.kind != "reference":
+    if dot and parameter.kind != "reference":
         why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
         problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
     if not dot:
-        KINDS[found.kind].check_modifier(resource_type, modifier)
+        KINDS[parameter.kind].check_modifier(resource_type, modifier)
     as_given = base == "_id" or modifier == "text"
-    parts = (part if as_given and part.strip() else KINDS[found.kind].cleaned(part) for part in split(value, ","))
+    parts = (part if as_given and part.strip() else KINDS[parameter.kind].cleaned(part) for part in split(value, ","))
     values = tuple(filter(None, parts))
     if base in _LABELS and any(part.endswith("|") for part in values):
         problem = f"Missing {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
     if not values:
-        return KINDS[found.kind].without_value(Criterion(base, modifier, (), chain))
-    if KINDS[found.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        return KINDS[parameter.kind].without_value(Criterion(base, modifier, (), chain))
+    if KINDS[parameter.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
         raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
     return [Criterion(base, modifier, values, chain)]
 
@@ -258,7 +258,7 @@ def _include(registry: ParameterRegistry, resource_type: str, name: str, modifie
             raise FhirError(400, f"HAPI-{number}: {problem}")
     known = registry.parameters(source)
     if param != "*" and param not in known:
-        listed = ", ".join(sorted(key for key, found in known.items() if found.kind == "reference"))
+        listed = ", ".join(sorted(key for key, parameter in known.items() if parameter.kind == "reference"))
         raise FhirError(
             400,
             f'HAPI-2015: Invalid {name} parameter value: "{value}". Unknown search parameter "{param}"'

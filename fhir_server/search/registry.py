@@ -53,7 +53,9 @@ class ParameterRegistry:
             return parameters(resource_type)
         if resource_type not in self._changed:
             both = {**parameters(resource_type), **self._own_by_type[resource_type]}
-            self._changed[resource_type] = {name: found for name, found in sorted(both.items()) if found is not None}
+            self._changed[resource_type] = {
+                name: parameter for name, parameter in sorted(both.items()) if parameter is not None
+            }
         return self._changed[resource_type]
 
     @cached_property

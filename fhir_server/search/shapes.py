@@ -46,11 +46,11 @@ def understood(registry: ParameterRegistry, resource_type: str, pairs: Pairs) ->
         return None
     names, texts = [], []
     for name, value in pairs:
-        found = _VALUE.fullmatch(value)
-        if found is None:
+        match = _VALUE.fullmatch(value)
+        if match is None:
             return None
-        names.append((name, found[1] if name != "_count" else value))
-        texts.append(found[2])
+        names.append((name, match[1] if name != "_count" else value))
+        texts.append(match[2])
     shape = _shape(registry, resource_type, tuple(names))
     if shape is None:
         return None
@@ -77,10 +77,10 @@ def _shape(registry: ParameterRegistry, resource_type: str, names: Names) -> _Sh
     for place, (one, other) in enumerate(zip(first.values, second.values, strict=True)):
         if one == other:
             continue
-        found = re.fullmatch(r"(.*)Mark(\d+)A(.*)", one, re.DOTALL) if isinstance(one, str) else None
-        if found is None or other != f"{found[1]}Mark{found[2]}B{found[3]}" or "Mark" in found[1] + found[3]:
+        match = re.fullmatch(r"(.*)Mark(\d+)A(.*)", one, re.DOTALL) if isinstance(one, str) else None
+        if match is None or other != f"{match[1]}Mark{match[2]}B{match[3]}" or "Mark" in match[1] + match[3]:
             return None
-        places.append((place, int(found[2]), found[1], found[3]))
+        places.append((place, int(match[2]), match[1], match[3]))
     return _Shape(query, first.sql, first.values, places)
 
 

@@ -109,9 +109,9 @@ def at_most(lead: Condition, most: int) -> Sql:
     return f"SELECT count(*) FROM (SELECT 1 FROM {lead.table} AS lead WHERE {tests} LIMIT {most + 1})", args
 
 
-def clustered(found: Sequence[Condition]) -> Condition | None:
+def clustered(conditions: Sequence[Condition]) -> Condition | None:
     """A condition whose rows stand together in order of the resources' numbers."""
-    return next((item for item in found if item.clustered and not item.negated), None)
+    return next((item for item in conditions if item.clustered and not item.negated), None)
 
 
 def narrowed(lead: Condition, others: Sequence[Condition]) -> tuple[Sql, Sql] | None:
@@ -178,14 +178,14 @@ def _walked(
     args = (*first, *planned.filled(args))
     if not walk.repeats:
         return array("q", [row[0] for row in store.query(f"{sql} LIMIT ? OFFSET ?", (*args, limit, offset))])
-    found: dict[int, None] = {}
+    numbers: dict[int, None] = {}
     end = offset + limit if limit >= 0 else None
     for row in store.query(sql, args):
-        found[row[0]] = None
-        if len(found) == end:
+        numbers[row[0]] = None
+        if len(numbers) == end:
             break
     else:
         if walk.rest is not None:
-            missing = -1 if end is None else end - len(found)
-            found |= dict.fromkeys(_walked(store, walk.rest, planned, (), missing, 0))
-    return array("q", list(found)[offset:end])
+            missing = -1 if end is None else end - len(numbers)
+            numbers |= dict.fromkeys(_walked(store, walk.rest, planned, (), missing, 0))
+    return array("q", list(numbers)[offset:end])

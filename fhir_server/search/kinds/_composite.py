@@ -24,12 +24,12 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         if len(parts) != len(parameter.components):
             problem = "only one '$' is valid for this parameter, others must be escaped"
             raise FhirError(400, f"HAPI-1947: Invalid value for composite parameter ({problem}). Value was: {value}")
-        found = _of_components(scope, parameter, parts, "")
-        alternatives.append(_of_components(scope, parameter, parts, modifier) if modifier else found)
+        alternative = _of_components(scope, parameter, parts, "")
+        alternatives.append(_of_components(scope, parameter, parts, modifier) if modifier else alternative)
     if len(alternatives) == 1:
         return alternatives[0]
-    tests = [" AND ".join(one.filter("@row_id") for one in found) for found in alternatives]
-    args = tuple(arg for found in alternatives for one in found for arg in one.args)
+    tests = [" AND ".join(one.filter("@row_id") for one in alternative) for alternative in alternatives]
+    args = tuple(arg for alternative in alternatives for one in alternative for arg in one.args)
     return [of_type(scope.resource_type, either(tests), args, weight=6)]
 
 

@@ -109,13 +109,13 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     where = f"param = ? AND {either([sql for sql, _, _ in parts])}"
     spread = any(sql == _SYSTEM for sql, _, _ in parts)
     clustered, access = len(parts) == 1 and not spread, _ACCESS[parts[0][0]]
-    found = Condition("tokens", where, args, weight=2, access=access, clustered=clustered, spread=spread)
+    condition = Condition("tokens", where, args, weight=2, access=access, clustered=clustered, spread=spread)
     if modifier == "not":
-        return [replace(found, negated=True)]
+        return [replace(condition, negated=True)]
     # Only alternatives of one form are looked up in one index of hashes, and so come in its order.
     if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1:
-        return [_by_hash(found, (scope.resource_type, parameter.name), parts)]
-    return [found]
+        return [_by_hash(condition, (scope.resource_type, parameter.name), parts)]
+    return [condition]
 
 
 def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: bool) -> Condition:

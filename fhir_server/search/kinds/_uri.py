@@ -66,8 +66,8 @@ def _prefixes(url: str) -> list[str]:
     """The URLs above a URL, itself among them: cut at each slash of its path."""
     start = url.find("//")
     cuts = [i for i, letter in enumerate(url) if letter == "/" and i > (start + 1 if start >= 0 else 0)]
-    found = [url, *(url[:i] for i in reversed(cuts)), *(url[: i + 1] for i in reversed(cuts))]
-    return list(dict.fromkeys(found))[:200]
+    urls = [url, *(url[:i] for i in reversed(cuts)), *(url[: i + 1] for i in reversed(cuts))]
+    return list(dict.fromkeys(urls))[:200]
 
 
 KIND = Kind(

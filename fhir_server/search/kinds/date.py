@@ -83,11 +83,11 @@ class DateParam:
 def date_param(text: str) -> DateParam:
     """Reads a query value, a blank in it as the plus that it was; raises FhirError with HAPI-1882, 1940 or 1941."""
     prefix, rest = prefixed(text.replace(" ", "+"))
-    found = _FORM.fullmatch(rest)
+    match = _FORM.fullmatch(rest)
     try:
-        if not found:
+        if not match:
             raise ValueError(rest)
-        bounds = _bounds(prefix, found)
+        bounds = _bounds(prefix, match)
     except (ValueError, OverflowError):
         raise invalid_date(rest) from None
     if prefix == "ap":
@@ -108,8 +108,8 @@ def invalid_date(text: str) -> FhirError:
     return FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
 
 
-def _bounds(prefix: str, found: re.Match[str]) -> DateParam:
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+def _bounds(prefix: str, match: re.Match[str]) -> DateParam:
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
     y, m, d = int(year), int(month or 1), int(day or 1)
     start = datetime(y, m, d, int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
     last_month = int(month or 12)
@@ -129,11 +129,11 @@ def _bounds(prefix: str, found: re.Match[str]) -> DateParam:
 
 def date_params(values: Sequence[str]) -> list[DateParam]:
     """The values of one parameter, which all hold, checked one after the other as HAPI's DateRangeParam does."""
-    found: list[DateParam] = []
+    params: list[DateParam] = []
     lower = upper = False
     for value in values:
         item = date_param(value)
-        found.append(item)
+        params.append(item)
         if item.prefix in LOWER:
             if lower:
                 raise _twice("1923", " that specify a lower bound")
@@ -146,7 +146,7 @@ def date_params(values: Sequence[str]) -> list[DateParam]:
             if lower or upper:
                 raise _twice("1922", " without a qualifier")
             lower = upper = True
-    return found
+    return params
 
 
 def _twice(number: str, which: str) -> FhirError:
@@ -156,35 +156,35 @@ def _twice(number: str, which: str) -> FhirError:
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
     """The condition that all values hold of one index row, or any of them where they are alternatives."""
     values, any_of = criterion.values, not criterion.all_of
-    found = [date_param(value) for value in values] if any_of else date_params(values)
+    params = [date_param(value) for value in values] if any_of else date_params(values)
     if parameter.name == "_lastUpdated":  # always an instant, and a column of the resources
-        where, args = _joined(found, "updated", "updated", timed=True, any_of=any_of)
+        where, args = _joined(params, "updated", "updated", timed=True, any_of=any_of)
         return [of_type(scope.resource_type, where, args, "updated", 5)]
-    timed = any(item.timed for item in found)
+    timed = any(item.timed for item in params)
     low, high = ("low", "high") if timed else ("low_day", "high_day")
-    where, args = _joined(found, low, high, timed, any_of=any_of)
+    where, args = _joined(params, low, high, timed, any_of=any_of)
     order = low if timed else _DAYS
-    if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
+    if len(params) == 1 and params[0].prefix in ("gt", "ge", "eb"):
         order = high
-    elif not timed and (first := _first_day(found, any_of=any_of)):
+    elif not timed and (first := _first_day(params, any_of=any_of)):
         where, args = f"{where} AND {_DAYS} >= ?", (*args, first * _DAY_PLACE)
-    access = DATED[found[0].prefix] if len(found) == 1 else ANY_DATE if any_of else BETWEEN
+    access = DATED[params[0].prefix] if len(params) == 1 else ANY_DATE if any_of else BETWEEN
     args = (scope.number(parameter.name), *args)
     return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True)]
 
 
-def _first_day(found: Sequence[DateParam], *, any_of: bool) -> int:
+def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
     """The day before which no row begins that all values hold of, 0 where there is none: it shortens the index."""
     if any_of:
         return 0
     firsts = {"eq": lambda item: item.first_day, "sa": lambda item: item.last_day + 1}
-    return max((firsts[item.prefix](item) for item in found if item.prefix in firsts), default=0)
+    return max((firsts[item.prefix](item) for item in params if item.prefix in firsts), default=0)
 
 
 def _joined(
-    found: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
+    params: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
 ) -> tuple[str, tuple[int, ...]]:
-    compared = [_comparison(item, low, high, timed) for item in found]
+    compared = [_comparison(item, low, high, timed) for item in params]
     joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
     return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
 

@@ -31,13 +31,13 @@ def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None
     """What indexes references, but not those to contained resources."""
     if path.type_name not in ("Reference", "canonical"):
         return None
-    name, wanted, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
+    name, target_type, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
     canonical = not is_object
 
     def extract(rows: IndexRows, values: list[Json]) -> None:
         for value in values:
             reference = value.get("reference") if is_object else value
-            if reference is None or reference[0] == "#" or (wanted and target(reference).type != wanted):
+            if reference is None or reference[0] == "#" or (target_type and target(reference).type != target_type):
                 continue
             rows["reference"].append(ReferenceRow(name, place, reference, canonical))
 
@@ -46,12 +46,12 @@ def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None
 
 def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
     """Rows of the table `links`; a canonical URL with a version is found without it too."""
-    found = [
+    links = [
         (numbers[row.parameter], without_version(row.reference), row_id) for row in rows if row.reference[0] != "#"
     ]
     versioned = (row for row in rows if row.canonical and "|" in row.reference)
-    found += [(numbers[row.parameter], row.reference.partition("|")[0], row_id) for row in versioned]
-    return found
+    links += [(numbers[row.parameter], row.reference.partition("|")[0], row_id) for row in versioned]
+    return links
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
