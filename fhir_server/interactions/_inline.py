@@ -23,8 +23,8 @@ def is_placeholder(address: str) -> bool:
 @lru_cache(maxsize=1024)
 def source(address: str) -> str:
     """Under what an entry of a Bundle is known: its placeholder, else type and id, without base and version."""
-    found = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
-    return found[1] if found else address
+    match = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
+    return match[1] if match else address
 
 
 def resolved(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
@@ -63,9 +63,9 @@ class _Walk:
     def _reference(self, reference: str, name: str) -> str:
         if "?" in reference:
             return self._known.get(reference) or matched(self._exchange, reference)
-        found = self._known.get(reference) or self._known.get(source(reference))
-        if found:
-            return found
+        replacement = self._known.get(reference) or self._known.get(source(reference))
+        if replacement:
+            return replacement
         if self._in_bundle and is_placeholder(reference):
             raise FhirError(
                 400,

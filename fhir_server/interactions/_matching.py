@@ -20,8 +20,8 @@ def matching(context: RequestContext, kind: str, query: str, limit: int = 2, sho
         if not base.startswith("_") and base not in context.registry.parameters(kind):
             problem = f"Resource type {kind} does not have a parameter with name: {base}"
             raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{shown}] - {problem}")
-    found, planned = understood(context, kind, pairs) if pairs else (None, None)
-    if found is None or planned is None or not found.criteria:
+    parsed, planned = understood(context, kind, pairs) if pairs else (None, None)
+    if parsed is None or planned is None or not parsed.criteria:
         raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
     return list(run(context, planned, limit))
 
@@ -34,15 +34,15 @@ def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) 
     Raises:
         FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as it is `shown`.
     """
-    asked, planned = understood(context, kind, parse_query(query))
+    parsed, planned = understood(context, kind, parse_query(query))
     parameters = context.registry.parameters(kind)
-    for one in asked.criteria:
+    for one in parsed.criteria:
         known = parameters.get(one.name)
         if one.chain or one.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
             return
         if one.name.startswith("_has") or one.name == "_lastUpdated":
             return
-    if any(one.name == "_id" for one in asked.criteria) or not run(context, planned, 1):  # it had no id yet
+    if any(one.name == "_id" for one in parsed.criteria) or not run(context, planned, 1):  # it had no id yet
         if context.in_transaction:
             problem = f'Invalid conditional URL "{shown}". The given resource is not matched by this URL.'
             raise FhirError(412, f"HAPI-0539: {problem}")

@@ -61,8 +61,8 @@ class TransactionMembers(MemberCache):
         self.stamp = ImportStamp(context.now, context.request_id)
         self._metas.clear()
 
-    def _stamped(self, given: Json) -> tuple[int, Json]:
-        return self.stamp.updated, stamped(given, {}, 1, self.stamp.updated, self.stamp.request_id)
+    def _stamped(self, meta: Json) -> tuple[int, Json]:
+        return self.stamp.updated, stamped(meta, {}, 1, self.stamp.updated, self.stamp.request_id)
 
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         check_targets({"resourceType": kind, key: cleaned})
@@ -71,10 +71,10 @@ class TransactionMembers(MemberCache):
 
 def members_of(context: RequestContext) -> TransactionMembers:
     """The members that transactions brought before, as long as the search parameters are the same."""
-    found = context.server.members
-    if not isinstance(found, TransactionMembers) or found.registry is not context.registry:
-        found = context.server.members = TransactionMembers(context.registry, ImportStamp(0, ""), KEPT)
-    return found
+    members = context.server.members
+    if not isinstance(members, TransactionMembers) or members.registry is not context.registry:
+        members = context.server.members = TransactionMembers(context.registry, ImportStamp(0, ""), KEPT)
+    return members
 
 
 def read(context: RequestContext) -> list[tuple[Json, Draft | None]] | None:
@@ -101,25 +101,25 @@ def read(context: RequestContext) -> list[tuple[Json, Draft | None]] | None:
 
 def _fields(text: str, at: int, value: Callable[[str, int], tuple[Any, int]]) -> tuple[dict[str, Any], int]:
     """The members of the object that begins at a place, and where it ends. Raises ValueError where it is none."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     match = _FIRST.match(text, at)
     while match is not None:
-        if match[1] in found:
+        if match[1] in fields:
             raise ValueError(match[1])
-        found[match[1]], at = value(match[1], match.end())
+        fields[match[1]], at = value(match[1], match.end())
         match = _NEXT.match(text, at)
     end = _CLOSE.match(text, at)
     if end is None:
         raise ValueError(at)
-    return found, end.end()
+    return fields, end.end()
 
 
 def _entries(text: str, at: int) -> tuple[list[dict[str, Any]], int]:
     """The entries of the list that begins at a place, each resource as text and as value; and where it ends."""
 
     def value(key: str, begin: int) -> tuple[Any, int]:
-        found, end = scan(text, begin)
-        return ((text[begin:end], found) if key == "resource" else found), end
+        parsed, end = scan(text, begin)
+        return ((text[begin:end], parsed) if key == "resource" else parsed), end
 
     listed = []
     mark = _LIST.match(text, at)
@@ -148,25 +148,25 @@ def _is_plain(item: dict[str, Any]) -> bool:
 
 def _drafted(known: TransactionMembers, item: dict[str, Any]) -> tuple[Json, Draft | None]:
     text, value = item["resource"]
-    found = None
+    parts = None
     if value.get("resourceType") not in _SPECIAL and '"contained"' not in text:
-        found = known.taken_apart(text)
-    if found is None or (found.id and not VALID_ID.fullmatch(found.id)):
+        parts = known.taken_apart(text)
+    if parts is None or (parts.id and not VALID_ID.fullmatch(parts.id)):
         return item | {"resource": _cleaned(value)}, None
-    named = {"id": found.id} if found.id else {}
-    return item | {"resource": {"resourceType": found.kind, **named}}, Draft(text, found)
+    named = {"id": parts.id} if parts.id else {}
+    return item | {"resource": {"resourceType": parts.kind, **named}}, Draft(text, parts)
 
 
 def _cleaned(value: Json) -> Json:
     """A resource as it is cleaned within a Bundle; None where nothing is left of it."""
-    found: Json = normalise({"resourceType": "Bundle", "entry": [{"resource": value}]}, expected_type="Bundle")
-    return found["entry"][0].get("resource") if "entry" in found else None
+    bundle: Json = normalise({"resourceType": "Bundle", "entry": [{"resource": value}]}, expected_type="Bundle")
+    return bundle["entry"][0].get("resource") if "entry" in bundle else None
 
 
 def whole(draft: Draft) -> Resource:
     """The resource of a draft, as all others are read."""
-    found: Resource = _cleaned(parse(draft.text))
-    return found
+    resource: Resource = _cleaned(parse(draft.text))
+    return resource
 
 
 def settle(
@@ -187,10 +187,10 @@ def settle(
             text = _PLACEHOLDER.sub(lambda match: f'"{known.get(match[1], match[1])}"', text)
             if "\\" in text:  # an address may be escaped
                 continue
-            found = cache.taken_apart(text) if text != draft.text else parts
-            if found is None:
+            replaced = cache.taken_apart(text) if text != draft.text else parts
+            if replaced is None:
                 continue
-            parts = found
+            parts = replaced
         if _ODD_REFERENCE.search(text):
             continue
         ready = cache.put_together(parts, named or str(row_id))

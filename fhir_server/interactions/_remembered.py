@@ -72,11 +72,11 @@ class Remembered:
 
     def keep(self, key: Key, known: Known) -> None:
         """Keeps a search if it was asked before."""
-        asked = hash(key)
-        if asked not in self._asked:
+        digest = hash(key)
+        if digest not in self._asked:
             if len(self._asked) >= MAX_ASKED:
                 self._asked.clear()
-            self._asked.add(asked)
+            self._asked.add(digest)
             return
         if len(self._known) >= MAX_KEPT:
             self._forget()

@@ -128,10 +128,10 @@ class RequestContext:
     def respond(self, status: int, text: str | bytes, headers: Sequence[tuple[str, str]] = ()) -> Response:
         """An answer in the layout that was asked for; of a text, or of one in UTF-8."""
         layout = self.layout
-        given = [("X-Request-ID", self.request_id), *headers, ("Content-Type", layout.content_type)]
+        all_headers = [("X-Request-ID", self.request_id), *headers, ("Content-Type", layout.content_type)]
         if not layout.usual:
             text = self.laid_out(text.decode() if isinstance(text, bytes) else text)
-        return Response(status, given, text if isinstance(text, bytes) else encode(text))
+        return Response(status, all_headers, text if isinstance(text, bytes) else encode(text))
 
     def laid_out(self, text: str) -> str:
         """A JSON text in the format and the layout that were asked for."""
@@ -213,14 +213,14 @@ def open_request(server: ServerContext, request: Request, path: str) -> RequestC
     target, query = split_target(request.target)
     if target != path and not target.startswith(f"{path}/"):
         return None
-    given = request.header("x-request-id")
-    valid = given and len(given) <= 200 and given.isascii() and given.replace("-", "").isalnum()
+    sent_id = request.header("x-request-id")
+    valid = sent_id and len(sent_id) <= 200 and sent_id.isascii() and sent_id.replace("-", "").isalnum()
     return RequestContext(
         server,
         request,
         path_segments(target[len(path) :]),
         _with_plus(query, parse_query(query)),
-        given if given and valid else server.ids.request_id(),
+        sent_id if sent_id and valid else server.ids.request_id(),
         server.clock.now(),
         named_base(server.base, request.header("host")),
         target[len(path) :],

@@ -57,8 +57,8 @@ class Export:
     @property
     def files(self) -> list[str]:
         """The type of each file of a finished export, in the order of their numbers."""
-        found: list[str] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
-        return found
+        types: list[str] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+        return types
 
 
 class Exports:
@@ -87,8 +87,8 @@ class Exports:
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         assert process.stdin is not None
         with process.stdin:
-            told = {"data": str(self._data.absolute()), "folder": str(folder), "order": asdict(order)}
-            process.stdin.write(json.dumps(told).encode())
+            task = {"data": str(self._data.absolute()), "folder": str(folder), "order": asdict(order)}
+            process.stdin.write(json.dumps(task).encode())
         self._exports[export_id] = Export(process, folder, request, now, authorized)
 
     def find(self, export_id: str) -> Export | None:

@@ -33,8 +33,8 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     where, values = f"{where}{limits}", (*values, *bounds)
     count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 0 else count
-    wanted = subset(context.pairs, kind or "")
-    if wanted.summary == "count":
+    selected = subset(context.pairs, kind or "")
+    if selected.summary == "count":
         count = 0
     offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
     rows = context.store.history(where, values, count, offset)
@@ -45,10 +45,10 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    entries = joined(_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows)
+    entries = joined(_entry(row, _address(context, row, in_type=kind is not None), selected) for row in rows)
     if context.store.meter is not None:
         context.store.meter.answered(len(entries))
-    cut = count == 0 or wanted.summary in ("true", "data", "count")
+    cut = count == 0 or selected.summary in ("true", "data", "count")
     shown = None if limits else total  # HAPI counts no versions by time
     bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
@@ -93,7 +93,7 @@ def _address(context: RequestContext, row: Version, *, in_type: bool) -> str:
     return f"{context.base}/{row.reference}" if in_type or row.id.isdigit() else f"{row.type}/{row.reference}"
 
 
-def _entry(row: Version, address: str, wanted: Subset) -> str:
+def _entry(row: Version, address: str, selected: Subset) -> str:
     method, status = ("POST", "201 Created") if row.version == 1 else ("PUT", "200 OK")
     if row.text is None:
         method = "DELETE"
@@ -101,5 +101,5 @@ def _entry(row: Version, address: str, wanted: Subset) -> str:
     response = f'{{\n  "status": "{status}",\n  "etag": "W/\\"{row.version}\\""\n}}'
     fields = [("fullUrl", quoted(address))]
     if row.text is not None:
-        fields.append(("resource", cut_down(row.text, wanted)))
+        fields.append(("resource", cut_down(row.text, selected)))
     return entry([*fields, ("request", request), ("response", response)])

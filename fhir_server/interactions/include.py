@@ -24,8 +24,8 @@ def included(context: RequestContext, matches: Sequence[Version], includes: Sequ
     """The included resources of a page, without the matches: first what refers to them, then what these and the matches
     refer to.
     """
-    found = _rounds(context, matches, [one for one in includes if one.reverse])
-    return found + _rounds(context, [*matches, *found], [one for one in includes if not one.reverse])
+    referring_rows = _rounds(context, matches, [one for one in includes if one.reverse])
+    return referring_rows + _rounds(context, [*matches, *referring_rows], [one for one in includes if not one.reverse])
 
 
 def _rounds(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:

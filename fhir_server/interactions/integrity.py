@@ -50,10 +50,10 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
             raise FhirError(400, f"HAPI-0506: {problem}{unknown} - {reference}")
         if not resource_id:
             raise FhirError(400, f"HAPI-0508: {problem}Does not contain resource ID - {reference}")
-        found = context.store.find(kind, resource_id)
-        if found is None:
+        row = context.store.find(kind, resource_id)
+        if row is None:
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
-        if found.text is None:
+        if row.text is None:
             raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")
         resolved.add(reference)
 
@@ -68,16 +68,16 @@ def check_deleted(context: RequestContext) -> None:
 
 def check_not_referred_to(context: RequestContext, row: Version) -> None:
     """Raises 409 where another resource refers to this one."""
-    found = first_referring(context, row)
-    if found is None:
+    other = first_referring(context, row)
+    if other is None:
         return
-    assert found.text is not None
-    references = index(decode(found.text), context.registry)["reference"]
+    assert other.text is not None
+    references = index(decode(other.text), context.registry)["reference"]
     path = next(one.path for one in references if without_version(one.reference) == row.reference)
     raise FhirError(
         409,
         f"Unable to delete {row.reference} because at least one resource has a reference to this resource."
-        f" First reference found was resource {found.reference} in path {path}",
+        f" First reference found was resource {other.reference} in path {path}",
     )
 
 

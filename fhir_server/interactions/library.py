@@ -32,5 +32,5 @@ class StoredLibrary:
             row = store.find(kind, url.removeprefix(f"{kind}/"))
             return decode(row.text) if row is not None and row.text is not None else None
         sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
-        rows = store.rows([found[0] for found in store.query(sql, (number, url))])
+        rows = store.rows([match[0] for match in store.query(sql, (number, url))])
         return decode(rows[0].text or "") if rows else None

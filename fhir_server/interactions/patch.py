@@ -32,9 +32,9 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     if row.text is None:
         gone = error_outcome(FhirError(410, f"Resource was deleted at {instant(row.updated)}"))
         return context.respond(410, gone, [("Location", location(context.base, row))])
-    given = etag(context.request.header("if-match"))
-    if given and given != str(row.version):
-        problem = f"Version {given} is not the most recent version of this resource, unable to apply patch"
+    version = etag(context.request.header("if-match"))
+    if version and version != str(row.version):
+        problem = f"Version {version} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
     with context.store.transaction():
         written, stored = patch_resource(context, row, content_type, context.request.body)
@@ -136,10 +136,10 @@ def _response(context: RequestContext, written: Written, stored: Stored) -> Resp
     """The answer to a patch; unlike an update it has no ETag."""
     row = written.row
     headers = [("Content-Location", location(context.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
-    wanted = preference(context)
-    if wanted == "minimal":
+    preferred = preference(context)
+    if preferred == "minimal":
         return Response(200, [("X-Request-ID", context.request_id), *headers])
-    if wanted == "OperationOutcome":
+    if preferred == "OperationOutcome":
         return context.respond(200, stored_outcome(stored), headers)
     assert row.text is not None
     return context.respond(200, written.shown or row.text, headers)

@@ -151,17 +151,17 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
 
     Tags and security labels of the version before stay, as HAPI keeps them.
     """
-    given, earlier = resource.get("meta") or {}, before.get("meta") or {}
-    own = {"id": "", "meta": stamped(given, earlier, version, context.now, context.request_id)}
+    sent, earlier = resource.get("meta") or {}, before.get("meta") or {}
+    own = {"id": "", "meta": stamped(sent, earlier, version, context.now, context.request_id)}
     return {"resourceType": resource["resourceType"], **own, **resource, **own}
 
 
-def stamped(given: Resource, earlier: Resource, version: int, now: int, request_id: str) -> Resource:
+def stamped(sent: Resource, earlier: Resource, version: int, now: int, request_id: str) -> Resource:
     """The meta of a version from what a client gave and the meta of the version before."""
-    meta = {key: value for key, value in given.items() if key in ("id", "extension")}
+    meta = {key: value for key, value in sent.items() if key in ("id", "extension")}
     meta |= {"versionId": str(version), "lastUpdated": instant(now)}
-    meta["source"] = f"{str(given.get('source', '')).partition('#')[0]}#{request_id}"
-    return meta | labels(given, earlier)
+    meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{request_id}"
+    return meta | labels(sent, earlier)
 
 
 def _unchanged(resource: Resource, old: Version) -> str | None:
@@ -171,10 +171,18 @@ def _unchanged(resource: Resource, old: Version) -> str | None:
     meta = stored["meta"]
     now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
-    kept = {key: value for key, value in (now.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
-    had = {key: value for key, value in (then.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
-    new_tags = any(item not in had.get(key, []) for key, items in kept.items() for item in items)
-    if render(now) != render({**then, "id": old.id}) or new_tags or kept.get("profile") != had.get("profile"):
+    new_labels = {
+        key: value for key, value in (now.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")
+    }
+    old_labels = {
+        key: value for key, value in (then.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")
+    }
+    new_tags = any(item not in old_labels.get(key, []) for key, items in new_labels.items() for item in items)
+    if (
+        render(now) != render({**then, "id": old.id})
+        or new_tags
+        or new_labels.get("profile") != old_labels.get("profile")
+    ):
         return None
     source = (resource.get("meta") or {}).get("source")
     shown = {key: source if key == "source" else value for key, value in meta.items() if key != "source" or source}

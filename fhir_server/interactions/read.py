@@ -58,8 +58,8 @@ def read_version(context: RequestContext, kind: str, resource_id: str, version: 
 
 def etag(header: str | None) -> str:
     """The version that `If-Match` or `If-None-Match` names; empty where it names none."""
-    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (header or "").strip())
-    return found.group(1) if found else ""
+    match = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (header or "").strip())
+    return match.group(1) if match else ""
 
 
 def not_known(kind: str, resource_id: str, version: str = "") -> FhirError:
@@ -88,10 +88,10 @@ def _answer(context: RequestContext, row: Version) -> Response:
     if row.type == "Binary" and not asks_for_fhir(context):
         return content(context, 200, row.text, headers)
     try:
-        wanted = subset(context.pairs, row.type)
-        if wanted.summary == "text":
+        selected = subset(context.pairs, row.type)
+        if selected.summary == "text":
             return _narrative(context, row.text, headers)
-        text = row.text if wanted.summary == "count" else cut_down(row.text, wanted)
+        text = row.text if selected.summary == "count" else cut_down(row.text, selected)
         return context.respond(200, text, headers)
     except FhirError as error:
         return context.respond(error.status, error_outcome(error), headers)
@@ -99,8 +99,8 @@ def _answer(context: RequestContext, row: Version) -> Response:
 
 def asks_for_fhir(context: RequestContext) -> bool:
     """Whether the client names a format of FHIR: a Binary is sent as what it holds to all others."""
-    wanted = context.value("_format") or context.request.header("accept") or ""
-    return "fhir" in wanted or "json" in wanted or "xml" in wanted
+    formats = context.value("_format") or context.request.header("accept") or ""
+    return "fhir" in formats or "json" in formats or "xml" in formats
 
 
 def content(context: RequestContext, status: int, text: str, headers: list[tuple[str, str]]) -> Response:
@@ -125,9 +125,9 @@ def _media_type(text: str) -> str:
 
 def _narrative(context: RequestContext, text: str, headers: list[tuple[str, str]]) -> Response:
     """The narrative alone, as HTML; HAPI writes `null` where there is none."""
-    found = (decode(text).get("text") or {}).get("div") or "null"
+    narrative = (decode(text).get("text") or {}).get("div") or "null"
     headers = [("X-Request-ID", context.request_id), *headers, ("Content-Type", "text/html;charset=UTF-8")]
-    return Response(200, headers, encode(found))
+    return Response(200, headers, encode(narrative))
 
 
 def _is_unchanged(context: RequestContext, row: Version) -> bool:

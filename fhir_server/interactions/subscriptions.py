@@ -51,13 +51,13 @@ def checked(server: ServerContext, resource: Json) -> Json:
         FhirError: 422: it cannot work, or would wait for what this server does not send.
     """
     if "status" not in resource:
-        said = "Can not process submitted Subscription - Subscription.status must be populated on this server"
-        raise FhirError(422, f"HAPI-0008: {said}")
+        problem = "Can not process submitted Subscription - Subscription.status must be populated on this server"
+        raise FhirError(422, f"HAPI-0008: {problem}")
     if resource["status"] not in WAITING:
         return resource
     if not server.hooks:
-        said = "This server delivers no notifications: it stores a Subscription only with the status off or error"
-        raise FhirError(422, f"{said} (medagent serve --allow-hook HOST delivers to that host)", "not-supported")
+        problem = "This server delivers no notifications: it stores a Subscription only with the status off or error"
+        raise FhirError(422, f"{problem} (medagent serve --allow-hook HOST delivers to that host)", "not-supported")
     _check_criteria(server, resource.get("criteria", ""))
     _check_channel(server, resource.get("channel", {}))
     return {**resource, "status": "active"}
@@ -70,13 +70,13 @@ def _check_criteria(server: ServerContext, criteria: str) -> None:
         raise FhirError(422, 'HAPI-0014: Subscription.criteria must be in the form "{Resource Type}?[params]"')
     for kind, pairs in _searches(criteria):
         if kind not in resource_types():
-            said = f"Subscription.criteria contains invalid/unsupported resource type: {kind}"
-            raise FhirError(422, f"HAPI-0013: {said}")
+            problem = f"Subscription.criteria contains invalid/unsupported resource type: {kind}"
+            raise FhirError(422, f"HAPI-0013: {problem}")
         try:
             _planned(server, kind, pairs, ())
         except FhirError as error:
-            said = f"Invalid subscription criteria submitted: {criteria} {error.diagnostics}"
-            raise FhirError(422, f"HAPI-0009: {said}") from None
+            problem = f"Invalid subscription criteria submitted: {criteria} {error.diagnostics}"
+            raise FhirError(422, f"HAPI-0009: {problem}") from None
 
 
 def _check_channel(server: ServerContext, channel: Json) -> None:
@@ -91,8 +91,8 @@ def _check_channel(server: ServerContext, channel: Json) -> None:
     if payload and payload.partition(";")[0] not in PAYLOADS:
         raise FhirError(422, f"HAPI-1985: Invalid value for Subscription.channel.payload: {payload}")
     if not allowed(server, endpoint):
-        said = f"{endpoint} is not an http address of a host that --allow-hook names"
-        raise FhirError(422, f"This server delivers no notifications there: {said}", "not-supported")
+        problem = f"{endpoint} is not an http address of a host that --allow-hook names"
+        raise FhirError(422, f"This server delivers no notifications there: {problem}", "not-supported")
 
 
 def allowed(server: ServerContext, endpoint: str) -> bool:
@@ -106,26 +106,26 @@ def allowed(server: ServerContext, endpoint: str) -> bool:
 
 def hooks(server: ServerContext) -> list[Hook]:
     """The Subscriptions that wait for notifications by rest-hook."""
-    found = []
+    active = []
     for text in server.store.texts("Subscription"):
         resource = decode(text)
         channel = resource.get("channel", {})
         if resource.get("status") in WAITING and channel.get("type") == "rest-hook":
             endpoint, payload = channel.get("endpoint", ""), channel.get("payload", "")
             headers = tuple(channel.get("header", ()))
-            found.append(Hook(resource["id"], resource.get("criteria", ""), endpoint, payload, headers))
-    return found
+            active.append(Hook(resource["id"], resource.get("criteria", ""), endpoint, payload, headers))
+    return active
 
 
 def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
     """Which of the resources with these rows a Subscription is told of: those that meet its criteria now."""
-    found: list[Version] = []
+    matching: list[Version] = []
     for kind, pairs in _searches(hook.criteria):
         ids = [row.id for row in rows if row.type == kind]
         for start in range(0, len(ids), MAX_IDS):
             planned = _planned(server, kind, pairs, ids[start : start + MAX_IDS])
-            found += server.store.rows(matches(server.store, planned))
-    return found
+            matching += server.store.rows(matches(server.store, planned))
+    return matching
 
 
 def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:

@@ -74,10 +74,10 @@ class Entry:
         """What other entries call it: a placeholder, else the resource's own id, else its `fullUrl`."""
         if self.resource is None:
             return ""
-        given = self.resource.get("id")
-        if is_placeholder(self.full_url) or given is None:
+        own_id = self.resource.get("id")
+        if is_placeholder(self.full_url) or own_id is None:
             return source(self.full_url)
-        return f"{self.resource['resourceType']}/{given}"
+        return f"{self.resource['resourceType']}/{own_id}"
 
 
 Fields = list[tuple[str, str]]
@@ -144,7 +144,7 @@ def _check_verbs(body: Json) -> None:
 def _entry(number: int, item: Json, draft: Draft | None = None) -> Entry:
     request = item["request"]
     method = request["method"]
-    found = Entry(
+    parsed = Entry(
         number,
         method,
         request.get("url", ""),
@@ -155,12 +155,12 @@ def _entry(number: int, item: Json, draft: Draft | None = None) -> Entry:
         request.get("ifNoneMatch"),
         draft,
     )
-    path, found.query = split_target(found.url)
+    path, parsed.query = split_target(parsed.url)
     segments = path_segments(path.partition("/fhir/")[2] if "://" in path and method != "POST" else path)
-    found.kind = segments[0] if segments else ""
-    found.id = segments[1] if len(segments) > 1 else ""
-    found.rest = segments[2:]
-    return found
+    parsed.kind = segments[0] if segments else ""
+    parsed.id = segments[1] if len(segments) > 1 else ""
+    parsed.rest = segments[2:]
+    return parsed
 
 
 def _check_entry(one: Entry) -> None:
@@ -307,8 +307,8 @@ def _write(context: RequestContext, one: Entry, resource: Resource) -> tuple[Wri
 
 def _written(context: RequestContext, written: Written, stored: Stored) -> Fields:
     row = written.row
-    wanted = "return=representation" in (context.request.header("prefer") or "")
-    shown: Fields = [("resource", written.shown or row.text)] if wanted and row.text is not None else []
+    shows_resource = "return=representation" in (context.request.header("prefer") or "")
+    shown: Fields = [("resource", written.shown or row.text)] if shows_resource and row.text is not None else []
     fields = [
         ("status", quoted("201 Created" if written.change == "created" else "200 OK")),
         ("location", quoted(write.versioned(row))),
@@ -321,12 +321,12 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
 
 def _created(context: RequestContext, written: Written, method: str) -> str:
     """The answer to an entry that created a resource: the same for all of a Bundle, but for reference and resource."""
-    said = created if method == "POST" else created_by_update
+    report = created if method == "POST" else created_by_update
     if "return=representation" in (context.request.header("prefer") or ""):
-        return entry(_written(context, written, said(write.versioned(written.row))))
+        return entry(_written(context, written, report(write.versioned(written.row))))
     if method not in context.alike:
         marked = replace(written, row=written.row._replace(type="Mark", id="0"))
-        context.alike[method] = entry(_written(context, marked, said("Mark/0/_history/1")))
+        context.alike[method] = entry(_written(context, marked, report("Mark/0/_history/1")))
     return context.alike[method].replace("Mark/0", written.row.reference)
 
 
@@ -380,8 +380,8 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
             raise
         return _failed(error)
     if response.status >= 400:
-        found = json.loads(response.text)["issue"][0]
-        return _failed(FhirError(response.status, found["diagnostics"], found["code"]))
+        issue = json.loads(response.text)["issue"][0]
+        return _failed(FhirError(response.status, issue["diagnostics"], issue["code"]))
     fields = [("resource", response.text)] if response.body else []
     return [*fields, ("response", members([("status", quoted(_status(response.status)))]))]
 

@@ -84,14 +84,14 @@ def update(context: RequestContext, kind: str, resource_id: str) -> Response:
 def check_body_id(resource: Resource, resource_id: str) -> None:
     """Raises HAPI-0419 or HAPI-0420 where the body's id is not that of the URL."""
     problem = "Can not update resource, resource body must contain an ID element"
-    found = resource.get("id")
-    if found is None:
+    body_id = resource.get("id")
+    if body_id is None:
         raise FhirError(400, f"HAPI-0419: {problem} for update (PUT) operation")
-    if found != resource_id:
+    if body_id != resource_id:
         raise FhirError(
             400,
             f"HAPI-0420: {problem} which matches the request URL for update (PUT) operation"
-            f' - Resource body ID of "{found}" does not match URL ID of "{resource_id}"',
+            f' - Resource body ID of "{body_id}" does not match URL ID of "{resource_id}"',
         )
 
 
@@ -122,11 +122,11 @@ def update_resource(
 
 def check_version(row: Version | None, if_match: str | None) -> None:
     """Raises HAPI-0989 where `If-Match` names another version than the current one."""
-    given = etag(if_match)
-    if row is not None and given and given != str(row.version):
+    expected = etag(if_match)
+    if row is not None and expected and expected != str(row.version):
         raise FhirError(
             409,
-            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{given}"
+            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{expected}"
             " but this is not the current version",
         )
 
@@ -134,8 +134,8 @@ def check_version(row: Version | None, if_match: str | None) -> None:
 def update_by_condition(context: RequestContext, kind: str) -> Response:
     """`PUT Type?…`: updates the one match, or creates."""
     resource = body_resource(context, kind, "UPDATE")
-    _, asked, query = context.request.target.partition("?")
-    if not asked:
+    _, mark, query = context.request.target.partition("?")
+    if not mark:
         raise FhirError(
             400,
             "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
@@ -161,11 +161,11 @@ def conditional_update(
     if matches:
         row = context.store.rows(matches)[0]
         written = put(context, {**resource, "id": row.id}, row, row.id)
-        said = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
-        return written, said(versioned(written.row), shown)
-    given = resource.get("id")
-    if given is not None and VALID_ID.fullmatch(str(given)) and not str(given).isdigit():
-        written, _ = update_resource(context, resource, str(given), None)
+        report = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
+        return written, report(versioned(written.row), shown)
+    body_id = resource.get("id")
+    if body_id is not None and VALID_ID.fullmatch(str(body_id)) and not str(body_id).isdigit():
+        written, _ = update_resource(context, resource, str(body_id), None)
     else:
         written = put(context, resource, None, row_id=row_id)
     check_satisfied(context, kind, query, shown)
@@ -176,8 +176,8 @@ def body_resource(context: RequestContext, kind: str, operation: str) -> Resourc
     """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
     if kind == "Binary" and not _is_fhir(context):
         data = base64.b64encode(context.request.body).decode()
-        given = {"resourceType": kind, "contentType": _media_type(context), "data": data}
-        return normalise(given, expected_type=kind)
+        binary = {"resourceType": kind, "contentType": _media_type(context), "data": data}
+        return normalise(binary, expected_type=kind)
     return read_resource(context, kind, body_json(context, operation))
 
 
@@ -248,10 +248,10 @@ def written_response(context: RequestContext, written: Written, stored: Stored, 
     if with_location:
         headers.append(("Location", address))
     status = 201 if written.change == "created" else 200
-    wanted = preference(context)
-    if wanted == "minimal":
+    preferred = preference(context)
+    if preferred == "minimal":
         return Response(status, [("X-Request-ID", context.request_id), *headers])
-    if wanted == "OperationOutcome":
+    if preferred == "OperationOutcome":
         return context.respond(status, stored_outcome(stored), headers)
     assert row.text is not None
     if row.type == "Binary" and not _is_fhir(context) and not asks_for_fhir(context):
@@ -261,8 +261,8 @@ def written_response(context: RequestContext, written: Written, stored: Stored, 
 
 def preference(context: RequestContext) -> str:
     """What `Prefer: return=…` asks for."""
-    given = context.request.header("prefer")
-    for part in re.split(r"[;,\s]+", given) if given else ():
+    header = context.request.header("prefer")
+    for part in re.split(r"[;,\s]+", header) if header else ():
         if part.startswith("return="):
             return part.removeprefix("return=")
     return "representation"
