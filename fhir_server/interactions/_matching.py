@@ -1,4 +1,4 @@
-"""Match URLs: what stands for the resources that a search finds, in conditional writes and references."""
+"""Match URLs (`Patient?identifier=x`) in conditional writes and references: finds the resources that match."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from fhir_server.wire.http import parse_query
 
 
 def matching(context: RequestContext, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:
-    """The numbers of the first resources that meet a condition (the query part of a match URL). Errors repeat the URL
-    as it is `shown`.
-    """
+    """The numbers of the first resources that match the query part of a match URL. Errors repeat the URL as `shown`."""
     shown = shown or f"{kind}?{query}"
     pairs = parse_query(query)
     for name, _ in pairs:
@@ -27,12 +25,12 @@ def matching(context: RequestContext, kind: str, query: str, limit: int = 2, sho
 
 
 def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) -> None:
-    """Refuses a resource that was just created because nothing met a condition, and does not meet it itself.
+    """Refuses a conditionally created resource that does not match its own condition.
 
-    Conditions that HAPI cannot evaluate in memory are not held against it.
+    Conditions that HAPI cannot evaluate in memory are ignored.
 
     Raises:
-        FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as it is `shown`.
+        FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as `shown`.
     """
     parsed, planned = understood(context, kind, parse_query(query))
     parameters = context.registry.parameters(kind)
@@ -42,7 +40,9 @@ def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) 
             return
         if one.name.startswith("_has") or one.name == "_lastUpdated":
             return
-    if any(one.name == "_id" for one in parsed.criteria) or not run(context, planned, 1):  # it had no id yet
+    if any(one.name == "_id" for one in parsed.criteria) or not run(
+        context, planned, 1
+    ):  # when HAPI checks `_id`, there is no id yet
         if context.in_transaction:
             problem = f'Invalid conditional URL "{shown}". The given resource is not matched by this URL.'
             raise FhirError(412, f"HAPI-0539: {problem}")
@@ -54,7 +54,7 @@ _NOT_IN_MEMORY = ("exact", "contains", "text", "above", "below")
 
 
 def matched(context: RequestContext, url: str) -> str:
-    """What a conditional reference (`Patient?identifier=x`) stands for."""
+    """The reference that a conditional reference (`Patient?identifier=x`) resolves to."""
     kind, _, query = url.partition("?")
     if kind not in resource_types():
         return url

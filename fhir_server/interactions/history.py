@@ -1,4 +1,4 @@
-"""History of a resource, a type, or the whole server; newest first."""
+"""History of a resource, a type or the server, newest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fhir_server.wire.outcome import quoted
 
 
 def history(context: RequestContext, kind: str | None = None, resource_id: str | None = None) -> Response:
-    """`GET [Type/[id/]]_history`, a page of `_count` versions from `_offset` on."""
+    """`GET [Type/[id/]]_history`: a page of `_count` versions from `_offset` on."""
     where = "1"
     values: tuple[object, ...] = ()
     if kind is not None and resource_id is not None:
@@ -49,13 +49,13 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     if context.store.meter is not None:
         context.store.meter.answered(len(entries))
     cut = count == 0 or selected.summary in ("true", "data", "count")
-    shown = None if limits else total  # HAPI counts no versions by time
+    shown = None if limits else total  # with a time, HAPI returns no total
     bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
 
 
 def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
-    """What `_since` and `_at` ask for: versions not older than a time; those that were current within a range."""
+    """SQL and arguments for `_since` (versions from a time on) and `_at` (versions that were current in a range)."""
     since, at = context.value("_since"), [value for name, value in context.pairs if name == "_at" and value]
     if since:
         return " AND updated >= ?", (_instant(since),)
@@ -64,7 +64,7 @@ def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
     for item in date_params(at):
         if item.prefix not in UPPER:
             start = item.high + 1 if item.prefix in ("gt", "sa") else item.low
-            # The version that was current at the start is the last one before it.
+            # The version that is current at the start is the last one before it.
             sql += (
                 " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, row_id AS number FROM resources"
                 " UNION ALL SELECT updated, row_id FROM versions) WHERE number = row_id AND at <= ?), 0)"
@@ -77,7 +77,7 @@ def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
 
 
 def _instant(text: str) -> int:
-    """The milliseconds of an instant; HAPI refuses dates that are coarser."""
+    """An instant in milliseconds since 1970. HAPI refuses dates without a time."""
     bounds = date_param(text) if text[:1].isdigit() else None
     if bounds is None:
         raise FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
@@ -89,7 +89,7 @@ def _instant(text: str) -> int:
 
 
 def _address(context: RequestContext, row: Version, *, in_type: bool) -> str:
-    """The `fullUrl` of an entry; without a type in the path HAPI garbles it where a client gave the id."""
+    """The `fullUrl` of an entry. For a history of the server, HAPI's is wrong if a client chose the id."""
     return f"{context.base}/{row.reference}" if in_type or row.id.isdigit() else f"{row.type}/{row.reference}"
 
 

@@ -1,4 +1,4 @@
-"""The code systems and value sets that a server knows: those of its store, and behind them HL7's."""
+"""The code systems and value sets of a server: those in its store, and HL7's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fhir_server.wire.json_values import Json
 
 
 class StoredLibrary:
-    """The code systems and value sets of a store, and behind them HL7's."""
+    """The code systems and value sets of a store. If the store does not have one, HL7's is used."""
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
         self.asked = False
-        """Whether anything was asked for: what follows from the answer holds only until the next write."""
+        """Whether it was used. A result that depends on it is valid only until the next write."""
 
     def code_system(self, url: str) -> Json | None:
         """The CodeSystem with this URL, or None."""
@@ -25,7 +25,7 @@ class StoredLibrary:
         return self.find("ValueSet", url) or HL7.value_set(url)
 
     def find(self, kind: str, url: str) -> Json | None:
-        """The stored resource of a type with this URL, or None; of several the last one. `Type/id` is found too."""
+        """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
         self.asked = True
         store, number = self._server.store, self._server.store.registry.number(kind, "url")
         if url.startswith(f"{kind}/"):

@@ -1,4 +1,4 @@
-"""`PATCH`: JSON Patch (RFC 6902), XML Patch (RFC 5261), or the operations of a Parameters resource (FHIRPath patch)."""
+"""`PATCH`: JSON Patch (RFC 6902), XML Patch (RFC 5261) or FHIRPath Patch (a Parameters resource)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 
 def patch_by_condition(context: RequestContext, kind: str) -> Response:
-    """`PATCH Type?…`: the one match."""
+    """`PATCH Type?…`: patches the match, if it is the only one."""
     content_type = _checked_type(context)
     _, query = split_target(context.request.target)
     matches = matching(context, kind, query)
@@ -61,7 +61,7 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
 
 
 def _checked_type(context: RequestContext) -> str:
-    """The media type of a patch; a body that is to be a resource is read before the resource is looked for."""
+    """The media type of a patch. A FHIRPath Patch is parsed here, since HAPI reports its errors first."""
     kind = patch_type(context)
     if kind in FHIR_PATCHES:
         _parameters(context.request.body, kind)
@@ -69,7 +69,7 @@ def _checked_type(context: RequestContext) -> str:
 
 
 def patch_type(context: RequestContext) -> str:
-    """The media type of a patch, if it is one that can be applied."""
+    """The media type of a patch. Raises HAPI-1964 or HAPI-1965 for an unsupported one."""
     kind = (context.request.header("content-type") or "").partition(";")[0].strip()
     if not kind:
         raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
@@ -79,11 +79,11 @@ def patch_type(context: RequestContext) -> str:
 
 
 def patch_resource(context: RequestContext, row: Version, content_type: str, body: bytes) -> tuple[Written, Stored]:
-    """Applies a patch and stores what comes of it as the next version."""
+    """Applies a patch and stores the result as the next version."""
     assert row.text is not None
     target = decode(row.text)
     text = body.decode("utf-8", "replace")
-    # Each kind of patch is loaded when the first one comes: they are rare, and no start should wait for them.
+    # Each kind of patch is imported when it is first used: patches are rare, and the start should not wait for them.
     if content_type == JSON_PATCH:
         from fhir_server.patch.json_patch import apply_json_patch, operations
 
@@ -94,14 +94,14 @@ def patch_resource(context: RequestContext, row: Version, content_type: str, bod
         from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 
         resource = normalise(apply_fhir_patch(target, _parameters(body, content_type)), expected_type=row.type)
-    written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI leaves a new id out
+    written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI ignores a change of the id
     reference = versioned(written.row)
     same = written.change == "same"
     return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
 
 
 def _strictly_parsed(changed: Json, row: Version) -> Json:
-    """What a JSON patch made of a resource: refused where reading it would lose something."""
+    """The result of a JSON Patch, normalised. Refused if normalising would drop data."""
     try:
         check_strictly(changed, row.type)
         return normalise(changed, expected_type=row.type)
@@ -111,7 +111,7 @@ def _strictly_parsed(changed: Json, row: Version) -> Json:
 
 
 def _patched_xml(target: Json, patch: str, row: Version) -> Json:
-    """What an XML patch makes of a resource."""
+    """The result of an XML Patch, normalised."""
     from fhir_server.patch.xml_patch import apply_xml_patch
     from fhir_server.wire.xml_reader import parse_xml
 
@@ -133,7 +133,7 @@ def _parameters(body: bytes, content_type: str) -> Json:
 
 
 def _response(context: RequestContext, written: Written, stored: Stored) -> Response:
-    """The answer to a patch; unlike an update it has no ETag."""
+    """The response to a patch. Unlike that of an update, it has no ETag."""
     row = written.row
     headers = [("Content-Location", location(context.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
     preferred = preference(context)

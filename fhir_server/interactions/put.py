@@ -1,4 +1,4 @@
-"""Putting a version of a resource into the store: meta, text, index rows, and the check of its references."""
+"""Stores a version of a resource: its meta, text and index rows, and the check of its references."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fhir_server.wire.json_text import decode, render
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did; `shown` is the text to answer with where it is not the stored one.
+    """The result of a write. `shown` is the text for the response, if it differs from the stored one.
 
-    `references` are those of a new version, to be checked by the caller.
+    `references` are the references of a new version, which the caller must check.
     """
 
     row: Version
@@ -43,13 +43,13 @@ def put(
     resource_id: str | None = None,
     row_id: int | None = None,
 ) -> Written:
-    """Stores a normalised resource as the next version of `old`, or as a new one.
+    """Stores a normalised resource as the next version of `old`, or as a new resource.
 
-    A new one gets the number `row_id` or the next one, and the id given or its number as id. Inside a Bundle the
-    references are checked at its end (see `check_references`), else here. Call inside a transaction.
+    A new resource gets the number `row_id`, or the next number. Its id is `resource_id`, or its number. In a Bundle,
+    references are checked at the end (see `check_references`), otherwise here. Call inside a transaction.
 
     Raises:
-        FhirError: a reference cannot be resolved, or is to a type that its element does not allow.
+        FhirError: a reference cannot be resolved, or its element does not allow the type of the target.
     """
     store, registry = context.store, context.registry
     if store.meter is not None:
@@ -69,7 +69,7 @@ def put(
     check_targets(full)
     index = search_index(full, registry)
     if old is not None and old.text is None and index["reference"]:
-        # HAPI saves what was deleted once more after it has resolved the references.
+        # HAPI saves a deleted resource a second time after it has resolved the references.
         version += 1
         full["meta"]["versionId"] = str(version)
     if not context.server.reference_check:
@@ -84,7 +84,7 @@ def put(
     kind = str(resource["resourceType"])
     text = render(full)
     shown = None
-    if "{ }" in text:  # an element that has nothing to say is in the answer to the write, and not in later ones
+    if "{ }" in text:  # HAPI returns empty elements in the response to the write, but not later
         shown, text = text, render(normalise(full, expected_type=kind))
     row = Version(row_id, kind, full["id"], version, context.now, text)
     if old is None:
@@ -104,7 +104,7 @@ _NAMED = ("ValueSet", "ConceptMap")
 
 
 def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
-    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use."""
+    """Raises HAPI's 422 for a Bundle of another type, and for definitions with a missing or duplicate URL."""
     kind, url = resource["resourceType"], resource.get("url")
     if kind == "Bundle" and resource.get("type") not in _STORABLE:
         raise FhirError(
@@ -133,23 +133,23 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
 
 
 def _with_id(context: RequestContext, contained: Resource) -> Resource:
-    """A contained resource, with a random id where it has none."""
+    """A contained resource, with a random id if it has none."""
     if "id" in contained:
         return contained
     return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}
 
 
 def stored_rows(context: RequestContext, row: Version) -> TableRows:
-    """The index rows that a stored version has."""
+    """The index rows of a stored version."""
     if row.text is None:
         return {}
     return table_rows(row.type, search_index(decode(row.text), context.registry), context.registry, row.row_id)
 
 
 def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:
-    """The resource with room for its id, and a meta that says version, time and request.
+    """The resource with an empty id, and with version, time and request id in its meta.
 
-    Tags and security labels of the version before stay, as HAPI keeps them.
+    Like in HAPI, tags and security labels of the previous version remain.
     """
     sent, earlier = resource.get("meta") or {}, before.get("meta") or {}
     own = {"id": "", "meta": stamped(sent, earlier, version, context.now, context.request_id)}
@@ -157,7 +157,7 @@ def with_meta(resource: Resource, version: int, context: RequestContext, before:
 
 
 def stamped(sent: Resource, earlier: Resource, version: int, now: int, request_id: str) -> Resource:
-    """The meta of a version from what a client gave and the meta of the version before."""
+    """The meta of a version, from the meta that the client sent and that of the previous version."""
     meta = {key: value for key, value in sent.items() if key in ("id", "extension")}
     meta |= {"versionId": str(version), "lastUpdated": instant(now)}
     meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{request_id}"
@@ -165,7 +165,7 @@ def stamped(sent: Resource, earlier: Resource, version: int, now: int, request_i
 
 
 def _unchanged(resource: Resource, old: Version) -> str | None:
-    """What HAPI answers if an update changes nothing: the version at hand, with the source that came; else None."""
+    """HAPI's response if an update changes nothing: the current version with the new source. Otherwise None."""
     assert old.text is not None
     stored = decode(old.text)
     meta = stored["meta"]

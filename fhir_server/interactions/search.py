@@ -1,4 +1,4 @@
-"""Search and its pages."""
+"""Searches and their pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fhir_server.wire.bundle import Bundle, joined_entries, search_entries
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
-"""How many matches `Cache-Control: no-store` loads, and the most it may ask for."""
+"""The number of matches that `Cache-Control: no-store` loads by default, and its maximum."""
 
 
 def search(context: RequestContext, kind: str) -> Response:
@@ -58,7 +58,7 @@ def search(context: RequestContext, kind: str) -> Response:
 
 
 def _first_page(context: RequestContext, known: Known, count: int) -> Page:
-    """The first `count` matches, and as many numbers of matches as HAPI loads for them."""
+    """The page of the first `count` matches, and the numbers of as many matches as HAPI loads for it."""
     page, query, store = known.page, known.query, context.store
     if page is not None:
         if store.meter is not None:
@@ -81,15 +81,17 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
 
 
 def _self_link(context: RequestContext) -> str:
-    """The address of the search; one by POST is repeated without its parameters."""
+    """The link of the search to itself. For a search by POST, it has no parameters."""
     return context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
 
 
 def at_once(context: RequestContext) -> int | None:
-    """How many matches HAPI loads at once and forgets, with `Cache-Control: no-store, max-results=5`; None without.
+    """The maximum number of matches for `Cache-Control: no-store, max-results=5`; None without `no-store`.
+
+    HAPI then loads the matches at once and does not store the search.
 
     Raises:
-        FhirError: HAPI-1165: more are asked for than HAPI allows.
+        FhirError: HAPI-1165. `max-results` is above HAPI's maximum.
     """
     header = context.request.header("cache-control")
     directives = [part.strip() for part in header.split(",")] if header else []
@@ -104,7 +106,7 @@ def at_once(context: RequestContext) -> int | None:
 
 
 def _only_page(context: RequestContext, known: Known, count: int, limit: int) -> Response:
-    """The one page of a search that is not kept: at most `limit` matches, and no next page."""
+    """The only page of a search that is not stored: at most `limit` matches, and no next page."""
     query = known.query
     offset = max(query.offset or 0, 0)
     row_ids = run(context, known.planned, min(limit, count), offset)
@@ -119,7 +121,7 @@ def _only_page(context: RequestContext, known: Known, count: int, limit: int) ->
 
 
 def _nothing_asked(context: RequestContext, known: Known, count: int) -> Response:
-    """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
+    """The response to a negative `_count`: no entries, and a link to an empty next page if all matches are known."""
     row_ids = run(context, known.planned, STAGES[0])
     stored = Search(context.server.ids.uuid(), context.now, row_ids, known.query.includes)
     total, links = None, [("self", _self_link(context))]
@@ -131,7 +133,7 @@ def _nothing_asked(context: RequestContext, known: Known, count: int) -> Respons
 
 
 def _known(context: RequestContext, kind: str) -> Known:
-    """The search that is asked for, with what it gave before if nothing was written since."""
+    """The planned search, with its cached results if nothing was written since."""
     searches, meter = context.server.remembered, context.store.meter
     key = (context.registry, context.request.method, context.address, context.pairs)
     known = searches.find(key)
@@ -140,18 +142,18 @@ def _known(context: RequestContext, kind: str) -> Known:
         known = Known(query, planned)
         if lasting:
             searches.keep(key, known)
-    # A Bundle's steps count whatever was found before.
+    # In a Bundle with bounds, each search must count its steps, so cached results are not used.
     return known.of(object() if meter and meter.in_bundle else context.store.generation)
 
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
-    """The query that the parameters ask, and its SQL."""
+    """The query of the pairs, and its plan."""
     query, planned, _ = _understood(context, kind, pairs)
     return query, planned
 
 
 def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned, bool]:
-    """The same, and whether it stays so: what names a value set may not, as that may change."""
+    """The query, its plan, and whether these may be cached. They may not if the query names a value set."""
     known = shapes.understood(context.registry, kind, pairs)
     if known is not None:
         return *known, True
@@ -161,19 +163,19 @@ def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query
 
 
 def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
-    """The numbers of the matches, in order."""
+    """Runs a search. Returns the numbers of the matches in order."""
     return matches(context.store, planned, limit, offset)
 
 
 def _total(context: RequestContext, known: Known) -> int:
-    """How many matches there are."""
+    """The number of all matches."""
     if known.total is None:
         known.total = int(context.store.query(*known.planned.count).fetchone()[0])
     return known.total
 
 
 def first_page(context: RequestContext, stored: Search, count: int, total: int | None, selected: Subset) -> Response:
-    """The first page of what an operation gives; the search is kept where there are more."""
+    """The first page of an operation's results. The search is stored if there are further pages."""
     links = [("self", link(context.address, by_name(context.pairs)))]
     if len(stored.row_ids) > count:
         stored.total_at(count)
@@ -218,7 +220,7 @@ def page(context: RequestContext) -> Response:
 
 
 def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
-    """The page behind that of a negative `_count`, which is followed by itself."""
+    """The page after that of a negative `_count`. Its next page is itself."""
     address = page_link(context, stored, context.pairs, offset, count)
     headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     links = [("self", address), ("next", address)]
@@ -226,7 +228,7 @@ def _nothing_more(context: RequestContext, stored: Search, offset: int, count: i
 
 
 def page_link(context: RequestContext, stored: Search, pairs: Pairs, offset: int, count: int) -> str:
-    """The address of a page; of the parameters at hand it repeats what shapes the page."""
+    """The link to a page. It repeats the parameters that determine the form of the page."""
     parts = [f"_getpages={stored.id}", f"_getpagesoffset={offset}", f"_count={count}"]
     parts += [f"_format={escape(value)}" for name, value in pairs if name == "_format"][:1]
     if context.layout.pretty:
@@ -242,7 +244,7 @@ def page_link(context: RequestContext, stored: Search, pairs: Pairs, offset: int
 def entries_of(
     context: RequestContext, row_ids: array[int], includes: Sequence[Include], selected: Subset, most: int | None = None
 ) -> bytes:
-    """The entries of a page: matches, then what they include, `most` in all."""
+    """The entries of a page: the matches, then the included resources, at most `most` together."""
     if not includes and not selected:
         return _metered(context, search_entries(context.base, "match", context.store.texts_of(row_ids)))
     rows = context.store.rows(row_ids)
@@ -260,7 +262,7 @@ def entries_of(
 
 
 def _metered(context: RequestContext, entries: bytes) -> bytes:
-    """The entries, which count as answered."""
+    """Counts the entries as answered and returns them."""
     if context.store.meter is not None:
         context.store.meter.answered(len(entries))
     return entries
@@ -285,13 +287,13 @@ def _count_only(context: RequestContext, known: Known) -> Response:
 
 
 def offset_link(context: RequestContext, count: int, offset: int) -> str:
-    """The address of the page that begins at `offset`: the request again, its parameters by name."""
+    """The link to the page that begins at `offset`: the request's URL with its parameters sorted by name."""
     others = [pair for pair in context.pairs if pair[0] not in ("_offset", "_count")]
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
 def _offset_page(context: RequestContext, known: Known, count: int) -> Response:
-    """A page by `_offset`: no search is kept, the links repeat the request."""
+    """A page with `_offset`. The search is not stored; the links repeat the request."""
     query = known.query
     offset = max(query.offset or 0, 0)
     row_ids = run(context, known.planned, count, offset)

@@ -1,8 +1,8 @@
-"""Subscriptions: which are taken, and what a write means to them.
+"""Subscriptions: checks them when they are stored, and finds the resources that match their criteria.
 
-Only a server on a port that was told the hosts (`--allow-hook`) sends notifications, by rest-hook; everywhere else a
-Subscription that waits for some is refused, so that none is stored and forgotten. What is wrong with one is said in
-HAPI's words where it refuses the same (asked of HAPI FHIR 7.6.0).
+Only a server on a port with `--allow-hook` sends notifications, by rest-hook. Any other server refuses an active
+Subscription, since it would never send its notifications. If HAPI refuses the same Subscription, the message is HAPI's
+(observed in HAPI FHIR 7.6.0).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
 
 WAITING = ("requested", "active")
-"""The status of Subscriptions that are to be told of writes."""
+"""The statuses of Subscriptions that get notifications."""
 PAYLOADS = ("application/fhir+json", "application/json", "application/fhir+xml", "application/xml")
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """An active Subscription: where it is told of what. Without a `payload` it is told only that something came."""
+    """An active Subscription by rest-hook. Without a `payload`, its notifications have no body."""
 
     id: str
     criteria: str
@@ -40,15 +40,15 @@ class Hook:
 
     @property
     def address(self) -> SplitResult:
-        """The endpoint's parts."""
+        """The parts of the endpoint's URL."""
         return urlsplit(self.endpoint)
 
 
 def checked(server: ServerContext, resource: Json) -> Json:
-    """A Subscription to store: one that waits is made active, as there is nothing else to wait for.
+    """A Subscription to store. A requested one becomes active at once.
 
     Raises:
-        FhirError: 422: it cannot work, or would wait for what this server does not send.
+        FhirError: 422. It is invalid, or this server cannot send its notifications.
     """
     if "status" not in resource:
         problem = "Can not process submitted Subscription - Subscription.status must be populated on this server"
@@ -96,7 +96,7 @@ def _check_channel(server: ServerContext, channel: Json) -> None:
 
 
 def allowed(server: ServerContext, endpoint: str) -> bool:
-    """Whether notifications may be sent to an address: one over HTTP of a host that the server was told."""
+    """Whether notifications may be sent to a URL: it is an HTTP URL, and `--allow-hook` names its host."""
     try:
         parts = urlsplit(endpoint)
         return parts.scheme in ("http", "https") and parts.port != 0 and parts.hostname in server.hooks
@@ -105,7 +105,7 @@ def allowed(server: ServerContext, endpoint: str) -> bool:
 
 
 def hooks(server: ServerContext) -> list[Hook]:
-    """The Subscriptions that wait for notifications by rest-hook."""
+    """The active Subscriptions by rest-hook."""
     active = []
     for text in server.store.texts("Subscription"):
         resource = decode(text)
@@ -118,7 +118,7 @@ def hooks(server: ServerContext) -> list[Hook]:
 
 
 def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
-    """Which of the resources with these rows a Subscription is told of: those that meet its criteria now."""
+    """The resources among these versions that match the criteria of a Subscription now."""
     matching: list[Version] = []
     for kind, pairs in _searches(hook.criteria):
         ids = [row.id for row in rows if row.type == kind]
@@ -129,7 +129,7 @@ def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Ver
 
 
 def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
-    """What criteria ask for: `Type?parameters`, or HAPI's form for all of some types, `[Type,Type]` or `[*]`."""
+    """The searches in criteria: `Type?parameters`, or HAPI's form for all resources of types (`[Type,Type]`, `[*]`)."""
     if criteria.startswith("["):
         named = criteria.strip("[] ")
         for kind in resource_types() if named == "*" else named.split(","):
@@ -140,6 +140,6 @@ def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
 
 
 def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> Planned:
-    """The SQL of a search, within resources with these ids."""
+    """The plan of a search among the resources with these ids (empty: all)."""
     only = (("_id", ",".join(ids)),) if ids else ()
     return plan(parse(server.store.registry, kind, (*pairs, *only)), server.store.registry, StoredLibrary(server))

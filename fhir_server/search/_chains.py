@@ -1,4 +1,4 @@
-"""Conditions along references: chains (`subject:Patient.name`) and their reverse (`_has`)."""
+"""Conditions along references: chains (`subject:Patient.name`) and reverse chains (`_has`)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.search.query import FULLTEXT, criteria
 
 MAX_DEPTH = 10
-"""A longer chain is refused."""
+"""Longer chains are refused."""
 
 
 def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condition:
-    """References to resources that meet a further condition, in the order of that condition."""
+    """The condition that the resource refers to one that matches the chain, in the order of the chained condition."""
     if item.chain.count(".") >= MAX_DEPTH:
-        raise FhirError(400, f"A chain may have at most {MAX_DEPTH} links", "too-costly")
+        raise FhirError(400, f"The chain is too long; a chain may have at most {MAX_DEPTH} links", "too-costly")
     name = item.chain.partition(".")[0].partition(":")[0]
     types = target_types(item, parameter)
-    if name in FULLTEXT:  # HAPI, without an index of texts, finds nothing
+    if name in FULLTEXT:  # HAPI without a full-text index finds nothing
         return Condition("links", "param = ? AND 0", (scope.number(item.name),))
-    if not item.modifier:  # where the path leads to patients alone, a chain may name what groups have
+    if not item.modifier:  # even if the path allows only patients, the chain may name a parameter of groups
         types = tuple(dict.fromkeys((*types, *parameter.targets)))
     known = [kind for kind in types if name in scope.registry.parameters(kind) or name == "_has"]
     if not known:
@@ -50,7 +50,7 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
 
 
 def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tuple[object, ...]]:
-    """The referring resources, those of the first target first."""
+    """The referring resources, in the order of their targets."""
     walks: list[str] = []
     args: list[object] = []
     for kind, one in inner:
@@ -70,7 +70,7 @@ def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tup
 
 
 def has(scope: Scope, item: Criterion) -> Condition:
-    """Resources that another one, which meets a further condition, refers to (`_has:Observation:patient:code=x`)."""
+    """The condition that a resource with a further condition refers to this one (`_has:Observation:patient:code=x`)."""
     resource_type = scope.resource_type
     parts = item.chain.split(":", 2)
     if len(parts) != 3 or item.chain.count(":") > 2 * MAX_DEPTH:
@@ -82,7 +82,7 @@ def has(scope: Scope, item: Criterion) -> Condition:
     base = name.partition(":")[0].partition(".")[0]
     if base in ("_id", "_has") and reference not in known and reference != "_has":
         raise FhirError(400, f"HAPI-2305: Reference field does not exist: {reference}")
-    for parameter in (base, reference):  # of two that are unknown HAPI names the second
+    for parameter in (base, reference):  # if both are unknown, HAPI reports `name`
         if parameter not in known and parameter != "_has":
             raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{parameter}")
     if base in FULLTEXT:
@@ -97,7 +97,7 @@ def has(scope: Scope, item: Criterion) -> Condition:
     )
     args = (resource_type, scope.registry.number(source, reference), start, f"{resource_type}0")
     inner_args = tuple(arg for one in conditions for arg in one.args)
-    # In the order of the resources that refer, which is that of the condition on them.
+    # In the order of the referring resources, which is the order of the condition on them.
     walk = (
         "SELECT aim.row_id AS row_id, {key} AS k FROM links AS source JOIN resources AS aim ON aim.type = ? AND"
         f" aim.text IS NOT NULL AND aim.id = substr(target, {len(start) + 1})"

@@ -1,7 +1,7 @@
-"""From a `Query` to SQL that gives the numbers of the matches in HAPI's order.
+"""Makes the SQL of a `Query`, which returns the numbers of the matches in HAPI's order.
 
-One condition leads: its index table is walked, the others filter. Without `_sort` the order is that of the index that
-HAPI's database would start with (`join_order`); HAPI itself promises none.
+One condition leads: its index table is read, and the others filter. Without `_sort`, the order is that of the index
+with which HAPI's database would start (`_join_order`). HAPI does not guarantee this order.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ from fhir_server.search.walks import (
 from fhir_server.terminology.library import Library
 
 MAX_CONDITIONS = 200
-"""More conditions than this are refused: SQLite's parser has limits."""
-
+"""Searches with more conditions are refused, since SQLite's parser has limits."""
 MAX_ALTERNATIVES = 500
 MAX_IDS = 10_000
-"""The most values one condition may list; ids and references go into one IN list, other values do not."""
+"""The maximum number of values of one condition. Ids and references (`MAX_IDS`) are in one IN list, others are not."""
 
 
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
-    """The SQL of a search and its values; `library` has the value sets that it may name."""
+    """The SQL of a search and its values. `library` has the value sets for `:in`."""
     _check_size(query, registry)
     conditions = all_conditions(registry, library, query.resource_type, query.criteria)
     forms = tuple([item.form for item in conditions])
@@ -59,12 +58,12 @@ def sql_of(
     *,
     paged: bool,
 ) -> SearchSql:
-    """The SQL of the searches whose conditions have these forms; not `paged` are those with `_offset`."""
+    """The SQL for searches whose conditions have these forms. `paged` is False for searches with `_offset`."""
     conditions, before = [], 0
     for form in forms:
         conditions.append(form.behind(before))
         before += form.count
-    # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
+    # With `_offset`, HAPI selects distinct rows, which come in insertion order.
     ordered = not sort and paged
     referring = next((item for item in conditions if item.referring), None)
     by_type = ordered and any(
@@ -88,13 +87,13 @@ def sql_of(
 
 
 _COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
-"""SQL for how many resources of a type there are."""
+"""SQL for the number of live resources of a type."""
 
 
 def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> SearchSql:
-    """The matches in order of their numbers; with `by_type` in order of their last change."""
-    # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
-    # Of a type HAPI walks the index by type and time of the last write.
+    """The matches in the order of their numbers, or with `by_type` in the order of their last change."""
+    # GROUP BY on rows in index order is free and stops at the limit, unlike DISTINCT.
+    # For a type, HAPI reads the index by type and time of the last write.
     order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
     if by_type and lead.table != "resources":
         changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
@@ -119,7 +118,7 @@ def _sorted(
     count: Sql,
     ties: Condition | None,
 ) -> SearchSql:
-    """The matches in the order that `_sort` asks for, equal ones in that of the condition `ties` if there is one."""
+    """The matches in the order of `_sort`. Equal ones are in the order of the condition `ties`, if there is one."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
         ordered, key_args = sorted_sql(resource_type, sql, sort, registry)
@@ -131,7 +130,7 @@ def _sorted(
         ranks = f"SELECT row_id AS ranked, min(k) AS tie FROM ({walk}) GROUP BY row_id"
         sql = f"SELECT DISTINCT row_id, tie FROM {lead.table} AS lead JOIN ranks ON ranked = row_id WHERE {tests}"
         return SearchSql(gathered(f"WITH ranks AS MATERIALIZED ({ranks}) {sql}", (*walk_args, *args)), count)
-    tie = "updated" if lead.by_type else "0"  # of a type HAPI walks the index by type and last write
+    tie = "updated" if lead.by_type else "0"  # for a type, HAPI reads the index by type and last write
     usual = gathered(f"SELECT DISTINCT row_id, {tie} AS tie FROM {lead.table} AS lead WHERE {tests}", args)
     narrow = narrowed(lead, rest)
     if narrow is not None:
@@ -145,35 +144,37 @@ def _sorted(
 
 
 def _asked_for(negated: Condition, conditions: list[Condition]) -> bool:
-    """Whether another condition asks for values of the parameter that this one excludes values of."""
+    """Whether another condition is on the same parameter and is not negated."""
     return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in conditions)
 
 
 def _check_size(query: Query, registry: ParameterRegistry) -> None:
-    """Raises where a search has more conditions or values than SQLite can take."""
+    """Raises FhirError, 400, if a search has more conditions or values than SQLite can handle."""
     if len(query.criteria) > MAX_CONDITIONS:
-        raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
+        raise FhirError(400, f"The search has more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
     for item in query.criteria:
         if len(item.values) <= MAX_ALTERNATIVES:
             continue
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
         if not many or len(item.values) > MAX_IDS:
-            raise FhirError(400, f"{item.name} has too many values", "too-costly")
+            raise FhirError(
+                400, f"{item.name} has too many values ({len(item.values):,}); split the search", "too-costly"
+            )
 
 
 def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -> tuple[Condition, list[Condition]]:
-    """The condition that leads, and the others."""
+    """The leading condition and the others."""
     leaders = [item for item in conditions if not item.negated]
     if not leaders:
         return of_type(resource_type), conditions
-    # The time of the last change leads only where nothing else does.
+    # `_lastUpdated` leads only if no other condition can.
     leaders = [item for item in leaders if item.order != "updated"] or leaders
     leaders = [item for item in leaders if not item.referring] or leaders
     first = leaders[leading(tuple(item.access for item in leaders))]
     if (first.order or first.lead) and ordered:
         lead = first
-    else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest
+    else:  # in insertion order, the condition with the fewest rows leads
         lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)
         conditions = [item for item in conditions if item.negated or item.where != lead.where or item.args != lead.args]
     return lead, [item for item in conditions if item is not lead and item != lead]

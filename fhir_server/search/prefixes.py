@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from fhir_server.errors import FhirError
 
 _SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
-"""What HAPI takes for a prefix too."""
+"""Signs that HAPI also accepts as prefixes."""
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
 LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
 _PREFIX = re.compile(r"[^-%0-9]*")
@@ -17,7 +17,7 @@ _LARGEST = 1.7976931348623157e308
 
 
 def prefixed(text: str) -> tuple[str, str]:
-    """The comparator of a value (`eq` when there is none) and the rest; HAPI's errors for what is neither."""
+    """The prefix of a value (`eq` if it has none) and the rest. Raises HAPI's errors for invalid prefixes."""
     match = _PREFIX.match(text)
     prefix = match.group() if match else ""
     if not prefix.strip():
@@ -31,7 +31,7 @@ def prefixed(text: str) -> tuple[str, str]:
 
 
 def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[float, ...]]:
-    """A comparison of the column `value` with a decimal; errors name the `kind` of parameter and its whole `value`."""
+    """SQL that compares the column `value` with a decimal. Errors have the `kind` of parameter and the `value`."""
     if prefix in ("sa", "eb"):
         raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
     try:

@@ -271,7 +271,7 @@ def test_an_expression_that_takes_too_many_steps_is_refused(server: Server) -> N
     many = {**person("many", "Blue"), "contact": [{"name": {"given": ["x", "y", "z"]}}] * 40}
     assert send(server, "PUT", "Patient/many", many).status == 201
     code, words = said(send(server, "PUT", "SearchParameter/sp-grown", definition("grown", "string", grown)))
-    assert (code, "takes too many steps over this Patient" in words) == (400, True), words
+    assert (code, "takes too many steps for this Patient" in words) == (400, True), words
     assert status(server, "Patient?grown=x") == 400  # it is not in force
     assert send(server, "PUT", "Patient/many", {**many, "active": True}).status == 200
 
