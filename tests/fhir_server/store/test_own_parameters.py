@@ -156,7 +156,7 @@ def test_the_last_of_several_counts(server: Server) -> None:
         ({"expression": "Patient.blah()"}, (422, "The name blah is not a valid function name")),
         ({"expression": "Patient.name.where(use = 'x'"}, (422, "the expression is incomplete")),
         ({"expression": "Patient..name"}, (422, "HAPI-1121")),
-        ({"type": "special"}, (422, "no rule for search parameters of type")),
+        ({"type": "special"}, (422, "cannot evaluate search parameters of type")),
         ({"type": "composite", "expression": None}, (422, "must have 2 composite types, found 0")),
         ({"type": "composite", "component": [{"definition": "http://x/y", "expression": "x"}]}, (422, "http://x/y")),
         ({"base": ["DomainResource"]}, (400, "DomainResource")),
