@@ -26,7 +26,7 @@ from fhir_server.store import Version
 from fhir_server.wire.json_text import is_risky, parse, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
-KEPT: Final = 5_000
+CACHE_SIZE: Final = 5_000
 """The maximum number of cached members of a server (about 5 MB)."""
 _FIRST = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"(\w+)"[ \t\r\n]*:[ \t\r\n]*')
 _NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"(\w+)"[ \t\r\n]*:[ \t\r\n]*')
@@ -71,7 +71,7 @@ def members_of(context: RequestContext) -> TransactionMembers:
     """The server's member cache; a new one if the search parameters have changed."""
     members = context.server.members
     if not isinstance(members, TransactionMembers) or members.registry is not context.registry:
-        members = context.server.members = TransactionMembers(context.registry, ImportStamp(0, ""), KEPT)
+        members = context.server.members = TransactionMembers(context.registry, ImportStamp(0, ""), CACHE_SIZE)
     return members
 
 
@@ -177,7 +177,7 @@ def settle(
     """
     if any(name != reference and not is_placeholder(name) for name, reference in known.items()):
         return  # references to other names must be replaced
-    there = context.store.those_there([(kind, named) for _, kind, named, _ in drafts if named])
+    there = context.store.existing([(kind, named) for _, kind, named, _ in drafts if named])
     cache = members_of(context)
     for draft, kind, named, row_id in drafts:
         if kind != draft.members.kind or (named and ((kind, named) in there or not _is_new_id(named))):

@@ -17,8 +17,8 @@ from fhir_server.wire.http import Pairs
 
 Key: TypeAlias = tuple[ParameterRegistry, str, str, Pairs]
 """The search parameters in force, the method, the URL without query, and the pairs of the query."""
-MAX_KEPT = 4096
-MAX_ASKED = 16_384
+MAX_CACHED = 4096
+MAX_SENT_ONCE = 16_384
 """The maximum number of searches that are remembered as sent once."""
 MAX_SIZE = 40_000
 """Pages with more bytes are not cached."""
@@ -48,7 +48,7 @@ class Known:
 
     query: Query
     planned: Planned
-    kept: bool = False
+    cached: bool = False
     generation: object = None
     page: Page | None = None
     total: int | None = None
@@ -65,7 +65,7 @@ class Remembered:
     """The cached searches."""
 
     _known: dict[Key, Known] = field(default_factory=dict)
-    _asked: set[int] = field(default_factory=set)
+    _sent_once: set[int] = field(default_factory=set)
     _bytes: int = 0
 
     def find(self, key: Key) -> Known | None:
@@ -75,19 +75,19 @@ class Remembered:
     def keep(self, key: Key, known: Known) -> None:
         """Caches a search, unless it was sent for the first time."""
         digest = hash(key)
-        if digest not in self._asked:
-            if len(self._asked) >= MAX_ASKED:
-                self._asked.clear()
-            self._asked.add(digest)
+        if digest not in self._sent_once:
+            if len(self._sent_once) >= MAX_SENT_ONCE:
+                self._sent_once.clear()
+            self._sent_once.add(digest)
             return
-        if len(self._known) >= MAX_KEPT:
+        if len(self._known) >= MAX_CACHED:
             self._forget()
-        known.kept = True
+        known.cached = True
         self._known[key] = known
 
     def keep_page(self, known: Known, page: Page) -> None:
         """Caches the page of a cached search, unless the page is larger than `MAX_SIZE`."""
-        if not known.kept or page.size > MAX_SIZE:
+        if not known.cached or page.size > MAX_SIZE:
             return
         self._bytes += page.size
         if self._bytes > MAX_BYTES:

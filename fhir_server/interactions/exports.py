@@ -18,7 +18,7 @@ from fhir_server.store.temporary import TemporaryFolder
 
 RUNNING = 2
 """The maximum number of exports that are written at the same time. A further one is refused (429)."""
-KEPT = 10
+MAX_EXPORTS = 10
 """The maximum number of exports. The oldest finished one is removed when a further one starts."""
 MANIFEST = "manifest.json"
 
@@ -81,7 +81,7 @@ class Exports:
         if sum(one.status == "running" for one in self._exports.values()) >= RUNNING:
             problem = f"{RUNNING} exports are being written: wait for one, or DELETE its status URL"
             raise FhirError(429, problem, "throttled")
-        if len(self._exports) >= KEPT:
+        if len(self._exports) >= MAX_EXPORTS:
             self.drop(next(name for name, one in self._exports.items() if one.status != "running"))
         self._folder = self._folder or TemporaryFolder(watched=True)
         folder = Path(self._folder.name) / export_id

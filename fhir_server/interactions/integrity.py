@@ -23,7 +23,7 @@ def leads_somewhere(context: RequestContext, reference: str) -> bool:
     name = f"{kind}/{resource_id}"
     if name in context.announced:
         return True
-    there = context.store.is_there(kind, resource_id)
+    there = context.store.exists(kind, resource_id)
     if there and context.in_transaction:  # deletes come before, so it stays
         context.announced.add(name)
     return there

@@ -13,7 +13,7 @@ class StoredLibrary:
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
-        self.asked = False
+        self.used = False
         """Whether it was used. A result that depends on it is valid only until the next write."""
 
     def code_system(self, url: str) -> Json | None:
@@ -26,7 +26,7 @@ class StoredLibrary:
 
     def find(self, kind: str, url: str) -> Json | None:
         """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
-        self.asked = True
+        self.used = True
         store, number = self._server.store, self._server.store.registry.number(kind, "url")
         if url.startswith(f"{kind}/"):
             row = store.find(kind, url.removeprefix(f"{kind}/"))

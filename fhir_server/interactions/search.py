@@ -70,7 +70,7 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
         number = len(row_ids)
         entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     else:
-        (number, joined), row_ids = store.joined_found(*known.planned.first(count)), array("q")
+        (number, joined), row_ids = store.joined_texts(*known.planned.first(count)), array("q")
         if number == count:
             row_ids = array("q", [row[0] for row in store.query(*known.planned.first(limit))])
             number = len(row_ids)
@@ -159,7 +159,7 @@ def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query
         return *known, True
     query, library = parse(context.registry, kind, pairs), StoredLibrary(context.server)
     planned = plan(query, context.registry, library)
-    return query, planned, not library.asked
+    return query, planned, not library.used
 
 
 def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:

@@ -117,7 +117,7 @@ def hooks(server: ServerContext) -> list[Hook]:
     return active
 
 
-def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
+def matching_versions(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
     """The resources among these versions that match the criteria of a Subscription now."""
     matching: list[Version] = []
     for kind, pairs in _searches(hook.criteria):

@@ -86,23 +86,23 @@ class Searches:
     """The stored searches by id."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Search] = OrderedDict()
+        self._searches: OrderedDict[str, Search] = OrderedDict()
 
     def keep(self, search: Search) -> None:
         """Stores a search."""
-        self._kept[search.id] = search
-        if len(self._kept) > MAX_SEARCHES:
-            self._kept.popitem(last=False)
+        self._searches[search.id] = search
+        if len(self._searches) > MAX_SEARCHES:
+            self._searches.popitem(last=False)
 
     def take_all(self) -> list[Search]:
         """Removes all searches and returns them."""
-        searches = list(self._kept.values())
-        self._kept.clear()
+        searches = list(self._searches.values())
+        self._searches.clear()
         return searches
 
     def find(self, search_id: str) -> Search | None:
         """A search by its id, or None."""
-        search = self._kept.get(search_id)
+        search = self._searches.get(search_id)
         if search is not None:
-            self._kept.move_to_end(search_id)
+            self._searches.move_to_end(search_id)
         return search

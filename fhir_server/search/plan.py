@@ -67,7 +67,8 @@ def sql_of(
     ordered = not sort and paged
     referring = next((item for item in conditions if item.referring), None)
     by_type = ordered and any(
-        item.by_type or (item.negated and referring is None and not _asked_for(item, conditions)) for item in conditions
+        item.by_type or (item.negated and referring is None and not _has_positive(item, conditions))
+        for item in conditions
     )
     lead, rest = _choose(resource_type, conditions, ordered=ordered and not by_type)
     if lead.table in ("links", "tokens") and not lead.order and not lead.lead:
@@ -143,7 +144,7 @@ def _sorted(
     return SearchSql(stream, count, usual, test, MAX_SORTED)
 
 
-def _asked_for(negated: Condition, conditions: list[Condition]) -> bool:
+def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
     """Whether another condition is on the same parameter and is not negated."""
     return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in conditions)
 

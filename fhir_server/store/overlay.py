@@ -83,10 +83,10 @@ class OverlayStore(Store):
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
 
-    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
-        """See `Store.joined_found`. After the first write it runs two queries: SQLite would read all resources."""
+    def joined_texts(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
+        """See `Store.joined_texts`. After the first write it runs two queries: SQLite would read all resources."""
         if self.is_file:
-            return super().joined_found(sql, values)
+            return super().joined_texts(sql, values)
         texts = self.texts_of([row_id for (row_id,) in self.query(sql, values)])
         parts = [b"%b%b%b" % (reference.partition(b"/")[2], HEAD, text) for reference, text in texts]
         return len(texts), BREAK.join(parts)

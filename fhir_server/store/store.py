@@ -93,12 +93,12 @@ class Store(ABC):
         values = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
         return self._counted([Version(*values)])[0] if values else None
 
-    def is_there(self, resource_type: str, resource_id: str) -> bool:
+    def exists(self, resource_type: str, resource_id: str) -> bool:
         """Whether the resource exists and is not deleted."""
         sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
         return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
-    def those_there(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    def existing(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these resources, by type and id, exist. Deleted ones count as existing."""
         existing: set[tuple[str, str]] = set()
         for start in range(0, len(names), MAX_PARAMETERS):
@@ -136,12 +136,12 @@ class Store(ABC):
         by_number = {row_id: (reference, text) for reference, text, row_id in rows}
         return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
-    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
+    def joined_texts(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
         """The number of resources that `sql` selects by `row_id`, and their ids and texts in the order of `sql`.
 
         SQLite joins ids and texts for `wire.bundle.joined_entries`, so that Python needs no object for each resource.
         """
-        count, texts = self.query(_joined_found(sql), values).fetchone()
+        count, texts = self.query(_joined_sql(sql), values).fetchone()
         if self.meter is not None and texts:
             self.meter.read(len(texts))
         return count, texts or b""
@@ -339,7 +339,7 @@ _JOINED = f"CAST(group_concat(id || '{HEAD.decode()}' || text, char(1)) AS BLOB)
 
 
 @lru_cache(maxsize=512)
-def _joined_found(sql: str) -> str:
+def _joined_sql(sql: str) -> str:
     return f"SELECT count(*), {_JOINED} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 
 

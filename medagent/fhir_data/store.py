@@ -98,7 +98,7 @@ def _leads_somewhere(server: Server, reference: str) -> bool:
     parts = target(reference)
     if "://" in reference or not parts.type:
         return False
-    return server.store.is_there(parts.type, parts.id)
+    return server.store.exists(parts.type, parts.id)
 
 
 def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
