@@ -24,6 +24,15 @@ def matching(context: RequestContext, kind: str, query: str, limit: int = 2, sho
     return list(run(context, planned, limit))
 
 
+def several_match(operation: str, kind: str, shown: str, count: int) -> FhirError:
+    """HAPI's error for a condition of CREATE, UPDATE, PATCH or DELETE that matches several resources."""
+    problem = f'Failed to {operation} {kind} with match URL "{shown}" because this search matched {count} resources'
+    return FhirError(412, f"HAPI-{_SEVERAL_MATCH[operation]}: {problem}")
+
+
+_SEVERAL_MATCH = {"CREATE": "0958", "UPDATE": "0988", "PATCH": "0972", "DELETE": "0962"}
+
+
 def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) -> None:
     """Refuses a conditionally created resource that does not match its own condition.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions._matching import matching
+from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_not_referred_to
 from fhir_server.interactions.put import stored_rows
@@ -52,11 +52,7 @@ def delete_matches(context: RequestContext, kind: str, query: str) -> Stored:
     matches = matching(context, kind, query, limit=-1) if query or number == 1 else ()
     number = len(matches) if query else number
     if number > 1:
-        raise FhirError(
-            412,
-            f'HAPI-0962: Failed to DELETE {kind} with match URL "{shown}"'
-            f" because this search matched {number} resources",
-        )
+        raise several_match("DELETE", kind, shown, number)
     if not matches:
         return outcome.nothing_matched(shown)
     row = context.store.rows(matches)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions._matching import matching
+from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
@@ -47,11 +47,7 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
     _, query = split_target(context.request.target)
     matches = matching(context, kind, query)
     if len(matches) > 1:
-        raise FhirError(
-            412,
-            f'HAPI-0972: Failed to PATCH {kind} with match URL "{kind}?{query}"'
-            f" because this search matched {len(matches)} resources",
-        )
+        raise several_match("PATCH", kind, f"{kind}?{query}", len(matches))
     if not matches:
         raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
     with context.store.transaction():

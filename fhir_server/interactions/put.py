@@ -171,12 +171,10 @@ def _unchanged(resource: Resource, old: Version) -> str | None:
     meta = stored["meta"]
     now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
-    new_labels = {
-        key: value for key, value in (now.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")
-    }
-    old_labels = {
-        key: value for key, value in (then.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")
-    }
+    new_labels, old_labels = (
+        {key: value for key, value in (one.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
+        for one in (now, then)
+    )
     new_tags = any(item not in old_labels.get(key, []) for key, items in new_labels.items() for item in items)
     if (
         render(now) != render({**then, "id": old.id})

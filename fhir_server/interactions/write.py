@@ -8,7 +8,7 @@ import re
 from fhir_server.clock import http_date
 from fhir_server.errors import FhirError
 from fhir_server.interactions._inline import resolved
-from fhir_server.interactions._matching import check_satisfied, matching
+from fhir_server.interactions._matching import check_satisfied, matching, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import asks_for_fhir, content, etag, location
@@ -53,11 +53,7 @@ def create_resource(
         query = condition.partition("?")[2] if "?" in condition else condition
         matches = matching(context, kind, query, shown=condition)
         if len(matches) > 1:
-            raise FhirError(
-                412,
-                f'HAPI-0958: Failed to CREATE {kind} with match URL "{condition}"'
-                f" because this search matched {len(matches)} resources",
-            )
+            raise several_match("CREATE", kind, condition, len(matches))
         if matches:
             row = context.store.rows(matches)[0]
             return Written(row, "same"), outcome.found_conditionally(versioned(row), condition)
@@ -152,11 +148,7 @@ def conditional_update(
     kind = str(resource["resourceType"])
     matches = matching(context, kind, query)
     if len(matches) > 1:
-        raise FhirError(
-            412,
-            f'HAPI-0988: Failed to UPDATE {kind} with match URL "{shown}"'
-            f" because this search matched {len(matches)} resources",
-        )
+        raise several_match("UPDATE", kind, shown, len(matches))
     if matches:
         row = context.store.rows(matches)[0]
         written = put(context, {**resource, "id": row.id}, row, row.id)

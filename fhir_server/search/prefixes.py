@@ -10,6 +10,7 @@ from fhir_server.errors import FhirError
 
 _SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
 """Signs that HAPI also accepts as prefixes."""
+_OPERATORS = {"eq": "=", "ne": "<>", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
 LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
 _PREFIX = re.compile(r"[^-%0-9]*")
@@ -43,17 +44,6 @@ def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[f
     exact = float(number)
     if math.isinf(exact):
         exact = math.copysign(_LARGEST, exact)
-    match prefix:
-        case "gt":
-            return "value > ?", (exact,)
-        case "ge":
-            return "value >= ?", (exact,)
-        case "lt":
-            return "value < ?", (exact,)
-        case "le":
-            return "value <= ?", (exact,)
-        case "ne":
-            return "value <> ?", (exact,)
-        case "ap":
-            return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
-    return "value = ?", (exact,)
+    if prefix == "ap":
+        return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
+    return f"value {_OPERATORS[prefix]} ?", (exact,)

@@ -141,8 +141,8 @@ def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[s
     Raises UserError.
     """
     with _present(data) as server:
-        there = server.store.is_there
-        missing = {kind: {one for one in some if not there(kind, one)} for kind, some in ids.items()}
+        exists = server.store.exists
+        missing = {kind: {one for one in some if not exists(kind, one)} for kind, some in ids.items()}
     return {kind: some for kind, some in missing.items() if some}
 
 
