@@ -31,6 +31,9 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
     *("examples", "integrations", "medagent/integrations"),
+    "medagent/*.py",
+    "medagent/cli",
+    "medagent/export",
     "tools/words.py",
     "tests/test_words.py",
 )

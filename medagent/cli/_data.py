@@ -30,15 +30,15 @@ def list_data(context: typer.Context) -> None:
     from medagent.benchmarks.psb300.tasks import present_sets
     from medagent.reports.tables import print_table
 
-    found, newer = present_datasets(), present_sets()
-    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in found]
+    sets, newer = present_datasets(), present_sets()
+    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in sets]
     rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
     print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
-    for folder in dict.fromkeys(one.path.parent for one in found):
+    for folder in dict.fromkeys(one.path.parent for one in sets):
         print(f"{folder.name}: {folder}")
     for one in newer:
         print(f"{one.ref.name}: {one.folder}")
-    print(f"hospital: {built_hospital() or 'not built yet; the first run builds it, or `medagent ehr build`'}")
+    print(f"hospital: {built_hospital() or 'not built yet; the first run or `medagent ehr build` builds it'}")
 
 
 @app.command("import")
@@ -84,11 +84,11 @@ def check(
     """
     from medagent.benchmarks.medagentbench.tasks.check import check_tasks
 
-    found = check_tasks(file)
-    for warning in found.warnings:
+    checked = check_tasks(file)
+    for warning in checked.warnings:
         print(f"warning: {file}: {warning}")
-    types = ", ".join(f"{count} {name}" for name, count in found.types.items())
-    print(f"{file}: {len(found.dataset.tasks)} tasks ({types}), digest {found.dataset.digest[:16]}")
+    types = ", ".join(f"{count} {name}" for name, count in checked.types.items())
+    print(f"{file}: {len(checked.dataset.tasks)} tasks ({types}), digest {checked.dataset.digest[:16]}")
 
 
 @app.command("schema")
@@ -124,7 +124,7 @@ def key(
     from refsol.medagentbench import build_key, write_key
 
     if fhir is None and ehr is None:
-        raise UserError("say where the facts come from: --fhir URL or --ehr FILE.ndjson")
+        raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
     source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
     task_set = dataset_of(source)
     answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
@@ -137,25 +137,25 @@ def key(
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
     seed: Annotated[
-        str | None, typer.Option(help="Any text; by default a secret one of 128 bits, kept in DIR/seed.txt.")
+        str | None, typer.Option(help="Any text; by default 128 secret random bits, stored in DIR/seed.txt.")
     ] = None,
     like: Annotated[
         Literal["bundled", "full", "shift", "psb-300", "fhir-agentbench"] | None,
         typer.Option(
-            help="bundled (default); full (the size of the original); shift (other thresholds, codes, units, clock); "
-            "psb-300 (tasks of psb-300); fhir-agentbench (questions of FHIR-AgentBench)."
+            help="The model of the set: bundled (default), full (size of the original), shift (other thresholds, "
+            "codes, units and clock), psb-300, or fhir-agentbench."
         ),
     ] = None,
     split: Annotated[
         Literal["train", "dev", "test", "ood"] | None,
-        typer.Option(help="For training and its tests; their seeds cannot meet. ood is a shift set in other words."),
+        typer.Option(help="For training and its tests: splits never share a seed. ood is a shift set, reworded."),
     ] = None,
-    patients: Annotated[int, typer.Option(help="How many patients.")] = 100,
-    per_type: Annotated[
-        int, typer.Option(help="A tenth of the tasks: how many of each type there are; v1 has a third of them.")
-    ] = 30,
+    patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
+    per_type: Annotated[int, typer.Option(help="Tasks of each of the ten types in v2; v1 has a third of them.")] = 30,
 ) -> None:
-    """Make a hospital and its tasks (v1 and v2, with answer keys), the same bytes for the same seed everywhere.
+    """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
+
+    The same seed gives the same bytes on every machine.
 
     Example: medagent data new fresh --like shift
 
@@ -183,32 +183,32 @@ def _new_set(folder: Path, like: str, seed: str | None, split: str | None, patie
     from medagent.core.errors import UserError
 
     if split is not None:
-        part = "; medagent run psb-300 --split takes a part of it" if like == "psb-300" else ""
-        raise UserError(f"--split: a set of {like} is one set{part}")
+        part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
+        raise UserError(f"--split is not available with --like {like}{part}")
     made = (psb300 if like == "psb-300" else fhir_agentbench).make(folder, Order(seed, patients, per_type))
     _describe(folder, f"{like} {made.name}", made.made)
     print(f"Run it: medagent run {like} --dataset {folder} --agent reference")
 
 
 def _describe(folder: Path, name: str, made: Any) -> None:
-    """Print what a set holds, and whether its seed is secret."""
+    """Print the size of a set, and whether its seed is secret."""
     resources = sum(made.resources.values())
     print(f"{folder}: {name}: {made.patients} patients, {resources} resources, {10 * made.per_type} tasks")
     print(f"SHA-256 of the seed: {made.seed_sha256}")
     if made.private:
         print(
-            f"The seed is secret, in {folder / 'seed.txt'}: publish its SHA-256 now, the seed when the set is retired."
+            f"The seed in {folder / 'seed.txt'} is secret: publish its SHA-256 now, the seed when the set is retired."
         )
     else:
-        print("Not private: whoever guesses the seed makes the same set. Leave --seed out for a secret one.")
+        print("Not private: anyone who guesses the seed can make the same set. Omit --seed for a secret seed.")
 
 
 @app.command("verify")
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of `medagent data new`.")],
-    seed: Annotated[str | None, typer.Option(help="Its seed; by default what DIR/seed.txt holds.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder from `medagent data new`.")],
+    seed: Annotated[str | None, typer.Option(help="Its seed; by default the text of DIR/seed.txt.")] = None,
 ) -> None:
-    """Make the data set again from its seed, and say whether every byte agrees.
+    """Make the data set again from its seed, and compare every byte.
 
     Example: medagent data verify fresh --seed 3f0c…
     """
@@ -221,28 +221,28 @@ def verify(
 
     text = seed if seed is not None else kept_seed(folder)
     if task_sets.is_set(folder):
-        found = psb300.differing(folder, task_sets.read_manifest(folder), text)
+        differences = psb300.differing(folder, task_sets.read_manifest(folder), text)
     elif question_sets.is_set(folder):
-        found = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
+        differences = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
     else:
-        found = differing(folder, text)
-    for line in found:
+        differences = differing(folder, text)
+    for line in differences:
         print(f"{folder}: {line}")
-    if found:
+    if differences:
         raise typer.Exit(1)
-    print(f"{folder}: every byte is what the seed gives")
+    print(f"{folder}: every byte follows from the seed")
 
 
 @app.command("where")
 def where(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A data set, such as simpleqa; without one: all.")
+        str | None, typer.Argument(metavar="[NAME]", help="A data set, such as simpleqa; default: all.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with whole digests.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with complete digests.")] = False,
 ) -> None:
-    """Where the data sets of the benchmarks are, and under which licence. Nothing is downloaded.
+    """Show where to get the benchmarks' data sets, and their licences. Nothing is downloaded.
 
-    Size and SHA-256 are shown where the file itself was at hand.
+    Size and SHA-256 are shown for files that this project could read.
 
     Example: medagent data where simpleqa
     """
@@ -251,18 +251,18 @@ def where(
     from medagent.benchmarks.data_sources import data_sources
     from medagent.reports.tables import print_table, put
 
-    found = data_sources(name)
+    sources = data_sources(name)
     if json:
-        print(dumps([one.model_dump() for one in found], indent=1))
+        print(dumps([one.model_dump() for one in sources], indent=1))
         return
     columns = ["data set", "file", "licence", "bytes", "SHA-256"]
-    size = [f"{one.bytes:,}" if one.bytes else "–" for one in found]
+    size = [f"{one.bytes:,}" if one.bytes else "–" for one in sources]
     rows = [
         [one.set, one.file, one.licence, bytes_, one.sha256[:16] or "–"]
-        for one, bytes_ in zip(found, size, strict=True)
+        for one, bytes_ in zip(sources, size, strict=True)
     ]
     print_table("", columns, rows)
-    for one in found:
+    for one in sources:
         put(f"{one.file}\n  from: {one.url}\n  use:  {one.use}")
 
 
@@ -270,8 +270,9 @@ def where(
 def allow(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders of a data set.")],
 ) -> None:
-    """Let folders of runs name these paths as their data, on this machine. Paths of your own runs need it only if they
-    have moved.
+    """Allow runs' folders on this machine to refer to these paths as their data.
+
+    Your own runs need this only if their data has moved.
 
     Example: medagent data allow ../questions.jsonl
     """
@@ -280,21 +281,21 @@ def allow(
 
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path}: is not there")
+            raise UserError(f"{path}: no such file or folder")
         try:
             remember(path)
         except OSError as error:
-            raise UserError(f"{path}: cannot be noted ({error.filename}: {error.strerror})") from None
-        print(f"runs may name {path.resolve()}")
+            raise UserError(f"{path}: cannot be allowed ({error.filename}: {error.strerror})") from None
+        print(f"runs may refer to {path.resolve()}")
 
 
 @app.command("chart")
 def chart(
     mrn: Annotated[str, typer.Argument(metavar="MRN", help="The patient's medical record number.")],
-    dataset: Annotated[str, typer.Option(help="`synthetic`, or a folder of `medagent data new`.")] = "synthetic",
-    output: Annotated[Path | None, typer.Option(help="The page's file; by default MRN.html in this folder.")] = None,
+    dataset: Annotated[str, typer.Option(help="`synthetic`, or a folder from `medagent data new`.")] = "synthetic",
+    output: Annotated[Path | None, typer.Option(help="The file to write; by default MRN.html in this folder.")] = None,
 ) -> None:
-    """Write a patient's chart as one HTML page: problems, drugs, stays, tests over time, notes.
+    """Write a patient's chart as an HTML page: problems, drugs, stays, test results over time, notes.
 
     Example: medagent data chart S5143664
 
@@ -307,17 +308,17 @@ def chart(
 
     path = load_dataset(dataset, "v2").hospital
     if path is None and dataset != "synthetic":
-        raise UserError(f"--dataset {dataset}: has no patients beside it; name synthetic or a folder of `data new`")
+        raise UserError(f"--dataset {dataset}: has no patients; pass synthetic or a folder from `data new`")
     target = output or Path(f"{mrn}.html")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", mrn):
-        raise UserError(f"{mrn!r} is no medical record number")
+        raise UserError(f"{mrn!r} is not a medical record number: letters, digits and hyphens are expected")
     if path is None:
-        found = patient_resources(hospital(), mrn)
+        resources = patient_resources(hospital(), mrn)
     else:
         with path.open(encoding="utf-8") as lines:
-            found = patient_resources(lines, mrn)
+            resources = patient_resources(lines, mrn)
     try:
-        target.write_text(chart_page(found), encoding="utf-8", newline="\n")
+        target.write_text(chart_page(resources), encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror}") from None
-    print(f"{target}: {len(found)} resources")
+    print(f"{target}: {len(resources)} resources")

@@ -1,4 +1,4 @@
-"""`medagent export FORM`: a run, or a benchmark's tasks (harbor), in the form of another tool."""
+"""`medagent export FORM`: writes a run, or a benchmark's tasks (harbor), in the form of another tool."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from medagent.terminal.settings import fields_of, with_options
 
 app = typer.Typer(
     cls=WholeGroup,
-    help="A run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
+    help="Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
     "Example: medagent export official results/v2_r2_reference official/",
     no_args_is_help=True,
     add_completion=False,
@@ -33,10 +33,12 @@ def _group() -> None:
 @app.command("official")
 def official(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into; it is made.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
 ) -> None:
-    """The run in its benchmark's official form; MedAgentBench as the official runner keeps it: runs.jsonl, error.jsonl,
-    overall.json, several trials in a folder each.
+    """A run in its benchmark's official form.
+
+    For MedAgentBench these are the official runner's files runs.jsonl, error.jsonl and overall.json. Several trials are
+    in one folder each.
 
     Example: medagent export official results/v2_r2_reference official/
     """
@@ -51,7 +53,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")
 
 @app.command("parquet")
 def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """A row an item, for training and analysis: messages as role and content, verdict, checks, kind, usage.
+    """One row per item, for training and analysis: messages (role and content), verdict, checks, kind, usage.
 
     Needs pyarrow (pip install 'medagent[parquet]').
 
@@ -64,7 +66,7 @@ def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
 
 @app.command("jsonl")
 def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """The rows of parquet as JSON lines.
+    """The rows of `parquet`, as JSON lines.
 
     Example: medagent export jsonl results/v2_r2_gpt-4o-mini rows.jsonl
     """
@@ -75,7 +77,7 @@ def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
 
 @app.command("csv")
 def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """The figures, a line a group, each with data set, language, model and judges.
+    """The figures, one line per group, with data set, language, model and judges.
 
     Example: medagent export csv results/v2_r2_gpt-4o-mini groups.csv
     """
@@ -87,10 +89,10 @@ def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
 @app.command("atif")
 def atif(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """Trajectories in the Agent Trajectory Interchange Format (ATIF-v1.8): a file an episode.
+    """Trajectories in the Agent Trajectory Interchange Format (ATIF-v1.8), one file per episode.
 
     Example: medagent export atif results/v2_r2_gpt-4o-mini trajectories/
     """
@@ -102,10 +104,10 @@ def atif(
 @app.command("inspect")
 def inspect(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval, or .json.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval or .json.")],
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """A log of Inspect AI: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
+    """An Inspect AI log: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
 
     Needs inspect-ai (pip install 'medagent[inspect]').
 
@@ -122,9 +124,9 @@ def otel(
     out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")],
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """OpenTelemetry spans: invoke_agent for each item, chat for each model call, execute_tool for each tool call.
+    """OpenTelemetry spans: invoke_agent per item, chat per model call, execute_tool per tool call.
 
-    As protobuf with pip install 'medagent[otel]', else as JSON; headers: OTEL_EXPORTER_OTLP_HEADERS.
+    The form is protobuf after pip install 'medagent[otel]', otherwise JSON. Set headers in OTEL_EXPORTER_OTLP_HEADERS.
 
     Example: medagent export otel results/v2_r2_gpt-4o-mini http://localhost:4318
     """
@@ -140,7 +142,7 @@ def mlflow(
     experiment: Annotated[str, typer.Option(help="The experiment's name.")] = "medagent",
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """A run of MLflow: settings as parameters, figures as metrics, files as artifacts.
+    """An MLflow run: settings are parameters, figures are metrics, files are artifacts.
 
     Needs mlflow (pip install 'medagent[mlflow]').
 

@@ -12,8 +12,8 @@ from medagent.benchmarks.medagentbench.results.official_grades import OfficialGr
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.figures import percent
 from medagent.engine.grounded import grounded_line, grounded_rate
-from medagent.engine.intervals import above, interval_document, interval_notes, shown, these_types
-from medagent.engine.report import TableLine, TableSection, by_trial
+from medagent.engine.intervals import above, by_item, interval_document, interval_notes, shown, these_types
+from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Check, Figures, Scored
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import published_notes, published_sections
@@ -39,19 +39,18 @@ def figures(
     """The figures of all trials; the table is of the first one. `official` holds what a copy of the official grader
     says of the same items. With `whole`, the details have the checks of every item.
     """
-    first = [one for one in scores if one.trial == 1]
-    items = tuple(one.outcome for one in scores)
-    graded = by_trial(items)
-    groups = {item.item: item.group for item in items}
+    trials = _by_trial(scores)
+    first = trials.get(1, [])
+    items = () if official is None else tuple(one.outcome for one in scores)
+    graded, groups = by_item(scores), {one.item.id: one.item.group for one in scores}
     notes = [*_above_blind_note(first), *interval_notes(scores)]
     notes += [] if official is None else official.notes(items)
     notes += conduct_notes(scores)
-    if kinds := Counter(item.kind for item in items if item.kind):
+    if kinds := Counter(one.kind for one in scores if one.kind):
         notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     sections = _sections(first, rules)
     if official is not None:
         sections.append(official.section(items))
-    trials = sorted({one.trial for one in scores})
     several = len(trials) > 1 and bool(graded)
     if several:
         sections.append(trial_section(graded, groups))
@@ -63,7 +62,7 @@ def figures(
         notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
-            "grades": [_grade([one for one in scores if one.trial == trial], rules, whole) for trial in trials],
+            "grades": _grades(trials.values(), rules, whole),
             "trials": _trials(graded, groups) if several else {},
             "intervals": interval_document(scores) if graded else None,
             "above_blind": above_blind(first),
@@ -72,9 +71,31 @@ def figures(
     )
 
 
-def _grade(scores: Sequence[Scored], rules: str, whole: bool) -> dict[str, Any]:
-    document = grade_document(scores, rules)
-    return {**document, "items": list(item_documents(scores))} if whole else document
+def _by_trial(scores: Sequence[Scored]) -> dict[int, list[Scored]]:
+    """The scores of each trial, in the order of the trials."""
+    trials: dict[int, list[Scored]] = {}
+    for one in scores:
+        trials.setdefault(one.trial, []).append(one)
+    return dict(sorted(trials.items()))
+
+
+def _grades(trials: Iterable[Sequence[Scored]], rules: str, whole: bool) -> list[dict[str, Any]]:
+    """The rates of each trial, and with `whole` its items. Trials with the same scores share their documents, and so do
+    items.
+    """
+    rates: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
+    items: dict[tuple[str, int], dict[str, Any]] = {}
+    documents = []
+    for scores in trials:
+        keys = tuple((one.item.id, id(one.score)) for one in scores)  # equal scores are one object
+        document = rates.get(keys) or rates.setdefault(keys, grade_document(scores, rules))
+        if whole:
+            for key, one in zip(keys, scores, strict=True):
+                if one.score is None or key not in items:
+                    items[key] = item_document(one)
+            document = {**document, "items": [items[key] for key in keys]}
+        documents.append(document)
+    return documents
 
 
 def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
@@ -90,19 +111,18 @@ def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
     }
 
 
-def item_documents(scores: Iterable[Scored]) -> Iterator[dict[str, Any]]:
-    """Every item of one trial with its checks, as `grade.json` has them."""
-    for one in scores:
-        score = one.score
-        yield {
-            "task_id": one.item.id,
-            "correct": one.correct,
-            "branch": score.part["branch"] if score else None,
-            "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
-            "grounded": score.grounded if score else None,
-            "reading": score.reading if score else "",
-            "checks": [_check(check) for check in score.checks] if score else [],
-        }
+def item_document(one: Scored) -> dict[str, Any]:
+    """An item with its checks, as `grade.json` has it."""
+    score = one.score
+    return {
+        "task_id": one.item.id,
+        "correct": one.correct,
+        "branch": score.part["branch"] if score else None,
+        "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
+        "grounded": score.grounded if score else None,
+        "reading": score.reading if score else "",
+        "checks": [_check(check) for check in score.checks] if score else [],
+    }
 
 
 def _check(check: Check) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.medagentbench._figures import figures
@@ -62,13 +63,23 @@ class TaskGrader(Grader[EpisodeRow]):
         return self._open.facts
 
     @property
+    def _copy(self) -> Path | None:
+        """The copy of the official grader that is asked too."""
+        return self._source.official if isinstance(self._source, GradingSource) else None
+
+    @property
     def digests(self) -> Mapping[str, str]:
         """See `Grader.digests`."""
         return {"tasks": self._dataset.digest, "facts": self._open.digest, "grounds": GROUNDS}
 
+    @property
+    def by_content(self) -> bool:
+        """See `Grader.by_content`. A copy of the official grader is asked about each row."""
+        return self._copy is None
+
     def score(self, item: TaskItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
         """See `Grader.score`; facts that are asked for are asked off the event loop."""
-        if isinstance(self._source, GradingSource) and self._source.official is not None:
+        if self._copy is not None:
             self.graded.append((row.trial, result_of(row, item.stored)))
         return self._score(item, row) if self._open.at_once else asyncio.to_thread(self._score, item, row)
 
@@ -117,7 +128,7 @@ class TaskGrader(Grader[EpisodeRow]):
         return self._baselines.outcomes(self._task(item))
 
     def _official(self) -> OfficialGrades | None:
-        if not isinstance(self._source, GradingSource) or self._source.official is None:
+        if not isinstance(self._source, GradingSource) or self._copy is None:
             return None
         return official_grades(self._source, self._dataset, self.graded)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.agents.base import Agent, AgentContext
-from medagent.benchmarks.medagentbench._figures import grade_document, item_documents
+from medagent.benchmarks.medagentbench._figures import grade_document, item_document
 from medagent.benchmarks.medagentbench._grader import TaskGrader
 from medagent.benchmarks.medagentbench._packed import packed_task, resource_lines, unpacked_task
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
@@ -195,7 +195,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         files = []
         for trial, results in write_trials(run, run.path, scores[0].item.dataset, scores) if scores else ():
             done = [one for one in scores if one.trial == trial and one.status != "owed"]
-            document = {**grade_document(done, "official"), "items": list(item_documents(done))}
+            document = {**grade_document(done, "official"), "items": [item_document(one) for one in done]}
             files += [results.name, write_grade(results, document).name]
         return files
 

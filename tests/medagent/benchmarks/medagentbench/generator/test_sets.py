@@ -172,7 +172,7 @@ def test_a_private_set_keeps_its_seed_in_one_file_that_only_its_owner_reads(tmp_
     others = [path for path in (tmp_path / "a").iterdir() if path != seed_file]
     assert not [path for path in others if seed.encode() in path.read_bytes()]
     assert read_manifest(tmp_path / "a").private
-    assert medagent("data", "verify", tmp_path / "a").out == f"{tmp_path / 'a'}: every byte is what the seed gives\n"
+    assert medagent("data", "verify", tmp_path / "a").out == f"{tmp_path / 'a'}: every byte follows from the seed\n"
 
 
 def test_verify_names_what_differs(tmp_path: Path) -> None:

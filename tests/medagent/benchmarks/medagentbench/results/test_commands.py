@@ -116,7 +116,7 @@ def test_a_key_built_once_grades_afterwards(rebuilt: Path, tmp_path: Path) -> No
 
 def test_key_build_asks_where_the_facts_are(tmp_path: Path) -> None:
     code, _, err = medagent("data", "key", tmp_path / "key.json")
-    assert (code, err) == (1, "medagent: say where the facts come from: --fhir URL or --ehr FILE.ndjson\n")
+    assert (code, err) == (1, "medagent: pass the source of the facts: --fhir URL or --ehr FILE.ndjson\n")
 
 
 def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> None:

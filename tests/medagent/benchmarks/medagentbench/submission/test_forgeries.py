@@ -370,7 +370,7 @@ def test_a_pack_carries_prompts_of_the_runs_own(shift: Path, tmp_path: Path) -> 
     assert (ran.code, "prompts.json: is not what the prompts-digest" in ran.out) == (1, True), ran
     words.write_text("changed {question}")
     ran = medagent("submit", "pack", folder, "--out", tmp_path / "without.zip")
-    assert "own prompts are not in the pack" in ran.err
+    assert "the archive lacks the run's custom prompts" in ran.err
     ran = medagent("submit", "check", tmp_path / "without.zip", "--dataset", shift)
     assert (ran.code, "which the pack does not carry" in ran.out) == (2, True), ran
 
