@@ -33,14 +33,14 @@ def sorted_sql(
     newest = sort[-1] == ("_lastUpdated", True)  # in HAPI no two writes are in the same millisecond
     order += ["row_id DESC"] if newest else ["max(tie)", "row_id"]
     empty = [f"NULL AS k{position}" for position in range(len(sources))]
-    rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM found"]
+    rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM matches"]
     for position, (sql, _) in enumerate(sources):
         columns = ["k" if other == position else "NULL" for other in range(len(sources))]
         rows.append(
-            ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM found)"
+            ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM matches)"
         )
     sql = (
-        f"WITH found AS MATERIALIZED ({matches}) SELECT row_id FROM ({' UNION ALL '.join(rows)})"
+        f"WITH matches AS MATERIALIZED ({matches}) SELECT row_id FROM ({' UNION ALL '.join(rows)})"
         f" GROUP BY row_id ORDER BY {', '.join(order)}"
     )
     return sql, tuple(arg for _, args in sources for arg in args)
@@ -73,7 +73,7 @@ def streamed(
     other, joined = clustered([*tested, *rest]), None
     if other is not None:
         left, left_args = where(by_index(keyed), [one for one in (*tested, *rest) if one is not other])
-        tables = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS found ON found.row_id = lead.row_id"
+        tables = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS hits ON hits.row_id = lead.row_id"
         select = f"SELECT lead.row_id, {kind.sort_key} AS k FROM {tables} WHERE {left}"
         joined = f"{select} ORDER BY {order.replace('row_id', 'lead.row_id')}", (*other.args, *left_args)
     tests, others_args = where(lead, [*rest, replace(keyed, negated=True)])
