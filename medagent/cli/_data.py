@@ -167,10 +167,10 @@ def new(
         case "psb-300" | "fhir-agentbench":
             _new_set(folder, like, seed, split, patients, per_type)
             return
-    from medagent.benchmarks.medagentbench.generator.write import Wanted, make
+    from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 
     kind = like or ("shift" if split == "ood" else "bundled")
-    made = make(folder, Wanted(kind, split, seed, patients, per_type))
+    made = make(folder, SetOptions(kind, split, seed, patients, per_type))
     _describe(folder, made.name, made)
     print(f"Run it: medagent run --dataset {folder} --agent reference")
 

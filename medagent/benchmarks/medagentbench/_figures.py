@@ -1,4 +1,4 @@
-"""The figures of MedAgentBench, from scores alone: for a person a report's table, for a program `grade.json`."""
+"""The figures of MedAgentBench, computed from scores: tables for people, `grade.json` for programs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from refsol.stats import Interval
 from refsol.trials import Rates, by_type, flipping, rates, reliability
 
 BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
-"""What was right to do, in words."""
+"""A text for each branch: what was right to do."""
 
 
 def figures(
@@ -36,8 +36,10 @@ def figures(
     *,
     whole: bool = False,
 ) -> Figures:
-    """The figures of all trials; the table is of the first one. `official` holds what a copy of the official grader
-    says of the same items. With `whole`, the details have the checks of every item.
+    """The figures of all trials. The main table shows the first trial.
+
+    `official` has the verdicts of a copy of the official grader on the same items. With `whole`, the details have the
+    checks of every item.
     """
     trials = _by_trial(scores)
     first = trials.get(1, [])
@@ -99,7 +101,7 @@ def _grades(trials: Iterable[Sequence[Scored]], rules: str, whole: bool) -> list
 
 
 def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
-    """The rates of one trial, as `grade.json` has them."""
+    """The rates of one trial, in the form of `grade.json`."""
     return {
         "rules": rules,
         "overall": _rates(scores),
@@ -112,7 +114,7 @@ def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
 
 
 def item_document(one: Scored) -> dict[str, Any]:
-    """An item with its checks, as `grade.json` has it."""
+    """An item with its checks, in the form of `grade.json`."""
     score = one.score
     return {
         "task_id": one.item.id,
@@ -130,24 +132,24 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
-    """What agents score on these items that read nothing."""
+    """The scores of agents that read nothing, on these items."""
     parts = [one.score.part for one in scores if one.score is not None]
     return {name: Rate.of_outcomes([part.get(name) for part in parts]) for name in BASELINES}
 
 
 def above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
-    """How far the rate is above the blind baseline's on the same items, 0 to 1, with its 95 % interval."""
+    """The rate minus the blind baseline's rate on the same items (-1 to 1), with its 95 % interval."""
     blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
-    found = above(scores, blind)
-    return None if found is None else {"difference": found[0], "interval_95": [found[1].low, found[1].high]}
+    margin = above(scores, blind)
+    return None if margin is None else {"difference": margin[0], "interval_95": [margin[1].low, margin[1].high]}
 
 
 def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
-    found = above_blind(scores)
-    if found is not None:
-        points = shown(Interval(*found["interval_95"]), unit="")
+    margin = above_blind(scores)
+    if margin is not None:
+        points = shown(Interval(*margin["interval_95"]), unit="")
         share = percent(Rate.of(scores).share)
-        yield f"Score: {share}; above blind: {100 * found['difference']:+.1f} points (95 % {points})"
+        yield f"Score: {share}; above blind: {100 * margin['difference']:+.1f} points (95 % {points})"
 
 
 def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
@@ -167,7 +169,7 @@ def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 
 def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
-    """Rates by task type, group and branch, the baselines, overall with what of it is grounded."""
+    """The rates by task type, group and branch, of the baselines, and overall with the grounded share."""
     ungraded = Rate.of(scores).ungraded > 0
     parts: Sequence[Mapping[str, Sequence[Scored]]] = (
         _by_type(scores),
@@ -188,7 +190,7 @@ def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
 
 
 def _line(name: str, scores: Sequence[Scored], ungraded: bool) -> TableLine:
-    """A rate of some items; its interval is that of these types over other patients."""
+    """The rate of some items. Its interval is for the same types and other patients."""
     line = _rate_line(name, Rate.of(scores), these_types(scores), ungraded)
     return line.model_copy(update={"grounded": grounded_rate(scores)})
 
@@ -219,7 +221,7 @@ def _pass_rates(rates: Rates) -> dict[str, Any]:
 
 
 def _rates(scores: Sequence[Scored]) -> dict[str, Any]:
-    """The rate of some items as JSON, with what of it is grounded."""
+    """The rate of some items as JSON, with the grounded share if it is known."""
     grounded, interval = grounded_rate(scores), these_types(scores)
     known = {} if grounded is None else {"grounded": grounded.model_dump(mode="json")}
     return {**_rate(Rate.of(scores)), "interval_95": [interval.low, interval.high], **known}

@@ -247,7 +247,7 @@ def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatc
     shutil.copy(dataset_folder("synthetic") / "test_data_v2.json", official)
     ran = medagent("export", "harbor", tmp_path / "out", "--dataset", "official")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "data set 'official': its patients are not here" in ran.err
+    assert "data set 'official' does not contain its patients" in ran.err
 
 
 def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution(home: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp
         file.write("\n")
     refused = run(copy, "nop")
     assert (refused.code, "is not the file that dataset.json beside it names" in refused.err) == (1, True)
-    assert "questions.csv: holds other bytes" in medagent("data", "verify", copy, "--seed", SEED).out
+    assert "questions.csv: has other bytes" in medagent("data", "verify", copy, "--seed", SEED).out
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp
         (["--split", "train"], "--split is not available with --like fhir-agentbench"),
         (["--seed", " "], "--seed is empty"),
         (["--per-type", 0], "--per-type: at least 1"),
-        (["--patients", 1], "--patients: at least 2"),
+        (["--patients", 1], "--patients: 1 is too low; at least 2"),
         (["--seed", "x", "--patients", 2], "give it more (--patients)"),
     ],
 )

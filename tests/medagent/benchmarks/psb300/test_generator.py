@@ -83,7 +83,7 @@ def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, 
         (changed / file.name).write_bytes(file.read_bytes())
     (changed / "tasks.json").write_text("[]")
     found = medagent("data", "verify", changed, "--seed", "one")
-    assert (found.code, "tasks.json: holds other bytes" in found.out) == (1, True)
+    assert (found.code, "tasks.json: has other bytes" in found.out) == (1, True)
 
 
 def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> None:

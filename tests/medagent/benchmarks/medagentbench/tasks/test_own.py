@@ -45,22 +45,22 @@ def test_the_schema_names_every_field_and_the_types() -> None:
     [
         ("[", [":1: is not JSON"]),
         ({"a": 1}, [":1: is not a list"]),
-        ([], [": holds no task"]),
-        ([{"id": "task1_1", "instruction": ""}] * 2, [": the task id task1_1 stands there twice"]),
+        ([], [": has no tasks"]),
+        ([{"id": "task1_1", "instruction": ""}] * 2, [": duplicate task id task1_1"]),
         (
             [{"id": "a b"}, {"id": "x", "instruction": ""}, {"id": "y", "instruction": 1, "type": "task11"}, 7],
             [
-                "[0].id: is no id: it is empty, or has a blank, a comma or # in it",
+                "[0].id: is not a valid id: it is empty, or has white space, a comma or #",
                 "[0].instruction: is missing",
-                "[1]: has no type: its id names none, so a field `type` must say which rules",
+                "[1]: has no type: its id does not begin with one, so add the field `type`",
                 "[2].instruction: is not a text",
-                "[2].type: 'task11' is no task type; there are task1 to task10",
+                "[2].type: 'task11' is not a task type; the types are task1 to task10",
                 "[3]: is not a JSON object",
             ],
         ),
         (
             [{"id": "a#1", "type": "task2", "instruction": "", "sol": "x"}],
-            ["[0].id: is no id", "[0].sol: is not a list"],
+            ["[0].id: is not a valid id", "[0].sol: is not a list"],
         ),
     ],
 )
