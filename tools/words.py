@@ -33,6 +33,7 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("architecture", "benchmarks", "checked", "ci", "cluster", "data", "data-card")),
     *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
     "README.md",
+    *("docs/integrations", "docs/results-file.md", "docs/running.md"),
     "medagent/*.py",
     "medagent/cli",
     "medagent/export",

@@ -7,6 +7,7 @@ is not used again. So a search is cached from the second time on.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -38,7 +39,7 @@ class Page:
     matches: int
     row_ids: array[int]
     size: int
-    entries: bytes
+    entries: Sequence[bytes]
     rest: bytes = b""
 
 
@@ -92,6 +93,7 @@ class Remembered:
         self._bytes += page.size
         if self._bytes > MAX_BYTES:
             self._forget()
+        page.entries = [b"".join(page.entries)] if page.entries else ()
         known.page = page
 
     def _forget(self) -> None:
