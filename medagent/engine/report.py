@@ -229,8 +229,8 @@ class ItemView:
 
 def by_trial(items: Iterable[ItemOutcome]) -> dict[str, list[bool]]:
     """Each item's graded trials, whether right; items without one are left out."""
-    found: dict[str, list[bool]] = {}
+    trials: dict[str, list[bool]] = {}
     for item in items:
         if item.correct is not None:
-            found.setdefault(item.item, []).append(item.correct)
-    return found
+            trials.setdefault(item.item, []).append(item.correct)
+    return trials

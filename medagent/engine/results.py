@@ -198,38 +198,38 @@ def ranked_report(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
 
 
 @few_collections()
-def graded_report(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any]) -> Report:
+def graded_report(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> Report:
     """The report of a run's folder with every unit scored again; nothing is written. `given` are grading options.
 
     Raises UserError if the data that `run.json` names is missing or has another digest.
     """
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        graded = blocking(_scored(benchmark, folder, journals, given))
+        graded = blocking(_scored(benchmark, folder, journals, options))
         return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
 
 
 @few_collections()
-def scores_of(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any]) -> list[Scored]:
+def scores_of(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> list[Scored]:
     """The units of a run's folder with their scores, for exports. Raises UserError."""
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        return list(blocking(_scored(benchmark, folder, journals, given, ScoreBook(folder / SCORES))).scores)
+        return list(blocking(_scored(benchmark, folder, journals, options, ScoreBook(folder / SCORES))).scores)
 
 
 async def _scored(
     benchmark: Benchmark[Any, Any],
     folder: Path,
     journals: Journals,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     book: ScoreBook | None = None,
 ) -> Graded:
     """Score the units of a folder by the rule set of `given`, or by the benchmark's own. `book` holds known scores."""
     run_file, run = read_run(folder), Run(folder, journals)
-    source = benchmark.source(run, given)
+    source = benchmark.source(run, options)
     check_data(folder, run_file, benchmark.data(source))
     items = {item.id: item for item in benchmark.items(source)}
-    own = str(given.get("rules") or benchmark.rule_sets[0])
+    own = str(options.get("rules") or benchmark.rule_sets[0])
     others: dict[str, Sequence[Scored]] = {}
-    also = [name for name in benchmark.rule_sets if given.get("side_by_side") and name != own]
+    also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != own]
     for name in also:
         with benchmark.grader(source, name) as other:
             others[name] = await _scores(benchmark, run, journals, items, other)
