@@ -36,6 +36,7 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
     "README.md",
     *("docs/integrations", "docs/results-file.md", "docs/running.md"),
+    *("docs/performance.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "results"),
     "medagent/*.py",
     "medagent/cli",
     "medagent/export",
