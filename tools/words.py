@@ -25,9 +25,11 @@ FINISHED = (
     *(f"fhir_server/{name}" for name in ("resources", "store", "synthetic", "terminology", "validation", "wire")),
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
-    "medagent/benchmarks/*.py",
-    *(f"medagent/benchmarks/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
-    *(f"refsol/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
+    "medagent/benchmarks",
+    *(
+        f"refsol/{name}"
+        for name in ("fhiragentbench", "imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")
+    ),
     *(f"docs/{name}.md" for name in ("README", "agents", "code", "comparable", "fhir-server", "glossary", "grading")),
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
