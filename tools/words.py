@@ -23,9 +23,11 @@ FINISHED = (
     "fhir_server",
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
-    "medagent/benchmarks/*.py",
-    *(f"medagent/benchmarks/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
-    *(f"refsol/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
+    "medagent/benchmarks",
+    *(
+        f"refsol/{name}"
+        for name in ("fhiragentbench", "imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")
+    ),
     *(f"docs/{name}.md" for name in ("README", "agents", "code", "comparable", "fhir-server", "glossary", "grading")),
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
@@ -34,6 +36,7 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
     "README.md",
     *("docs/integrations", "docs/results-file.md", "docs/running.md"),
+    *("docs/performance.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "results"),
     "medagent/*.py",
     "medagent/cli",
     "medagent/export",
