@@ -1,12 +1,12 @@
-"""FHIR-AgentBench over the MIMIC-IV demo, as whole processes, beside another checkout of the project.
+"""Measures FHIR-AgentBench over the MIMIC-IV demo, as whole processes, and compares another checkout of the project.
 
-Run: `python -m benchmarks.fhiragentbench ../shared/fhiragentbench --base CHECKOUT`; the folder has questions.csv and
-mimic-demo/. `--only import,charts,questions,growth` takes a part of it:
+Run: `python -m benchmarks.fhiragentbench ../shared/fhiragentbench --base CHECKOUT`. The folder has questions.csv and
+mimic-demo/. `--only import,charts,questions,growth` selects parts:
 
 * import: the demo's files, both checkouts in turns, the least CPU of three;
-* charts: all pages of seven types of all patients over HTTP, by 1,000 a page; CPU of the server, least of three;
-* questions: the questions by the agent that reads whole charts;
-* growth: the demo, and the demo with a half and with all of 668,862 made-up chart events (928,935 resources).
+* charts: all pages of seven types for all patients over HTTP, 1,000 per page; CPU of the server, least of three;
+* questions: the questions, answered by the agent that reads whole charts;
+* growth: the demo, and the demo with half and with all of 668,862 synthetic chart events (928,935 resources).
 """
 
 from __future__ import annotations
@@ -139,8 +139,9 @@ def imported(checkout: Path, files: list[Path], ehr: Path) -> Cost:
 
 
 def medagent(checkout: Path, *words: str) -> Cost:
-    """What `medagent` of a checkout costs with these words."""
-    return cost("env", "PYTHONSAFEPATH=1", f"PYTHONPATH={checkout}", sys.executable, "-m", "medagent", *words)
+    """What `medagent` of a checkout costs with these words. Python stores compiled modules, as it does for users."""
+    changes = ("-u", "PYTHONDONTWRITEBYTECODE", "PYTHONSAFEPATH=1", f"PYTHONPATH={checkout}")
+    return cost("env", *changes, sys.executable, "-m", "medagent", *words)
 
 
 def show(what: str, done: Cost, more: str = "") -> None:
@@ -152,6 +153,7 @@ def charts(checkout: Path, ehr: Path, patients: list[str]) -> float:
     """Seconds of CPU of a server that is asked for all charts, its start included."""
     command = [sys.executable, "-m", "medagent", "serve", "--data", str(ehr), "--port", "18099"]
     environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(checkout)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as server:

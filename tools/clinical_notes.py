@@ -1,4 +1,4 @@
-"""The rule about notes: they name the reason, fit the setting, and agree with problems, drugs and vital signs."""
+"""The rule for notes: they name the reason, match the setting, and agree with problems, drugs and vital signs."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Whether a hospital is one that a clinician believes: rules over its charts, each with how often it was checked.
+"""Checks whether a hospital is plausible for a clinician: rules over its charts, and how often each was checked.
 
     python tools/clinical_rules.py                    # the bundled hospital
     python tools/clinical_rules.py --seed 7 --seed 8  # hospitals like it from other seeds
     python tools/clinical_rules.py FILE.ndjson        # any hospital of `medagent data new`
 
-Prints a line for each rule and up to five violations of it; exit code 1 if there is any.
+Prints a line for each rule, and up to five of its violations. The exit code is 1 if there is a violation.
 """
 
 from __future__ import annotations

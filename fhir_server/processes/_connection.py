@@ -14,8 +14,8 @@ import re
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from fhir_server.access import Access, AtOnce
-from fhir_server.app import Handler, encode_head
-from fhir_server.wire.http import Pairs
+from fhir_server.app import ANSWER, LONG, Handler, encode_head
+from fhir_server.wire.http import Pairs, Response
 
 _ORDINARY = re.compile(rb"/(?!/)[!$-;=?-Z_a-z~]*")
 """A target with a path and maybe a query, without a fragment, with only the characters that a URL allows."""
@@ -38,6 +38,8 @@ class Connection(HttpToolsProtocol):
     """The HTTP version and headers of the last plain GET, as bytes and as parsed headers."""
     _pairs: Pairs | None = None
     """The headers of the current request; None if it must not be answered at once."""
+    _long: Response | None = None
+    """The response to the current request, if it is long. The application sends it, since it waits for slow readers."""
     _end: asyncio.TimerHandle | None = None
     """Closes the connection after `HEAD_S`."""
     _idle: asyncio.TimerHandle | None = None
@@ -84,14 +86,16 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """See httptools: the head of a request is complete."""
+        if self.transport.is_closing():  # the previous request was the last one
+            self._plain = True
+            return
         self._pairs = self.at_once.plain(self.headers) if self.at_once else None
         self._plain = (
             self._pairs is not None
             and self.parser.get_method() == b"GET"
             and self.parser.get_http_version() == "1.1"
-            and self.parser.should_keep_alive()
             and not self.parser.should_upgrade()
-            and self._answered(self.url, self._pairs)
+            and self._answered(self.url, self._pairs, last=not self.parser.should_keep_alive())
         )
         if not self._plain:
             url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -99,6 +103,9 @@ class Connection(HttpToolsProtocol):
             self.url, self.expect_100_continue = url, expects
             self.headers += headers
             super().on_headers_complete()
+            if self._long is not None:
+                self.scope.update({ANSWER: self._long})  # type: ignore[misc]  # a key of our application
+                self._long = None
 
     def on_message_complete(self) -> None:
         """See httptools: the request is complete."""
@@ -106,10 +113,14 @@ class Connection(HttpToolsProtocol):
         if not self._plain:
             super().on_message_complete()
 
-    def _answered(self, target: bytes, headers: Pairs) -> bool:
-        """Answers a plain GET, with head and body in one write. Returns False if it cannot be answered at once."""
+    def _answered(self, target: bytes, headers: Pairs, *, last: bool = False) -> bool:
+        """Answers a plain GET, with head and body in one write. Returns False if it cannot be answered at once.
+
+        `last`: the client wants the connection closed after the answer.
+        """
         if (
             self.at_once is None
+            or self._long is not None
             or not (self.cycle is None or self.cycle.response_complete)
             or self.flow.write_paused
             or not _ORDINARY.fullmatch(target)
@@ -121,11 +132,16 @@ class Connection(HttpToolsProtocol):
             return False
         if response is None:
             return False
+        if len(response.body) > LONG:
+            self._long = response
+            return False
         self.server_state.total_requests += 1
         default = b"".join([b"%b: %b\r\n" % header for header in self.server_state.default_headers])
-        head = encode_head(response, len(response.body))
+        head = encode_head(response, len(response.body)) + (b"connection: close\r\n" if last else b"")
         self.transport.write(b"%b%b%b\r\n%b" % (STATUS_LINE[response.status], default, head, response.body))
-        if self._idle is None:
+        if last:
+            self.transport.close()
+        elif self._idle is None:
             self._idle = self.loop.call_later(self.timeout_keep_alive, self._close_if_idle)
         return True
 

@@ -17,8 +17,7 @@ from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._base import BaseStore
 from fhir_server.store._file import connect
-from fhir_server.store.store import Store
-from fhir_server.wire.bundle import BREAK, HEAD
+from fhir_server.store.store import Store, Text
 
 
 @dataclass(slots=True)
@@ -83,13 +82,12 @@ class OverlayStore(Store):
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
 
-    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
-        """See `Store.joined_found`. After the first write it runs two queries: SQLite would read all resources."""
+    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
+        """See `Store.matching_texts`. After the first write it runs two queries: SQLite would read all resources."""
         if self.is_file:
-            return super().joined_found(sql, values)
+            return super().matching_texts(sql, values)
         texts = self.texts_of([row_id for (row_id,) in self.query(sql, values)])
-        parts = [b"%b%b%b" % (reference.partition(b"/")[2], HEAD, text) for reference, text in texts]
-        return len(texts), BREAK.join(parts)
+        return [(reference.partition(b"/")[2], text) for reference, text in texts]
 
     def next_row_id(self) -> int:
         """See `Store.next_row_id`. The base's counter does not change."""

@@ -18,7 +18,6 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._pending import RESOURCES_AT_ONCE, FlatRows, PendingRows
-from fhir_server.wire.bundle import HEAD
 
 MAX_PARAMETERS = 500
 
@@ -93,12 +92,12 @@ class Store(ABC):
         values = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
         return self._counted([Version(*values)])[0] if values else None
 
-    def is_there(self, resource_type: str, resource_id: str) -> bool:
+    def exists(self, resource_type: str, resource_id: str) -> bool:
         """Whether the resource exists and is not deleted."""
         sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
         return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
-    def those_there(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    def existing(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these resources, by type and id, exist. Deleted ones count as existing."""
         existing: set[tuple[str, str]] = set()
         for start in range(0, len(names), MAX_PARAMETERS):
@@ -136,15 +135,9 @@ class Store(ABC):
         by_number = {row_id: (reference, text) for reference, text, row_id in rows}
         return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
-    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
-        """The number of resources that `sql` selects by `row_id`, and their ids and texts in the order of `sql`.
-
-        SQLite joins ids and texts for `wire.bundle.joined_entries`, so that Python needs no object for each resource.
-        """
-        count, texts = self.query(_joined_found(sql), values).fetchone()
-        if self.meter is not None and texts:
-            self.meter.read(len(texts))
-        return count, texts or b""
+    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
+        """The ids (without the type) and texts of the resources that `sql` selects by `row_id`, in its order."""
+        return self._read(self.query(_matching_texts(sql), values).fetchall())
 
     def _read(self, texts: list[Text]) -> list[Text]:
         """Counts the texts as read and returns them."""
@@ -334,13 +327,10 @@ def _texts_of(count: int) -> str:
     return f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
-_JOINED = f"CAST(group_concat(id || '{HEAD.decode()}' || text, char(1)) AS BLOB)"
-"""SQL for the input of `wire.bundle.joined_entries`. Each `||` takes about as long as reading a column."""
-
-
 @lru_cache(maxsize=512)
-def _joined_found(sql: str) -> str:
-    return f"SELECT count(*), {_JOINED} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
+def _matching_texts(sql: str) -> str:
+    columns = "CAST(id AS BLOB), CAST(text AS BLOB)"  # each `||` takes about as long as reading a column
+    return f"SELECT {columns} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 
 
 @cache

@@ -23,8 +23,8 @@ _SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 class Bundle:
     """The parts of a Bundle.
 
-    `updated` is in milliseconds since 1970. `links` are pairs of relation and URL. `entries` are from `joined_entries`,
-    `search_entries` or `joined`.
+    `updated` is in milliseconds since 1970. `links` are pairs of relation and URL. `entries` are the parts of one text,
+    from `search_entries`, `in_groups` or `joined`.
     """
 
     id: str
@@ -32,7 +32,7 @@ class Bundle:
     updated: int | None = None
     total: int | None = None
     links: Sequence[tuple[str, str]] = ()
-    entries: bytes = b""
+    entries: Sequence[bytes] = ()
     subsetted: bool = False
 
     def render(self, rest: bytes = b"") -> bytes:
@@ -59,12 +59,26 @@ class Bundle:
             text += f',\n  "link": [ {", ".join(links)} ]'
         if not self.entries:
             return b"%b%b\n}" % (head, text.encode())
-        return b'%b%b,\n  "entry": [ %b ]\n}' % (head, text.encode(), self.entries)
+        return b"".join((head, text.encode(), b',\n  "entry": [ ', *self.entries, b" ]\n}"))
 
 
-def joined(entries: Iterable[str]) -> bytes:
+def joined(entries: Iterable[str]) -> list[bytes]:
     """Joins entries for a Bundle. Lone surrogates, which UTF-8 cannot encode, become question marks."""
-    return ", ".join(entries).encode("utf-8", "replace")
+    text = ", ".join(entries)
+    return [text.encode("utf-8", "replace")] if text else []
+
+
+def in_groups(groups: Iterable[list[bytes]]) -> list[bytes]:
+    """Joins entries of several groups, some of which may be empty."""
+    parts: list[bytes] = []
+    for group in filter(None, groups):
+        parts += (b", ", *group) if parts else group
+    return parts
+
+
+def size_of(entries: Sequence[bytes]) -> int:
+    """The size of entries in bytes."""
+    return sum(map(len, entries))
 
 
 def indented(text: str, blanks: str) -> str:
@@ -80,22 +94,9 @@ def _around(address: str, mode: str) -> tuple[bytes, bytes, bytes]:
     return first, b"%b, %b" % (last, first), last
 
 
-BREAK = b"\x01"
-"""Separates joined resources. JSON text cannot contain it."""
-HEAD = b'",\n"resource": '
-"""Separates the id of a joined resource from its text."""
-
-
-def joined_entries(address: str, mode: str, joined: bytes) -> bytes:
-    """Entries of a searchset, from ids and texts joined by `HEAD` and `BREAK`. `address` is the URL of the type."""
-    if not joined:
-        return b""
-    first, between, last = _around(address, mode)
-    return b"%b%b%b" % (first, joined.replace(b"\n", b"\n    ").replace(BREAK, between), last)
-
-
-def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Joined entries of a searchset, from the reference and text of each resource.
+def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    """Entries of a searchset, from the reference and text of each resource; `base` may be the URL of a type if
+    the references are ids.
 
     All texts stay in UTF-8, since decoding and encoding would take longer than everything else.
     """
@@ -103,11 +104,10 @@ def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]
     parts: list[bytes] = []
     for reference, text in resources:
         parts += (between, reference, b'",\n    "resource": ', text.replace(b"\n", b"\n    "))
-    if not parts:
-        return b""
-    parts[0] = first
-    parts.append(last)
-    return b"".join(parts)
+    if parts:
+        parts[0] = first
+        parts.append(last)
+    return parts
 
 
 def entry(fields: Iterable[tuple[str, str]]) -> str:

@@ -18,13 +18,13 @@ M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Row)
 
 FORMAT = 3
-"""Of the rows. No version with another one was released."""
+"""The format of rows. All released versions have this one."""
 LONGEST_END = 96
 UNREADABLE = (ValidationError, ValueError, RecursionError)
 """What `parsed` raises."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _SHORT = 4_096
-"""Bytes of a line that is parsed whole for its head."""
+"""Lines of at most this number of bytes are parsed whole for their heads."""
 _LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
@@ -60,7 +60,7 @@ class StoredRow(Generic[R]):
 
 
 def written(row: Row, number: int) -> bytes:
-    """A row as it is written: in ASCII, so that no reader takes a character of a text for the end of a line."""
+    """A row as a line in ASCII, so that no reader mistakes a character of a text for the end of the line."""
     try:
         text = row.model_dump_json(exclude_none=True)
     except ValueError:  # half of a surrogate pair
@@ -72,9 +72,9 @@ def written(row: Row, number: int) -> bytes:
 
 
 def line_end(raw: bytes) -> re.Match[bytes] | None:
-    """The end of a line, with the number, format and checksum of the row; None if the line does not end so."""
+    """The end of a row, with its number, format and checksum; None if the row has no such end."""
     first = max(0, len(raw) - LONGEST_END)
-    for begin in (b',"row":', b',"format":'):  # faster than to search by the expression
+    for begin in (b',"row":', b',"format":'):  # much faster than a search with the expression
         place = raw.rfind(begin, first)
         if place >= 0 and (end := _END.match(raw, place)):
             return end
@@ -82,9 +82,9 @@ def line_end(raw: bytes) -> re.Match[bytes] | None:
 
 
 def head_of(raw: bytes) -> RowHead | None:
-    """The head of a row, which its line begins with; None if the whole line has to be parsed.
+    """The head of a row, parsed from the start of its line; None if the whole line has to be parsed.
 
-    The checksum of the line has to be right: the rest is then what was written.
+    Call it only for a line with a correct checksum, whose rest is then valid too.
     """
     if len(raw) <= _SHORT:
         return None
@@ -97,8 +97,8 @@ def head_of(raw: bytes) -> RowHead | None:
 
 
 def parsed(kind: type[M], raw: bytes) -> M:
-    """A model of a line. Raises what `UNREADABLE` lists."""
+    """A line as a pydantic model. Raises what `UNREADABLE` lists."""
     try:
         return kind.model_validate_json(raw)
-    except ValidationError:  # half of a surrogate pair, which models produce, is JSON for Python's own reader alone
+    except ValidationError:  # only Python's own reader accepts half of a surrogate pair, which models produce
         return kind.model_validate(json.loads(raw))

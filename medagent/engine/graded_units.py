@@ -46,14 +46,16 @@ class GradedRun:
     Raises UserError.
     """
 
-    def __init__(self, benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any], book: ScoreBook) -> None:
+    def __init__(
+        self, benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any], book: ScoreBook
+    ) -> None:
         self._stack = ExitStack()
         with ExitStack() as stack:
             self._journals = stack.enter_context(Journals.of_folder(folder, benchmark.journals))
             run = Run(folder, self._journals)
-            source = benchmark.source(run, given)
+            source = benchmark.source(run, options)
             check_data(folder, read_run(folder), benchmark.data(source))
-            own = str(given.get("rules") or benchmark.rule_sets[0])
+            own = str(options.get("rules") or benchmark.rule_sets[0])
             graders: dict[str, Grader[Any]] = {
                 name: stack.enter_context(benchmark.grader(source, name)) for name in (own, *benchmark.rule_sets[1:])
             }

@@ -163,7 +163,8 @@ def test_trials_that_went_alike_share_their_blocks_and_keep_their_own_ids(tmp_pa
         replies = [one["text"] for one in block(blocks, "conversation")["messages"] if one["role"] == "user"]
         assert replies[1:] == [turn["content"] for turn in row["transcript"] if turn["role"] == "user"][1:]
         if row["created"]:
-            assert [write[1] for write in block(blocks, "record")["writes"]] == [one["resource"] for one in row["created"]]
+            writes = block(blocks, "record")["writes"]
+            assert [write[1] for write in writes] == [one["resource"] for one in row["created"]]
         ids.update(re.findall(r'"resourceType": "Bundle",\s+"id": "([^"]+)"', "".join(replies)))
     assert len(ids) >= 9
 
@@ -204,7 +205,7 @@ def test_several_runs_are_paired_and_their_p_values_adjusted(tmp_path: Path) -> 
 def test_what_cannot_be_reported_is_one_line(tmp_path: Path, erring: Path) -> None:
     run = erring.parent / "v2_r1_ErringAgent"
     for words, said in (
-        ([tmp_path / "none"], "is not there"),
+        ([tmp_path / "none"], "there is no such file"),
         ([run, "-o", tmp_path / "none" / "report.html"], "cannot be written"),
         ([run, "--key", tmp_path / "no.json"], "no.json"),
     ):
