@@ -39,6 +39,7 @@ FINISHED = (
     *("docs/performance.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "results"),
     "medagent/*.py",
     "medagent/cli",
+    "medagent/engine",
     "medagent/export",
     "tools/words.py",
     "tests/test_words.py",

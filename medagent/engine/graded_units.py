@@ -1,4 +1,4 @@
-"""A run's folder, graded and open: its units one after the other with their rows, few of them in memory."""
+"""The graded units of a run's folder, one after the other. Only a few of them are in memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from medagent.engine.scores import Grader, Score, Scored, unit_name
 from medagent.engine.scoring import Scoring, graded
 
 _AT_ONCE = 500
-"""Units whose scores are worked out together."""
+"""The number of units that are scored together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class GradedUnit:
 
 
 class GradedRun:
-    """The units of a run's folder; a context manager. `book` holds scores that are known, `given` are grading options.
+    """The units of a run's folder; a context manager. `book` has known scores, `options` are those of grading.
 
     Raises UserError.
     """
@@ -72,7 +72,7 @@ class GradedRun:
         self._stack.close()
 
     def units(self) -> Iterator[GradedUnit]:
-        """The units that have a row, trial by trial, each trial in the order of the benchmark's items."""
+        """The units with a row, trial by trial, each trial in the order of the benchmark's items."""
         journal = self._journals[JOURNAL]
         units = iter(_in_order(self._items, journal.units))
         while some := list(islice(units, _AT_ONCE)):
