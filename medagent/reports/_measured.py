@@ -51,11 +51,11 @@ def above_blind(report: Report) -> str:
     """How far the rate is above that of the blind baseline, in points, with the 95 % interval; empty if the benchmark
     has no such baseline.
     """
-    found = report.details.get("above_blind")
-    if not found:
+    margin = report.details.get("above_blind")
+    if not margin:
         return ""
-    low, high = (100 * bound for bound in found["interval_95"])
-    return f"{100 * found['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
+    low, high = (100 * bound for bound in margin["interval_95"])
+    return f"{100 * margin['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
 
 
 def _data(data: DataRef) -> str:
@@ -138,5 +138,5 @@ def _versions(report: Report) -> str:
 
 
 def _line(name: str, parts: list[str]) -> str:
-    said = [part for part in parts if part]
-    return f"{name}: {', '.join(said)}" if said else ""
+    texts = [part for part in parts if part]
+    return f"{name}: {', '.join(texts)}" if texts else ""

@@ -172,10 +172,10 @@ def compare_scores(
 
 def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bool = True) -> list[list[float]]:
     """The steps of each group. Items without a group are each a group, or, if not `alone`, one together."""
-    found: dict[str, list[float]] = {}
+    by_group: dict[str, list[float]] = {}
     for item, step in steps.items():
-        found.setdefault(groups.get(item, item if alone else ""), []).append(step)
-    return list(found.values())
+        by_group.setdefault(groups.get(item, item if alone else ""), []).append(step)
+    return list(by_group.values())
 
 
 def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
@@ -202,8 +202,8 @@ def compare_trials(
 
 
 def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
-    found = rates(outcomes)
-    return TrialFigures(found.trials, found.pass1, found.at[-1], found.hat[-1], flipping(outcomes))
+    figures = rates(outcomes)
+    return TrialFigures(figures.trials, figures.pass1, figures.at[-1], figures.hat[-1], flipping(outcomes))
 
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison | ScoreComparison:
@@ -214,9 +214,11 @@ def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]
     kinship = Kinship(
         {item.item: item.group for item in items}, {item.item: item.cluster for item in items if item.cluster}
     )
-    found = _paired(first, second, kinship)
-    uncompared = {item.item for item in items}.difference(_compared_items(found))
-    return replace(found, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship))
+    comparison = _paired(first, second, kinship)
+    uncompared = {item.item for item in items}.difference(_compared_items(comparison))
+    return replace(
+        comparison, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship)
+    )
 
 
 def _paired(
@@ -235,22 +237,24 @@ def _grounded(
     first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
 ) -> GroundedComparison | None:
     """How the grounded items of two first trials compare; None if no item is told in both."""
-    told = [
+    known = [
         {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
         for items in (first, second)
     ]
-    shared = [item for item in told[0] if item in told[1]]
+    shared = [item for item in known[0] if item in known[1]]
     if not shared:
         return None
-    one, other = ({item: run[item] for item in shared} for run in told)
-    found = compare(one, other, kinship)
-    return GroundedComparison(len(shared), sum(one.values()), sum(other.values()), found.difference, found.interval)
+    one, other = ({item: run[item] for item in shared} for run in known)
+    comparison = compare(one, other, kinship)
+    return GroundedComparison(
+        len(shared), sum(one.values()), sum(other.values()), comparison.difference, comparison.interval
+    )
 
 
-def _compared_items(found: Comparison | ScoreComparison) -> Iterator[str]:
-    if isinstance(found, Comparison):
-        return chain(found.both_right, found.both_wrong, found.gained, found.lost)
-    return chain(found.higher, found.lower, found.same)
+def _compared_items(comparison: Comparison | ScoreComparison) -> Iterator[str]:
+    if isinstance(comparison, Comparison):
+        return chain(comparison.both_right, comparison.both_wrong, comparison.gained, comparison.lost)
+    return chain(comparison.higher, comparison.lower, comparison.same)
 
 
 def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:

@@ -29,23 +29,23 @@ class Compared:
 
     path: Path
     report: Report
-    found: Found
+    comparison: Found
     p: float | None
 
     @property
     def lost(self) -> Sequence[str]:
         """The items that are worse than in the first run."""
-        if isinstance(self.found, SetComparison):
+        if isinstance(self.comparison, SetComparison):
             return ()
-        return self.found.lost if isinstance(self.found, Comparison) else self.found.lower
+        return self.comparison.lost if isinstance(self.comparison, Comparison) else self.comparison.lower
 
 
-def with_reports(found: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
+def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
     """Comparisons of runs with a first one, by the runs' paths, and the runs' reports."""
-    adjusted = iter(holm([one.p for one in found.values() if isinstance(one, Comparison)]))
+    adjusted = iter(holm([one.p for one in comparisons.values() if isinstance(one, Comparison)]))
     return [
         Compared(path, reports[path], one, next(adjusted) if isinstance(one, Comparison) else None)
-        for path, one in found.items()
+        for path, one in comparisons.items()
     ]
 
 
@@ -58,9 +58,9 @@ def markdown(first: object, compared: Sequence[Compared]) -> str:
 
 
 def _section(one: Compared, runs: int) -> Iterator[str]:
-    found = one.found
-    if isinstance(found, SetComparison):
-        drops = [*found.groups.items(), ("overall", found.overall)]
+    comparison = one.comparison
+    if isinstance(comparison, SetComparison):
+        drops = [*comparison.groups.items(), ("overall", comparison.overall)]
         rows = [
             [
                 name,
@@ -72,21 +72,27 @@ def _section(one: Compared, runs: int) -> Iterator[str]:
         yield from table(["type", "first right", "this right", "difference", "95 %"], rows)
         yield from ("", "The two are over sibling sets: nothing is paired.")
         return
-    difference, bounds = _step(found.difference, found.interval)
-    if isinstance(found, Comparison):
+    difference, bounds = _step(comparison.difference, comparison.interval)
+    if isinstance(comparison, Comparison):
         adjusted = f", Holm over {runs} runs" if runs > 1 else ""
         yield f"**{difference}** (95 % {bounds}; McNemar exact p = {one.p:.4g}{adjusted})"
-        counts = [len(found.both_right), len(found.lost), len(found.gained), len(found.both_wrong), found.tasks]
+        counts = [
+            len(comparison.both_right),
+            len(comparison.lost),
+            len(comparison.gained),
+            len(comparison.both_wrong),
+            comparison.tasks,
+        ]
         columns = ["both right", "lost", "gained", "both wrong", "compared"]
     else:
         yield f"**{difference}** (95 % {bounds}, paired bootstrap)"
-        counts = [len(found.lower), len(found.higher), found.items]
+        counts = [len(comparison.lower), len(comparison.higher), comparison.items]
         columns = ["lower", "higher", "compared"]
-    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(found.other_types)}.")
-    if found.grounded is not None:
-        yield from ("", f"{grounded_words(found.grounded)}.")
-    if found.uncompared:
-        yield from ("", f"Not compared: {len(found.uncompared)}: {cell(named(found.uncompared, NAMED))}")
+    yield from ("", *table(columns, [list(map(str, counts))]), "", f"{other_types_words(comparison.other_types)}.")
+    if comparison.grounded is not None:
+        yield from ("", f"{grounded_words(comparison.grounded)}.")
+    if comparison.uncompared:
+        yield from ("", f"Not compared: {len(comparison.uncompared)}: {cell(named(comparison.uncompared, NAMED))}")
     if one.lost:
         reasons = _reasons(one.report)
         yield from ("", *table(["lost", "why"], [[item, reasons.get(item, "")] for item in one.lost[:NAMED]]))
@@ -108,12 +114,12 @@ def junit(first: object, compared: Sequence[Compared]) -> str:
     """
     suites = ElementTree.Element("testsuites", name="medagent compare")
     for one in compared:
-        if isinstance(one.found, SetComparison):
+        if isinstance(one.comparison, SetComparison):
             raise UserError(f"--junit lists items, and {first} and {one.path} have different ones")
         name = printable(f"{one.path} against {first}")
         suite = ElementTree.SubElement(suites, "testsuite", name=name)
         reasons, groups = _reasons(one.report), {item.item: item.group for item in one.report.items}
-        lost, wrong, others = _outcomes(one.found)
+        lost, wrong, others = _outcomes(one.comparison)
         for item in sorted((*lost, *wrong, *others), key=natural):
             kind = printable(groups.get(item) or one.report.benchmark)
             case = ElementTree.SubElement(suite, "testcase", classname=kind, name=printable(item))
@@ -127,17 +133,17 @@ def junit(first: object, compared: Sequence[Compared]) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _outcomes(found: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+def _outcomes(comparison: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
     """The items that were lost, that are wrong in both runs, and all others."""
-    if isinstance(found, Comparison):
-        return found.lost, found.both_wrong, (*found.both_right, *found.gained)
-    return found.lower, (), (*found.higher, *found.same)
+    if isinstance(comparison, Comparison):
+        return comparison.lost, comparison.both_wrong, (*comparison.both_right, *comparison.gained)
+    return comparison.lower, (), (*comparison.higher, *comparison.same)
 
 
 def _reasons(report: Report) -> Mapping[str, str]:
     """Why each item is wrong; of several trials the first that is."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for item in report.items:
         if item.correct is not True and item.reason:
-            found.setdefault(item.item, item.reason)
-    return found
+            reasons.setdefault(item.item, item.reason)
+    return reasons

@@ -139,8 +139,8 @@ def _trials(report: Report) -> list[str]:
     outcomes = by_trial(report.items)
     if not outcomes or not any(item.trial > 1 for item in report.items):
         return ["1", "–", "–", "–"]
-    found = rates(outcomes)
-    return [str(found.trials), percent(found.pass1), percent(found.at[-1]), percent(found.hat[-1])]
+    figures = rates(outcomes)
+    return [str(figures.trials), percent(figures.pass1), percent(figures.at[-1]), percent(figures.hat[-1])]
 
 
 def _measured(report: Report, *, claimed: bool) -> Iterator[str]:

@@ -58,22 +58,22 @@ class ItemFilter:
         )
 
 
-def list_items(report: Report, wanted: ItemFilter) -> None:
+def list_items(report: Report, selection: ItemFilter) -> None:
     """Print a run's items, a line each: whether it is right, in which share of its trials, and why not.
 
     Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
-    for name, asked, known in (
-        ("kind", wanted.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
-        ("type", wanted.groups, {item.group for item in report.items if item.group}),
-        ("finish-reason", wanted.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
+    for option, names, known in (
+        ("kind", selection.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
+        ("type", selection.groups, {item.group for item in report.items if item.group}),
+        ("finish-reason", selection.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
     ):
-        if unknown := [one for one in asked if one not in known]:
+        if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
-            raise UserError(f"--{name} {unknown[0]}: no item of {report.folder} has it; there are {there}")
+            raise UserError(f"--{option} {unknown[0]}: no item of {report.folder} has it; there are {there}")
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
-    listed = [item for item in report.items if wanted(item)]
+    listed = [item for item in report.items if selection(item)]
     for item in sorted(listed, key=lambda one: (natural(one.item), one.trial)):
         name = f"{item.item}#{item.trial}" if several else item.item
         score = "–" if item.score is None else f"{item.score:.4f}"
@@ -132,11 +132,11 @@ def show_run(report: Report) -> None:
 
 def _kinds(report: Report) -> Iterator[str]:
     """The items that are wrong by kind, or lucky, the most frequent first; of each kind the first few."""
-    found: dict[str, list[str]] = {}
+    items_by_kind: dict[str, list[str]] = {}
     for item in report.items:
         if kind := LUCKY if item.is_lucky else item.kind:
-            found.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
-    for kind, names in sorted(found.items(), key=lambda one: -len(one[1])):
+            items_by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
+    for kind, names in sorted(items_by_kind.items(), key=lambda one: -len(one[1])):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{len(names)} {kind}: {', '.join(names[:_NAMED])}{more}"
 
@@ -166,18 +166,18 @@ def show_item(view: ItemView, *, full: bool = False) -> None:
 
 
 def _print_item(console: Console, view: ItemView, full: bool) -> None:
-    for place, said in enumerate(view.messages):
-        role = " ".join(printable(said.role).split())
+    for place, message in enumerate(view.messages):
+        role = " ".join(printable(message.role).split())
         console.rule(role, align="left", style="cyan" if role == "agent" else "dim", characters="─")
-        if said.reasoning:
-            _print(console, said.reasoning, style="dim italic")
-        if not full and said.role == REQUESTS:
-            console.print(f"{said.text.partition(chr(10))[0]} (--full shows them)", style="dim")
-        elif not full and place == 0 and said.role != "agent" and len(said.text) > _LONG_PROMPT:
-            console.print(f"… {len(said.text):,} characters (--full shows them); the last of them:", style="dim")
-            _print(console, said.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
+        if message.reasoning:
+            _print(console, message.reasoning, style="dim italic")
+        if not full and message.role == REQUESTS:
+            console.print(f"{message.text.partition(chr(10))[0]} (--full shows them)", style="dim")
+        elif not full and place == 0 and message.role != "agent" and len(message.text) > _LONG_PROMPT:
+            console.print(f"… {len(message.text):,} characters (--full shows them); the last of them:", style="dim")
+            _print(console, message.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
         else:
-            _print_parts(console, said, view.decides, full)
+            _print_parts(console, message, view.decides, full)
     if view.messages:
         console.rule("outcome", align="left", characters="─")
     for line in view.lines:
@@ -185,12 +185,12 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
         console.print(printable(line), markup=False, style=style)
 
 
-def _print_parts(console: Console, said: ShownMessage, decides: Sequence[str], full: bool) -> None:
-    style = "bold" if said.role == "agent" else ""
+def _print_parts(console: Console, message: ShownMessage, decides: Sequence[str], full: bool) -> None:
+    style = "bold" if message.role == "agent" else ""
     if full:
-        _print(console, said.text, style=style)
+        _print(console, message.text, style=style)
         return
-    for part, is_json in _parts(said.text):
+    for part, is_json in _parts(message.text):
         lines = bundle_lines(part, decides) if is_json else None
         if lines is None:
             _print(console, part, style=style)
