@@ -1,4 +1,4 @@
-"""Comparisons of runs, printed and as JSON."""
+"""Comparisons of runs as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from refsol.stats import Interval, holm
 
 
 def document(comparisons: Sequence[Comparison | ScoreComparison | SetComparison]) -> str:
-    """Comparisons as JSON: an object where there is one, else a list."""
+    """Comparisons as JSON: an object if there is one, otherwise a list."""
     documents = [asdict(one) for one in comparisons]
     return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1)
 
@@ -86,7 +86,7 @@ def other_types_words(interval: Interval | None) -> str:
 
 
 def grounded_words(comparison: GroundedComparison) -> str:
-    """How the grounded items compare, in words."""
+    """The comparison of grounded items, in words."""
     low, high = percent(comparison.interval.low), percent(comparison.interval.high)
     return (
         f"Grounded: A {comparison.first}, B {comparison.second} of {comparison.items}; "
@@ -109,7 +109,7 @@ def _print_trials(items: int, figures: Sequence[TrialFigures]) -> None:
 def print_comparisons(
     first: object, others: Sequence[object], comparisons: Sequence[Comparison | ScoreComparison]
 ) -> None:
-    """Print how several runs compare with the first one, a line each; p is adjusted for their number (Holm)."""
+    """Print the comparison of each run with the first one on a line; p is adjusted for their number (Holm)."""
     put(f"A: {first}")
     if all(isinstance(one, Comparison) for one in comparisons):
         pairs = [one for one in comparisons if isinstance(one, Comparison)]
@@ -157,7 +157,7 @@ def _sides(comparison: Comparison | ScoreComparison) -> tuple[int, int]:
 
 
 def _wrapped(head: str, ids: Sequence[str]) -> str:
-    """Ids after a heading, in lines that break between ids."""
+    """Ids after a heading. Lines break between ids."""
     import shutil
     import sys
 

@@ -1,4 +1,4 @@
-"""Comparisons for machines that show them: Markdown for a summary, JUnit XML for a list of tests."""
+"""Comparisons for other tools: Markdown for a summary, JUnit XML for a list of tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from refsol.stats import Interval, holm
 
 Found = Comparison | ScoreComparison | SetComparison
 NAMED = 20
-"""How many lost items the Markdown names."""
+"""Number of lost items that the Markdown names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Compared:
 
     @property
     def lost(self) -> Sequence[str]:
-        """The items that are worse than in the first run."""
+        """The items with a lower score than in the first run."""
         if isinstance(self.comparison, SetComparison):
             return ()
         return self.comparison.lost if isinstance(self.comparison, Comparison) else self.comparison.lower
 
 
 def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
-    """Comparisons of runs with a first one, by the runs' paths, and the runs' reports."""
+    """The comparisons of runs with the first one, by path, with their reports."""
     adjusted = iter(holm([one.p for one in comparisons.values() if isinstance(one, Comparison)]))
     return [
         Compared(path, reports[path], one, next(adjusted) if isinstance(one, Comparison) else None)
@@ -50,7 +50,7 @@ def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Repor
 
 
 def markdown(first: object, compared: Sequence[Compared]) -> str:
-    """The text: a section a run, with what it lost and why."""
+    """The text: a section per run, with its lost items and the reasons."""
     lines = []
     for one in compared:
         lines += [f"### {cell(str(one.path))} against {cell(str(first))}", "", *_section(one, len(compared)), ""]
@@ -108,7 +108,7 @@ def _step(difference: float, interval: Interval) -> tuple[str, str]:
 
 
 def junit(first: object, compared: Sequence[Compared]) -> str:
-    """JUnit XML: a suite a run, a test an item. One that was lost has failed; one that is wrong in both is skipped.
+    """JUnit XML: a suite per run, a test per item. Lost items fail; items that are wrong in both runs are skipped.
 
     Raises UserError for runs over different items.
     """
@@ -134,14 +134,14 @@ def junit(first: object, compared: Sequence[Compared]) -> str:
 
 
 def _outcomes(comparison: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The items that were lost, that are wrong in both runs, and all others."""
+    """The lost items, those that are wrong in both runs, and all others."""
     if isinstance(comparison, Comparison):
         return comparison.lost, comparison.both_wrong, (*comparison.both_right, *comparison.gained)
     return comparison.lower, (), (*comparison.higher, *comparison.same)
 
 
 def _reasons(report: Report) -> Mapping[str, str]:
-    """Why each item is wrong; of several trials the first that is."""
+    """The reason of each wrong item, from its first wrong trial."""
     reasons: dict[str, str] = {}
     for item in report.items:
         if item.correct is not True and item.reason:

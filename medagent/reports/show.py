@@ -1,4 +1,4 @@
-"""A run, or one of its items, for reading: what is long is folded; colours and a pager in a terminal only."""
+"""Prints a run or one of its items. Long texts are folded; only a terminal gets colours and a pager."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LONG_PROMPT = 1000
-"""Characters from which on a prompt is folded."""
+"""Prompts with more characters than this are folded."""
 _NAMED = 5
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -34,9 +34,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items to list: those that are not right, of these kinds of failure, of these groups, with a reply that
-    ended for one of these reasons.
-    """
+    """A filter of items: not right, of these kinds of failure, of these groups, with one of these finish reasons."""
 
     wrong: bool = False
     kinds: Sequence[str] = ()
@@ -59,7 +57,7 @@ class ItemFilter:
 
 
 def list_items(report: Report, selection: ItemFilter) -> None:
-    """Print a run's items, a line each: whether it is right, in which share of its trials, and why not.
+    """Print a run's items, one per line: whether it is right, in which share of its trials, and why not.
 
     Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
@@ -91,7 +89,7 @@ def list_items(report: Report, selection: ItemFilter) -> None:
 
 
 def show_run(report: Report) -> None:
-    """Print how a run's items ended, how many were right, what several trials say, and what it cost."""
+    """Print how a run's items ended, how many are right, the figures of several trials, and the cost."""
     groups: dict[str, Counter[str]] = {}
     scores: dict[str, list[float]] = {}
     for item in report.items:
@@ -131,7 +129,7 @@ def show_run(report: Report) -> None:
 
 
 def _kinds(report: Report) -> Iterator[str]:
-    """The items that are wrong by kind, or lucky, the most frequent first; of each kind the first few."""
+    """The wrong and lucky items by kind, the most frequent kind first, with the first few items of each."""
     items_by_kind: dict[str, list[str]] = {}
     for item in report.items:
         if kind := LUCKY if item.is_lucky else item.kind:
@@ -147,10 +145,10 @@ def _figures(tally: Counter[str]) -> list[str]:
 
 
 def show_item(view: ItemView, *, full: bool = False) -> None:
-    """Print one item: what was said, then what came of it; in a terminal through a pager.
+    """Print one item: its messages, then its outcome; in a terminal with a pager.
 
-    The prompt and FHIR Bundles are folded unless `full`: of a prompt its last paragraph is shown, of a Bundle a line a
-    resource.
+    The prompt and FHIR Bundles are folded unless `full`: the last paragraph of the prompt and one line per resource of
+    a Bundle are shown.
     """
     import os
 
@@ -160,7 +158,7 @@ def show_item(view: ItemView, *, full: bool = False) -> None:
     if not console.is_terminal:
         _print_item(console, view, full)
         return
-    os.environ.setdefault("LESS", "-RFX")  # colours; and what fits on the screen is not paged
+    os.environ.setdefault("LESS", "-RFX")  # allow colours; do not page what fits on the screen
     with console.pager(styles=True):
         _print_item(console, view, full)
 
@@ -215,7 +213,7 @@ def _print(console: Console, text: str, style: str) -> None:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """A message's JSON values that fill whole lines, laid out, and the lines between them; whether each is JSON."""
+    """The parts of a message: formatted JSON values that fill whole lines (True), and other lines (False)."""
     start = position = 0
     while position < len(text):
         if text[position] in "[{":
@@ -236,7 +234,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _laid_out(value: str) -> str:
-    """JSON in lines of its own, every token as it was said."""
+    """JSON with line breaks. The tokens are unchanged."""
     lines, line, depth, before = [], "", 0, ""
     for token in _TOKEN.findall(value):
         depth -= token in "]}"

@@ -1,7 +1,7 @@
-"""Runs over two sets of the same kind, whose items are other ones: rates by group, and what was lost between them.
+"""Compares runs over two sibling sets (the same types, different items): rates by group, and the drop between them.
 
-Nothing is paired. A set that may have been learnt by heart against one that nobody can know: the drop is what recall
-was worth, next to chance and to how hard the sets are.
+Nothing is paired. If a model may have memorised one set and cannot know the other, the drop measures recall, apart from
+chance and the difficulty of the sets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from refsol.stats import Interval, newcombe
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """How two sets of items were done: right and graded of each, the second rate less the first, its 95 % interval."""
+    """The results of two sets: right and graded items of each, the second rate minus the first, its 95 % interval."""
 
     first: tuple[int, int]
     second: tuple[int, int]
@@ -38,12 +38,12 @@ class SetComparison:
 
     @property
     def difference(self) -> float:
-        """The second run's rate less the first's."""
+        """The second rate minus the first."""
         return self.overall.difference
 
 
 def compare_sets(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> SetComparison:
-    """Compare by group what was graded, of several trials the first. Raises UserError where no group is in both."""
+    """Compare the graded items of the first trials by group. Raises UserError if no group is in both."""
     ours, theirs = _by_group(first), _by_group(second)
     shared = sorted((group for group in ours if group in theirs), key=natural)
     if not shared:

@@ -1,4 +1,4 @@
-"""Several runs over the same items: paired differences with their tests, a board, items that flip."""
+"""Several runs over the same items: paired differences with their tests, for the page."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from medagent.reports.compare import Comparison, ScoreComparison, compare_outcom
 from refsol.stats import holm
 
 Official = Mapping[tuple[int, int], Paired]
-"""The official scores of pairs of runs, by their places, where these are no means of items."""
+"""The official scores of pairs of runs, by their places, if these are not means of items."""
 
 
 def comparison(runs: Sequence[tuple[str, Report]], official: Official) -> dict[str, Any]:
     """Every pair of runs overall, and each run against the first by group, as data for the page.
 
-    Where there is an official score that is no mean of items, the difference is its, and there are no groups. p values
-    of several pairs are adjusted by Holm's method. Raises UserError where two runs share no graded item.
+    If the official score is not a mean of items, its difference is used, and there are no groups. p values
+    of several pairs are adjusted by Holm's method. Raises UserError if two runs share no graded item.
     """
     pairs = []
     for (first, one), (second, other) in combinations(enumerate(report for _, report in runs), 2):
@@ -52,7 +52,7 @@ def _figures(compared: Any) -> dict[str, Any]:
 
 
 def _groups(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> list[dict[str, Any]]:
-    """The differences by group; groups that cannot be paired are left out."""
+    """The differences by group; groups that cannot be paired are omitted."""
     groups = sorted({one.group for one in first if one.group}, key=natural)
     lines = []
     for group in groups if len(groups) > 1 else ():
