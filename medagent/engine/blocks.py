@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from medagent.engine.report import ItemOutcome
-from medagent.engine.rows import Row
+from medagent.engine.rows import Row, RowHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,19 +247,21 @@ class ScatterBlock(Block):
 class ItemDetail:
     """What a page shows of one item of one trial. `row` says what it cost; `failed` names the checks that failed.
 
-    `blocks` may be a function that makes them; it is not called where an earlier item had the same `digest`, since
-    trials often go alike.
+    `blocks` may be a function that makes them. It is not called if an earlier item had the same `digest`, since trials
+    often go alike: its blocks are then those of the earlier item with these `values` in place of the earlier ones.
     """
 
     item: str
     trial: int
     blocks: Sequence[Block] | Callable[[], Sequence[Block]]
-    row: Row | None = None
+    row: RowHead | None = None
     question: str = ""
     failed: Sequence[str] = ()
     kind: str = ""
     """The kind of failure in a word or two, if the report has none."""
     digest: bytes = b""
+    values: Sequence[str] = ()
+    """Values that a server made up, each once, in the order in which they appear."""
     outcome: ItemOutcome | None = None
     """Its outcome, if it is not taken from the report."""
 
