@@ -12,7 +12,7 @@ the process that drives a run. The limits are those for 300 trials.
 
 Choices that these figures led to: with Python's default thresholds, garbage collection took a quarter of a run's CPU
 (`medagent/engine/_memory.py`); the search for the end of a journal line takes a fifth of the time of a regular
-expression, and a packed place a quarter of the memory of a pair (`medagent/engine/journal.py`).
+expression, and a packed place a quarter of the memory of a pair (`_journal_line.py` and `journal.py` there).
 """
 
 from __future__ import annotations
