@@ -23,8 +23,8 @@ from medagent.benchmarks.psb300.tasks import (
     Manifest,
     Task,
     imported_folder,
-    read_tasks,
 )
+from medagent.benchmarks.task_files import read_tasks
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.engine.files import write_whole
@@ -63,7 +63,7 @@ def import_published(file: Path) -> Import:
 
     Raises UserError, before anything is written, if the file is not a valid task file.
     """
-    tasks = read_tasks(file)
+    tasks = read_tasks(file, Task)
     raw = file.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
     warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []
