@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks._task_files import read_tasks
 from medagent.benchmarks.made_folders import MANIFEST, file_sha256
 from medagent.benchmarks.psb300.tasks import (
     IMPORTED,
@@ -24,7 +25,6 @@ from medagent.benchmarks.psb300.tasks import (
     Task,
     imported_folder,
 )
-from medagent.benchmarks.task_files import read_tasks
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.engine.files import write_whole

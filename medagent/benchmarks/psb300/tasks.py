@@ -15,8 +15,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
+from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, file_sha256
-from medagent.benchmarks.task_files import TaskId, read_tasks
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
 from medagent.engine.report import DataRef

@@ -17,9 +17,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
 from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
-from medagent.benchmarks.task_files import TaskId, read_tasks
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
