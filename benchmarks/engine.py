@@ -1,13 +1,13 @@
-"""What the run engine adds to the model's own time: wall time, memory and CPU over a model server that takes 100 ms.
+"""Measures what the run engine adds to the model's own time: wall time, memory and CPU over a model server of 100 ms.
 
 Run: `python -m benchmarks.engine`. The server (the reference agent behind an OpenAI-compatible endpoint) and each
-measured run have a process of their own, so that the figures are the engine's alone: HTTP client, session, embedded
-FHIR server, journal; without starting Python, and without the grades and the table at the end. Times are the best of
-three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call. The
-same episodes by other engines (`engine_peers.py`) are measured beside it.
+measured run have separate processes, so that the figures are only the engine's: HTTP client, session, embedded FHIR
+server, journal; without starting Python, and without the grades and the table at the end. Times are the best of three.
+The ideal time is that of an engine without cost: each lane does its episodes at 100 ms per call. The same episodes are
+also measured with other engines (`engine_peers.py`).
 
-`python -m benchmarks.engine --trials 67` measures so many trials of the 300 tasks by the reference agent instead, as a
-whole process: the run, then the same command, `leaderboard`, `grade` and `report` on the finished run; last the CPU of
+`python -m benchmarks.engine --trials N` measures N trials of the 300 tasks by the reference agent instead, as whole
+processes: the run; then the same command, `leaderboard`, `grade` and `report` on the finished run; and last the CPU of
 the process that drives a run. The limits are those for 300 trials.
 """
 
@@ -77,7 +77,7 @@ def model_server(reply: Reply, latency: float) -> Iterator[str]:
 
 
 def run(pipe: Connection, url: str, episodes: int, concurrency: int) -> None:
-    """Run so many episodes of the 300 tasks and send the figures."""
+    """Run episodes of the 300 tasks and send the figures."""
     import_module("medagent.models.endpoint")  # half a second, which is not the engine's
     settings = MedAgentBenchSettings(model="m", base_url=[url], trials=-(-episodes // 300), concurrency=concurrency)
     stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
@@ -136,7 +136,7 @@ def ideal(calls: list[int], concurrency: int) -> float:
 
 
 def drive(pipe: Connection, workers: int | None, count: int) -> None:
-    """Run so many trials of the 300 tasks by the reference agent and send this process's CPU seconds."""
+    """Run `count` trials of the 300 tasks by the reference agent, and send this process's CPU seconds."""
     settings = MedAgentBenchSettings(agent="reference", trials=count, concurrency=64, workers=workers)
     stage = asyncio.run(MedAgentBench().plan(settings, print)).stages[0]
     units = stage.units()
@@ -152,7 +152,7 @@ def drive(pipe: Connection, workers: int | None, count: int) -> None:
 
 
 def driven(workers: int | None, count: int) -> float:
-    """CPU seconds of `drive`, in a process of its own."""
+    """CPU seconds of `drive` in a separate process."""
     here, there = processes.Pipe()
     process = processes.Process(target=drive, args=(there, workers, count))
     process.start()
@@ -162,7 +162,7 @@ def driven(workers: int | None, count: int) -> float:
 
 
 def trials(count: int) -> None:
-    """Print what a run of so many trials costs, and the same command once it is finished."""
+    """Print the costs of a run of `count` trials, and of the same command on the finished run."""
     with tempfile.TemporaryDirectory() as folder:
         command = ("run", "--version", "v2", "--round", "r2", "--agent", "reference", "--quiet")
         places = ("--trials", str(count), "--results-dir", folder)
@@ -181,12 +181,12 @@ def trials(count: int) -> None:
             row(f"{what}: CPU", limit, cost.cpu, "s")
             row(f"{what}: wall", "", cost.seconds, "s")
             row(f"{what}: peak memory", memory, cost.peak, "MB")
-    for workers, asked in ((None, ""), (2, "≤ 0.8")):
+    for workers, target in ((None, ""), (2, "≤ 0.8")):
         one, many = driven(workers, 1), driven(workers, count)  # starting the workers is no episode's
         where = f"--workers {workers}" if workers else "one process"
         row(
             f"an episode by the reference agent, {where}: the driver's CPU",
-            asked,
+            target,
             (many - one) / (count - 1) / 0.3,
             "ms",
         )
@@ -194,13 +194,13 @@ def trials(count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, help="Measure so many trials by the reference agent.")
-    wanted = parser.parse_args()
+    parser.add_argument("--trials", type=int, help="Measure N trials by the reference agent.")
+    arguments = parser.parse_args()
     machine()
-    if wanted.trials is None:
+    if arguments.trials is None:
         episodes()
     else:
-        trials(wanted.trials)
+        trials(arguments.trials)
 
 
 def episodes() -> None:

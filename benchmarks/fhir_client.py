@@ -1,4 +1,4 @@
-"""A client that costs little: requests in turn over connections that are kept alive, by wrk where it is installed."""
+"""A cheap HTTP client: requests in turn over connections that are kept alive; uses wrk if it is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 
 class Connection:
-    """A kept-alive connection that has one request under way."""
+    """A kept-alive connection with at most one open request."""
 
     def __init__(self, base: str) -> None:
         parts = urlsplit(base)
@@ -70,9 +70,9 @@ def get(base: str, path: str, headers: str = "") -> bytes:
 
 
 def own_client(base: str, requests: Iterable[bytes], connections: int) -> Load:
-    """Sends the requests over so many connections, one at a time on each.
+    """Sends the requests over a number of connections, one at a time on each.
 
-    A server may close a connection between two answers, as Tomcat does after a hundred: then there is a new one.
+    If a server closes a connection between two answers, as Tomcat does after a hundred, a new one is opened.
     """
     left, poll, times = iter(requests), select.epoll(), []
     busy: dict[int, Connection] = {}
@@ -133,7 +133,7 @@ def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
     count = re.search(r"(\d+) requests in", done.stdout)
     median, worst = (re.search(rf"{what}\s+([\d.]+)(us|ms|s)", done.stdout) for what in ("50%", r"Latency\s+\S+\s+\S+"))
     if not rate or not count or not median or not worst:
-        sys.exit(f"wrk said nothing that can be read:\n{done.stdout}")
+        sys.exit(f"the output of wrk cannot be read:\n{done.stdout}")
     unit = {"us": 0.001, "ms": 1, "s": 1000}
     return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
 

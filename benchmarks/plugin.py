@@ -1,4 +1,4 @@
-"""What the pytest plugin costs a suite that does not use it: CPU milliseconds to import it beside pytest, best of 9.
+"""Measures the cost of the pytest plugin for a suite that does not use it: CPU ms of its import, best of 9.
 
 python -m benchmarks.plugin
 """
@@ -14,8 +14,8 @@ RUNS = 9
 
 def main() -> None:
     command = [sys.executable, "-c", CODE]
-    asked = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(RUNS)]
-    print(f"import medagent.testing.plugin: {min(map(float, asked)) * 1000:.1f} ms of CPU")
+    outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(RUNS)]
+    print(f"import medagent.testing.plugin: {min(map(float, outputs)) * 1000:.1f} ms of CPU")
 
 
 if __name__ == "__main__":

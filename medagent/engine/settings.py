@@ -236,8 +236,8 @@ class RunSettings(BaseModel):
         return {**shown, "trials": None} if self.trials == 1 else shown
 
     def unwritten(self) -> dict[str, Setting]:
-        """The settings that are in the command that continues the run but in no file: limits, and addresses without
-        passwords.
+        """The settings that are in the command that continues the run, but not in `run.json`: limits, and addresses
+        without passwords.
         """
         hidden = addresses(self)
         shown = {name: value for name, value in values(self, "place").items() if name in hidden}

@@ -3,11 +3,12 @@
     python -m tools.hapi_diff HAPI.SH [--starts 3] [--count 1000] [--seed N] [--tier likely] [--keep FOLDER]
     python -m tools.hapi_diff --answers FILE …
 
-HAPI is started anew `--starts` times, loaded with the recorded data and sent the same requests in the same order; this
-server then gets them too. What no two runs share is blanked. Only rows on which all starts of HAPI agree are counted.
-`--keep` saves what each start answered; `--answers` compares with what was saved, and needs no HAPI. Differences are
-clustered by kind of request, statuses and the first words that differ; of each cluster the shortest request is printed
-with both answers. `--list` writes a line for each difference, `--docs docs/fhir-server.md` the tables of that page.
+HAPI is started `--starts` times. Each start is loaded with the recorded data and gets the same requests in the same
+order, and then this server gets them. Values that differ between any two runs are blanked. Only rows on which all
+starts of HAPI agree are counted. `--keep` saves the answers of each start; `--answers` compares with saved answers,
+without a HAPI. Differences are clustered by kind of request, statuses and the first differing words; for each cluster,
+the shortest request is printed with both answers. `--list` writes a line for each difference, and `--docs
+docs/fhir-server.md` writes the tables of that page.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ class Difference:
 
 
 def _signature(answer: Answer) -> str:
-    found = re.search(r'"diagnostics": "((?:HAPI-\d+: ?)*[^":]{0,40})', answer.body)
-    return found[1] if found else re.sub(r"\s+", " ", answer.body[:40])
+    match = re.search(r'"diagnostics": "((?:HAPI-\d+: ?)*[^":]{0,40})', answer.body)
+    return match[1] if match else re.sub(r"\s+", " ", answer.body[:40])
 
 
-def compare(case: Case, wanted: list[Answer], given: list[Answer]) -> Difference | None:
+def compare(case: Case, expected: list[Answer], actual: list[Answer]) -> Difference | None:
     """The first page that differs; a page that one of them lacks follows from what the page before it says."""
-    pairs = zip(wanted, given, strict=False)
+    pairs = zip(expected, actual, strict=False)
     return next((Difference(case, one, other) for one, other in pairs if answers.key(one) != answers.key(other)), None)
 
 
@@ -65,9 +66,9 @@ def clustered(differences: list[Difference]) -> list[list[Difference]]:
 
 def show(clusters: list[list[Difference]]) -> None:
     """The clusters, each with its shortest request."""
-    for found in clusters:
-        one = min(found, key=lambda each: len(each.case.url) + len(each.case.body or ""))
-        print(f"\n{len(found)} × {one.case.tier} {one.case.rule}: {one.hapi.status} HAPI, {one.own.status} here")
+    for cluster in clusters:
+        one = min(cluster, key=lambda each: len(each.case.url) + len(each.case.body or ""))
+        print(f"\n{len(cluster)} × {one.case.tier} {one.case.rule}: {one.hapi.status} HAPI, {one.own.status} here")
         print(f"  {one.case.method} {one.case.url}  {(one.case.body or '')[:300]}")
         if one.hapi.headers != one.own.headers:
             for name in sorted(one.hapi.headers.keys() | one.own.headers.keys()):
@@ -97,22 +98,26 @@ def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]
             print(f"{path}: {plan.count} requests", flush=True)
     read = [answers.read(path) for path in options.answers]
     if len({plan for plan, _ in read}) != 1:
-        raise SystemExit("these files hold answers to different requests")
+        raise SystemExit("these files have answers to different requests; name files of one run with --keep")
     return read[0][0], [rows for _, rows in read]
 
 
 def main() -> None:
     """Ask HAPI or read what it answered, ask this server, print the clusters and the shares by tier."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("hapi", type=Path, nargs="?", metavar="HAPI.SH", help="what starts HAPI on the port it is told")
-    parser.add_argument("--answers", type=Path, nargs="+", metavar="FILE", help="what starts of HAPI answered, saved")
+    parser.add_argument(
+        "hapi", type=Path, nargs="?", metavar="HAPI.SH", help="a script that starts HAPI on the port in its argument"
+    )
+    parser.add_argument("--answers", type=Path, nargs="+", metavar="FILE", help="saved answers of starts of HAPI")
     parser.add_argument("--starts", type=int, default=3, help="how often HAPI is started (default 3)")
     parser.add_argument("--count", type=int, default=1000, help="how many requests (default 1000)")
-    parser.add_argument("--seed", type=int, help="of the requests; one that nobody has seen where it is left out")
+    parser.add_argument("--seed", type=int, help="the seed of the requests (default: a new one)")
     parser.add_argument("--tier", choices=[*TIERS], help="only requests of this tier")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save what each start answers here")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save the answers of each start here")
     parser.add_argument("--show", type=int, default=40, help="how many clusters to print (default 40)")
-    parser.add_argument("--docs", type=Path, metavar="PAGE", help="put the result into this page, between its marks")
+    parser.add_argument(
+        "--docs", type=Path, metavar="PAGE", help="write the result into this page, between its markers"
+    )
     parser.add_argument("--list", type=Path, metavar="FILE", help="write a line for each difference here")
     options = parser.parse_args()
     if not options.hapi and not options.answers:
@@ -120,9 +125,9 @@ def main() -> None:
     plan, starts = _starts(options)
     results, differences = Counter[tuple[str, str]](), []
     with own_server() as base:
-        for wanted, (case, given) in zip(answers.stable(starts), answers.ask(base, plan), strict=True):
-            difference = compare(case, wanted, given) if wanted else None
-            results[case.tier, "unstable" if wanted is None else "different" if difference else "equal"] += 1
+        for expected, (case, actual) in zip(answers.stable(starts), answers.ask(base, plan), strict=True):
+            difference = compare(case, expected, actual) if expected else None
+            results[case.tier, "unstable" if expected is None else "different" if difference else "equal"] += 1
             if difference:
                 differences.append(difference)
                 results[case.tier, "status"] += difference.hapi.status != difference.own.status

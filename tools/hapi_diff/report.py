@@ -1,4 +1,4 @@
-"""The result of a comparison as the tables that docs/fhir-server.md holds between two marks."""
+"""The result of a comparison as the tables between two markers of docs/fhir-server.md."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _how(hapi: Answer, own: Answer) -> str:
     if hapi.entries != own.entries:
         return "the order of entries" if sorted(hapi.entries) == sorted(own.entries) else "which entries"
     totals = [re.search(r'"total": (\d+)', one.body) for one in (hapi, own)]
-    if [found and found[1] for found in totals] != [totals[0] and totals[0][1]] * 2:
+    if [total and total[1] for total in totals] != [totals[0] and totals[0][1]] * 2:
         return "`total`"
     return "the text"
 
@@ -65,5 +65,5 @@ def put_into(page: Path, text: str) -> None:
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise SystemExit(f"{page} has no {BEGIN} … {END}")
+        raise SystemExit(f"{page}: no {BEGIN} … {END}; add these two markers")
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", "utf-8")

@@ -1,7 +1,7 @@
-"""Requests from sources that are not ours: R4's search parameters with every modifier and prefix, HL7's own examples,
-changed, and a table of features: interactions, formats, kinds of patches and values of each JSON type.
+"""Requests from independent sources: R4's search parameters with every modifier and prefix, changed versions of HL7's
+examples, and a table of features (interactions, formats, kinds of patches and values of each JSON type).
 
-What is searched for are values that the examples have, as they stand: dates, codes, words, numbers, references.
+Searches use the values of the examples: dates, codes, words, numbers, references.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ PATCH_TYPES = (
 @cache
 def _examples() -> list[str]:
     if not EXAMPLES.exists():
-        raise SystemExit(f"{EXAMPLES} is missing: HL7's examples as HAPI stored them are a source of requests")
+        raise SystemExit(f"{EXAMPLES} is missing; it needs HL7's examples in the form in which HAPI stored them")
     return examples(EXAMPLES)
 
 
 @cache
 def _words() -> dict[str, list[str]]:
     """Values of the examples by what they look like: date, number, reference, code, text."""
-    found: dict[str, set[str]] = {kind: set() for kind in ("date", "number", "reference", "token", "string", "uri")}
+    by_type: dict[str, set[str]] = {kind: set() for kind in ("date", "number", "reference", "token", "string", "uri")}
 
     def walk(value: Any, key: str) -> None:
         if isinstance(value, dict):
@@ -58,22 +58,22 @@ def _words() -> dict[str, list[str]]:
             for inner in value:
                 walk(inner, key)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found["number"].add(str(value))
+            by_type["number"].add(str(value))
         elif isinstance(value, str) and 0 < len(value) < 60:
             if value[:4].isdigit() and value[4:5] in ("", "-"):
-                found["date"].add(value)
+                by_type["date"].add(value)
             elif key == "reference":
-                found["reference"].add(value)
+                by_type["reference"].add(value)
             elif key in ("code", "status", "system", "use", "type"):
-                found["token"].add(value)
+                by_type["token"].add(value)
             elif "://" in value or value.startswith("urn:"):
-                found["uri"].add(value)
+                by_type["uri"].add(value)
             else:
-                found["string"].add(value.partition(" ")[0])
+                by_type["string"].add(value.partition(" ")[0])
 
     for text in _examples():
         walk(json.loads(text), "")
-    return {kind: sorted(values) for kind, values in found.items()}
+    return {kind: sorted(values) for kind, values in by_type.items()}
 
 
 def _value(chance: random.Random, parameter: SearchParameter, prefix: str = "") -> str:
