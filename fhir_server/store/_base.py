@@ -22,8 +22,8 @@ from fhir_server.store.temporary import TemporaryFolder
 class BaseStore(Store):
     """A store in the file `path`. If `path` is None, the file is temporary and is removed by `close`.
 
-    `durable`: a commit waits until it is on the disk, so that it also survives a power failure. `large`: a new file gets
-    large pages, which suits many resources that are imported once and then read.
+    `durable`: a commit waits until it is on the disk, so that it also survives a power failure. `large`: a new file
+    gets large pages, which suit resources that are imported once and then read.
     """
 
     def __init__(self, path: Path | str | None, *, durable: bool = False, large: bool = False) -> None:
