@@ -26,7 +26,7 @@ from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_tex
 
 
 def problems(chart: Chart, tally: Tally) -> None:
-    """Every drug order has a problem that it treats, active at that time, or is exempt."""
+    """Every drug order treats a problem that is active at that time, or is exempt."""
     operations = [
         moment(one["performedDateTime"])
         for one in chart.of("Procedure")
@@ -44,11 +44,11 @@ def problems(chart: Chart, tally: Tally) -> None:
             tally.check(True)
             continue
         treats = t.TREATS.get(named(t.TREATS, text) or "") or t.PERIOPERATIVE.get(around or "", ())
-        found = any(
+        treated = any(
             one["code"]["coding"][0]["code"].startswith(treats) and chart.active(one, time)
             for one in chart.of("Condition")
         )
-        tally.check(bool(treats) and found, order["id"], text, time)
+        tally.check(bool(treats) and treated, order["id"], text, time)
 
 
 def allergies(chart: Chart, tally: Tally) -> None:
@@ -79,7 +79,7 @@ def _dose(order: Resource) -> tuple[Resource, float]:
 
 
 def kidneys(chart: Chart, tally: Tally) -> None:
-    """Doses are adjusted for kidney function where the drug requires it."""
+    """Doses are adjusted for kidney function if the drug requires it."""
     for order in chart.orders:
         name = named(t.KIDNEY, drug_text(order))
         if name:
@@ -90,7 +90,7 @@ def kidneys(chart: Chart, tally: Tally) -> None:
 
 
 def ends(chart: Chart, tally: Tally) -> None:
-    """A stopped or completed drug has an end, not before its beginning; one that is taken has none."""
+    """A stopped or completed drug has an end, which is not before its start; an active drug has no end."""
     for order in chart.orders:
         period = order["dispenseRequest"]["validityPeriod"]
         if order["status"] in ("stopped", "completed"):
@@ -105,19 +105,19 @@ def once(chart: Chart, tally: Tally) -> None:
     for one in chart.of("Condition"):
         if "clinicalStatus" in one:
             states.setdefault(one["code"]["text"], set()).add(one["clinicalStatus"]["coding"][0]["code"])
-    for text, found in states.items():
-        tally.check(len(found) == 1, chart.patient["id"], text)
+    for text, entries in states.items():
+        tally.check(len(entries) == 1, chart.patient["id"], text)
 
 
 def onsets(chart: Chart, tally: Tally) -> None:
-    """Onset precedes recording, and follows birth."""
+    """A problem begins after birth and is recorded after its onset."""
     for one in chart.of("Condition"):
         fits = chart.patient["birthDate"] < one["onsetDateTime"] <= one["recordedDate"][:10]
         tally.check(fits, one["id"], one["onsetDateTime"], one["recordedDate"])
 
 
 def persons(chart: Chart, tally: Tally) -> None:
-    """Ages and sexes fit problems and procedures."""
+    """Problems and procedures are possible for the patient's age and sex."""
     for one in (*chart.of("Condition"), *chart.of("Procedure")):
         code = one["code"]["coding"][0]["code"]
         time = one.get("performedDateTime") or one.get("recordedDate") or one["performedPeriod"]["start"]
@@ -129,7 +129,7 @@ def persons(chart: Chart, tally: Tally) -> None:
 
 
 def hours(chart: Chart, tally: Tally) -> None:
-    """Planned stays begin from 5 to 10 o'clock; the living leave from 9 to 19; offices are open from 7 to 21."""
+    """Planned stays begin from 5 to 10 o'clock, living patients leave from 9 to 19, visits are from 7 to 21."""
     for one in chart.of("Encounter"):
         start, end = one["period"]["start"], one["period"].get("end")
         kind = one["class"]["code"]
@@ -144,7 +144,7 @@ def hours(chart: Chart, tally: Tally) -> None:
 
 
 def contained(chart: Chart, tally: Tally) -> None:
-    """What refers to an encounter lies within it, and what lies within a stay refers to one."""
+    """A resource that refers to an encounter is dated within it, and one dated within a stay refers to an encounter."""
     for kind, name in TIMES.items():
         for one in chart.of(kind):
             start = one.get(name) or one["performedPeriod"]["start"]
@@ -155,8 +155,8 @@ def contained(chart: Chart, tally: Tally) -> None:
                 inside = within(encounter, moment(start)) and within(encounter, moment(end))
                 tally.check(inside, kind, one["id"], start, end, encounter["period"])
             elif kind != "Immunization":
-                found = [stay["id"] for stay in chart.stays if within(stay, moment(start))]
-                tally.check(not found, kind, one["id"], start, "without", *found)
+                around = [stay["id"] for stay in chart.stays if within(stay, moment(start))]
+                tally.check(not around, kind, one["id"], start, "without", *around)
 
 
 def apart(chart: Chart, tally: Tally) -> None:
@@ -171,7 +171,7 @@ def apart(chart: Chart, tally: Tally) -> None:
 
 
 def ways(chart: Chart, tally: Tally) -> None:
-    """The units of a stay follow each other without a gap, the emergency department first; parts agree with them."""
+    """The units of a stay follow each other without gaps, the emergency department first; its parts match the units."""
     parts = {(one["location"][0]["location"]["reference"], one["period"]["start"]) for one in chart.parts}
     for stay in chart.stays:
         units = stay["location"]
@@ -188,7 +188,7 @@ def ways(chart: Chart, tally: Tally) -> None:
 
 
 def deaths(chart: Chart, tally: Tally) -> None:
-    """Nothing is dated after a death."""
+    """No resource is dated after a death."""
     died = chart.patient.get("deceasedDateTime")
     for kind, name in TIMES.items() if died else ():
         for one in chart.of(kind):
@@ -196,7 +196,7 @@ def deaths(chart: Chart, tally: Tally) -> None:
 
 
 def laboratory(chart: Chart, tally: Tally) -> None:
-    """Results have UCUM units, a reference range, and an interpretation that agrees with both."""
+    """Results have UCUM units, a reference range, and an interpretation that matches value and range."""
     for one in chart.of("Observation"):
         quantity = one.get("valueQuantity")
         if quantity is None:
@@ -208,12 +208,14 @@ def laboratory(chart: Chart, tally: Tally) -> None:
         low, high = bounds.get("low", {}).get("value"), bounds.get("high", {}).get("value")
         value = quantity["value"]
         mark = "L" if low is not None and value < low else "H" if high is not None and value > high else "N"
-        said = one.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
-        tally.check(bool(bounds) and said == mark, one["id"], one["code"]["text"], value, bounds, said)
+        interpretation = one.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
+        tally.check(
+            bool(bounds) and interpretation == mark, one["id"], one["code"]["text"], value, bounds, interpretation
+        )
 
 
 def isolates(chart: Chart, tally: Tally) -> None:
-    """Organisms are tested against what is tested in them, and resistant to what never works."""
+    """Organisms are tested against their usual antibiotics, and are resistant to those that never work on them."""
     tests = {f"Observation/{one['id']}": one for one in chart.of("Observation") if "valueCodeableConcept" in one}
     for one in chart.of("Observation"):
         organism = one["code"].get("text", "")
@@ -226,7 +228,7 @@ def isolates(chart: Chart, tally: Tally) -> None:
 
 
 def once_a_day(chart: Chart, tally: Tally) -> None:
-    """A drug that is ordered once, but flushes and replacements, is ordered once a day."""
+    """A drug for a single dose is ordered at most once a day, except flushes and replacements."""
     ordered = Counter(
         (drug_text(one), one["authoredOn"][:10])
         for one in chart.orders
@@ -243,13 +245,13 @@ PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
 } | {one.__name__: one for one in (apart, ways, deaths, laboratory, isolates, once_a_day)}
 
 
-def fever(found: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
-    """Fever (38 °C) or a pulse of 100 on the first day: in 60 % of stays for pneumonia or sepsis, 10 % of planned ones.
+def fever(charts: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
+    """Fever (38 °C) or pulse 100 on day 1: in at least 60 % of stays for pneumonia or sepsis, at most 10 % of planned.
 
     Gives the stays, and those with it, by kind.
     """
     stays, hot = Counter[str](), Counter[str]()
-    for chart in found:
+    for chart in charts:
         for stay in chart.stays:
             reason = stay["reasonCode"][0]["text"].lower()
             infection = reason.startswith(("pneumonia", "sepsis"))
@@ -271,7 +273,7 @@ def _hot(chart: Chart, stay: Resource) -> bool:
 
 
 class Stamps:
-    """`meta.lastUpdated`: never before what it is about, and not all the same."""
+    """`meta.lastUpdated` is never before the dated event, and differs between resources."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -287,7 +289,7 @@ class Stamps:
 
 
 def audit(lines: Iterable[str]) -> dict[str, Tally]:
-    """All rules over a hospital, by name. One chart is held at a time; the rule of fever counts over all."""
+    """All rules over a hospital, by name. Only one chart is in memory; the rule for fever counts over all charts."""
     stamps = Stamps()
     rules = {**PER_CHART, "notes": notes, "stamps": stamps}
     tallies = {name: Tally() for name in (*rules, "fever")}
@@ -307,13 +309,13 @@ def audit(lines: Iterable[str]) -> dict[str, Tally]:
 
 
 def sentence(name: str) -> str:
-    """What a rule demands."""
+    """The first sentence of a rule's docstring."""
     rules: dict[str, object] = {**PER_CHART, "notes": notes, "stamps": Stamps, "fever": fever}
     return " ".join((rules[name].__doc__ or "").partition("\n\n")[0].split())
 
 
 def main() -> int:
-    """Check, print, and say by the exit code whether all rules hold."""
+    """Check all rules, print the results, and return the exit code."""
     from fhir_server.synthetic.bundled import hospital
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])

@@ -82,11 +82,11 @@ def written_type(annotation: Any) -> str:
 
 def fields(model: type[BaseModel]) -> Fields:
     """The options of a settings model; those that are needed as `Required`."""
-    found = {}
+    types = {}
     for name, info in model.model_fields.items():
         text = CLASSES[name] if name in CLASSES and issubclass(model, RunSettings) else written_type(info.annotation)
-        found[name] = f"Required[{text}]" if info.is_required() else text
-    return found
+        types[name] = f"Required[{text}]" if info.is_required() else text
+    return types
 
 
 def typed_dict(name: str, about: str, own: Fields, base: str = "TypedDict") -> str:

@@ -20,9 +20,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FINISHED = (
-    "fhir_server/*.py",
-    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "load", "operations", "patch", "processes")),
-    *(f"fhir_server/{name}" for name in ("resources", "store", "synthetic", "terminology", "validation", "wire")),
+    "fhir_server",
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
     "medagent/benchmarks",
@@ -41,8 +39,9 @@ FINISHED = (
     *("docs/performance.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "results"),
     "medagent/*.py",
     "medagent/cli",
+    "medagent/engine",
     "medagent/export",
-    "tools/words.py",
+    *("benchmarks", "tools"),
     "tests/test_words.py",
 )
 """What `make lint` checks: folders and files, `*` for any. Add one when this program reports nothing in it."""

@@ -1,4 +1,4 @@
-"""A run's folder, graded and open: its units one after the other with their rows, few of them in memory."""
+"""The graded units of a run's folder, one after the other. Only a few of them are in memory."""
 
 from __future__ import annotations
 
@@ -12,49 +12,50 @@ from typing import Any, Self
 
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
+from medagent.engine.content import Content
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Journals, Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.results import check_data
-from medagent.engine.rows import Row
+from medagent.engine.rows import Row, RowHead
 from medagent.engine.score_book import ScoreBook
 from medagent.engine.scores import Grader, Score, Scored, unit_name
 from medagent.engine.scoring import Scoring, graded
 
 _AT_ONCE = 500
-"""Units whose scores are worked out together."""
-
-
-def no_others() -> Mapping[str, Score]:
-    """The scores of a unit by further rule sets, if there are none."""
-    return {}
+"""The number of units that are scored together."""
 
 
 @dataclass(frozen=True, slots=True)
 class GradedUnit:
-    """A unit with its score and its row (None if nothing is known but its end); `others` grades it by the further rule
-    sets when it is called.
+    """A unit with its score. `head` has the members that every row has; None if only the unit's status is known.
+
+    `row` reads the whole row, and `others` grades it by the other rule sets. `content` identifies the row's content.
     """
 
     scored: Scored
-    row: Row | None
-    others: Callable[[], Mapping[str, Score]] = no_others
+    head: RowHead | None = None
+    row: Callable[[], Row | None] = lambda: None
+    others: Callable[[Row], Mapping[str, Score]] = lambda _: {}
+    content: Content | None = None
 
 
 class GradedRun:
-    """The units of a run's folder; a context manager. `book` holds scores that are known, `given` are grading options.
+    """The units of a run's folder; a context manager. `book` has known scores, `options` are those of grading.
 
     Raises UserError.
     """
 
-    def __init__(self, benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any], book: ScoreBook) -> None:
+    def __init__(
+        self, benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any], book: ScoreBook
+    ) -> None:
         self._stack = ExitStack()
         with ExitStack() as stack:
             self._journals = stack.enter_context(Journals.of_folder(folder, benchmark.journals))
             run = Run(folder, self._journals)
-            source = benchmark.source(run, given)
+            source = benchmark.source(run, options)
             check_data(folder, read_run(folder), benchmark.data(source))
-            own = str(given.get("rules") or benchmark.rule_sets[0])
+            own = str(options.get("rules") or benchmark.rule_sets[0])
             graders: dict[str, Grader[Any]] = {
                 name: stack.enter_context(benchmark.grader(source, name)) for name in (own, *benchmark.rule_sets[1:])
             }
@@ -71,12 +72,14 @@ class GradedRun:
         self._stack.close()
 
     def units(self) -> Iterator[GradedUnit]:
-        """The units that have a row, trial by trial, each trial in the order of the benchmark's items."""
+        """The units with a row, trial by trial, each trial in the order of the benchmark's items."""
         journal = self._journals[JOURNAL]
         units = iter(_in_order(self._items, journal.units))
         while some := list(islice(units, _AT_ONCE)):
-            for scored, row in zip(blocking(self._scoring.of_units(some)), journal.rows(some), strict=True):
-                yield GradedUnit(scored, row, partial(self._by_other_rules, scored, row))
+            for scored in blocking(self._scoring.of_units(some)):
+                stored = journal.stored(scored.unit)
+                others = partial(self._by_other_rules, scored)
+                yield GradedUnit(scored, stored.head, stored.read, others, stored.content(spent=True))
 
     def _by_other_rules(self, scored: Scored, row: Row) -> Mapping[str, Score]:
         if scored.score is None or not self._others:

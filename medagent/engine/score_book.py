@@ -1,8 +1,7 @@
-"""`scores.jsonl`: the score of each finished unit, so that nothing is graded twice.
+"""`scores.jsonl`: the score of each finished unit, so that no unit is graded twice.
 
-It is a cache, no evidence: it may be deleted, and a line that cannot be read counts as absent. A line names the journal
-row that it scores (its checksum) and the digests of what the score depends on; a score of another row, or with other
-digests, is stale and never used.
+The file is a cache: it may be deleted, and unreadable lines are ignored. A line has the checksum of its journal row and
+the digests of the score's inputs. A score with another checksum or other digests is stale and not used.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import json
 import re
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,7 +26,7 @@ SCORES = "scores.jsonl"
 
 @pydantic_dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """A line of the file; `row` is the checksum of the unit's row in the journal."""
+    """A line of the file. `row` is the checksum of the unit's row in the journal."""
 
     unit: str
     row: str
@@ -35,34 +35,42 @@ class ScoreLine:
 
 
 _LINE = TypeAdapter(ScoreLine)
+_MOST_SCORES = 2_000
+"""The number of parsed scores in memory. Trials of an item often share one."""
 _UNIT = re.compile(rb'\{"unit":("[^"\\]*"),"row":')
-"""How a line begins; one that begins otherwise is parsed whole for its unit."""
+"""The start of a line. A line with another start is parsed to get its unit."""
 
 
 class ScoreBook:
-    """The scores of a run's folder.
-
-    Of a stored score only its place in the file is in memory.
-    """
+    """The scores of a run's folder. For a stored score, only its place in the file is in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: dict[str, ScoreLine | int] = {}
-        """A new line, or where a stored one begins."""
+        """By unit: a new line, or the start of a stored one in the file."""
         self._file: BinaryIO | None = None
+        self._score_of = lru_cache(_MOST_SCORES)(_score_of)
         self._read()
 
     def get(self, unit: str, row: str, digests: Mapping[str, str]) -> Score | None:
-        """The score of a unit's row; None if there is none, or a stale one."""
-        line = self._line(unit)
+        """The score of a unit's row; None if there is none, or a stale one. Equal scores may be one object."""
+        place = self._lines.get(unit)
+        if isinstance(place, int):
+            raw = self._raw(place)
+            head = _head(unit, row, digests)
+            if raw.startswith(head):
+                return self._score_of(raw[len(head) :])
+            line = next(iter(_lines(raw)), None)
+        else:
+            line = place
         return line.score if line and line.row == row and line.digests == digests else None
 
     def put(self, unit: str, row: str, digests: Mapping[str, str], score: Score) -> None:
-        """Take a score."""
+        """Add a score."""
         self._lines[unit] = ScoreLine(unit, row, dict(digests), score)
 
     def write(self) -> None:
-        """Write the file, unless it holds these scores already. Raises UserError."""
+        """Write the file, unless it already has these scores. Raises UserError."""
         write_changed_parts(self._path, self._texts)
 
     def _read(self) -> None:
@@ -75,10 +83,6 @@ class ScoreBook:
                 units = [str(json.loads(name[1]))] if name else [line.unit for line in _lines(raw)]
                 self._lines.update(dict.fromkeys(units, start))
                 start += len(raw)
-
-    def _line(self, unit: str) -> ScoreLine | None:
-        place = self._lines.get(unit)
-        return next(iter(_lines(self._raw(place))), None) if isinstance(place, int) else place
 
     def _raw(self, start: int) -> bytes:
         if self._file is None:
@@ -96,15 +100,26 @@ class ScoreBook:
                 yield from map(_text, _lines(raw))
 
 
+def _head(unit: str, row: str, digests: Mapping[str, str]) -> bytes:
+    """The start of a line with a score of this row and these digests."""
+    known = {"unit": unit, "row": row, "digests": dict(digests)}
+    return f'{json.dumps(known, separators=(",", ":"))[:-1]},"score":'.encode()
+
+
+def _score_of(rest: bytes) -> Score | None:
+    """The score at the end of a line; None if it cannot be read."""
+    return next((line.score for line in _lines(b'{"unit":"","row":"","digests":{},"score":' + rest)), None)
+
+
 def _lines(raw: bytes) -> Iterator[ScoreLine]:
     try:
         yield _LINE.validate_json(raw)
     except ValidationError:
-        with contextlib.suppress(ValueError, RecursionError):  # half of a surrogate pair is JSON for Python's reader
+        with contextlib.suppress(ValueError, RecursionError):  # only Python's reader accepts half a surrogate pair
             yield _LINE.validate_python(json.loads(raw))
 
 
 def _text(line: ScoreLine) -> str:
-    """A line in ASCII, so that any text of a model can be written."""
+    """A line in ASCII, because a model's text may not be valid UTF-8."""
     value: Any = _LINE.dump_python(line)
     return json.dumps(value, separators=(",", ":")) + "\n"
