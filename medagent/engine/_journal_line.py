@@ -1,4 +1,4 @@
-"""A line of a journal: how a row is written, and the parts of it that can be read without parsing the whole line."""
+"""A line of a journal: writes a row, and reads parts of it without parsing the whole line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT = 3
 """The format of rows. All released versions have this one."""
 LONGEST_END = 96
 UNREADABLE = (ValidationError, ValueError, RecursionError)
-"""What `parsed` raises."""
+"""The exceptions that `parsed` raises."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _SHORT = 4_096
 """Lines of at most this number of bytes are parsed whole for their heads."""
@@ -29,8 +29,8 @@ _LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
 class StoredRow(Generic[R]):
-    """A unit's row as its line in the journal, parsed when it is needed. `damaged` makes the error for a line that
-    cannot be parsed.
+    """A unit's row as a line of the journal, which is parsed when it is needed. `damaged` makes the error for a line
+    that cannot be parsed.
     """
 
     __slots__ = ("_damaged", "_kind", "_raw", "_unit")
@@ -40,7 +40,7 @@ class StoredRow(Generic[R]):
 
     @property
     def head(self) -> RowHead:
-        """What every row has: how it ended, its calls, its times. Raises UserError."""
+        """The members that every row has: status, calls, times. Raises UserError."""
         return head_of(self._raw) or self.read()
 
     def read(self) -> R:
@@ -51,7 +51,9 @@ class StoredRow(Generic[R]):
             raise self._damaged(self._unit) from None
 
     def content(self, *, spent: bool = False) -> Content | None:
-        """Its content, with its calls if `spent`. None if the line is not as this version writes it."""
+        """The row's content, with its model calls if `spent`. None if the line does not have the form that this version
+        writes.
+        """
         end = line_end(self._raw)
         if end is None:
             return None

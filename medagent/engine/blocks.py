@@ -245,10 +245,10 @@ class ScatterBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ItemDetail:
-    """What a page shows of one item of one trial. `row` says what it cost; `failed` names the checks that failed.
+    """The part of a page about one item in one trial. `row` has its cost, `failed` are the names of the failed checks.
 
-    `blocks` may be a function that makes them. It is not called if an earlier item had the same `digest`, since trials
-    often go alike: its blocks are then those of the earlier item with these `values` in place of the earlier ones.
+    `blocks` may be a function that makes them. It is not called if an earlier item had the same `digest`, because
+    trials are often equal. Then the blocks are those of the earlier item, with its `values` replaced by these.
     """
 
     item: str
@@ -261,7 +261,7 @@ class ItemDetail:
     """The kind of failure in a word or two, if the report has none."""
     digest: bytes = b""
     values: Sequence[str] = ()
-    """Values that a server made up, each once, in the order in which they appear."""
+    """The values that a server generated, each once, in the order of their appearance."""
     outcome: ItemOutcome | None = None
     """Its outcome, if it is not taken from the report."""
 

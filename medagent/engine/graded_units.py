@@ -28,9 +28,9 @@ _AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class GradedUnit:
-    """A unit with its score. `head` is its row as far as every benchmark has it; None if only its end is known.
+    """A unit with its score. `head` has the members that every row has; None if only the unit's status is known.
 
-    `row` reads the whole row, and `others` grades that by the further rule sets. `content` names what the row says.
+    `row` reads the whole row, and `others` grades it by the other rule sets. `content` identifies the row's content.
     """
 
     scored: Scored

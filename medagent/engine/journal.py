@@ -156,7 +156,7 @@ class Journal(Generic[R]):
         return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
     def stored(self, unit: str) -> StoredRow[R]:
-        """A unit's last row, not parsed."""
+        """A unit's last row, not yet parsed."""
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return StoredRow(unit, self._file.read(start, length), self._row_type, self._damaged)
 

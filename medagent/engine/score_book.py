@@ -36,7 +36,7 @@ class ScoreLine:
 
 _LINE = TypeAdapter(ScoreLine)
 _MOST_SCORES = 2_000
-"""Scores in memory, which trials often share."""
+"""The number of parsed scores in memory. Trials of an item often share one."""
 _UNIT = re.compile(rb'\{"unit":("[^"\\]*"),"row":')
 """The start of a line. A line with another start is parsed to get its unit."""
 
@@ -101,7 +101,7 @@ class ScoreBook:
 
 
 def _head(unit: str, row: str, digests: Mapping[str, str]) -> bytes:
-    """How a line begins that has a score of this row by these digests."""
+    """The start of a line with a score of this row and these digests."""
     known = {"unit": unit, "row": row, "digests": dict(digests)}
     return f'{json.dumps(known, separators=(",", ":"))[:-1]},"score":'.encode()
 
