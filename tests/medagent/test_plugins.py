@@ -1,4 +1,4 @@
-"""Somebody else's package: its benchmark, agent and model run from the command line like those that come along."""
+"""Another package: its benchmark, agent and model run from the command line like the bundled ones."""
 
 from __future__ import annotations
 
