@@ -40,7 +40,7 @@ FINISHED = (
     "medagent/*.py",
     "medagent/cli",
     "medagent/engine",
-    "medagent/export",
+    *("medagent/export", "medagent/reports"),
     *("benchmarks", "tools"),
     "tests/test_words.py",
 )
