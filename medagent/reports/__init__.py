@@ -1,1 +1,1 @@
-"""Results as people read them: tables first, pictures where a picture says more."""
+"""Views of results for people: tables, and charts where a chart is clearer."""

@@ -1,6 +1,6 @@
-"""What a score was measured on: data, protocol, model, versions, times, in a few lines under each table.
+"""The lines under each table that say what was measured: data, protocol, model, versions, times.
 
-The same model is reported at very different rates under one name of a benchmark; these lines say what was the same.
+Published rates of one model on one benchmark differ widely. These lines show which conditions were the same.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from medagent.reports.tables import named
 from medagent.sandbox.base import Limits
 
 _NAMED = 20
-"""Items that are listed."""
+"""The largest number of listed items."""
 _FURTHER = {"handling": "server handling", "found": "found ids", "input-cap": "input cap"}
 """Further settings that a score depends on, with the words before their values."""
 _SHOWN = 12
-"""Characters of a digest that a person compares."""
+"""The number of characters of a digest to show."""
 
 
 def measured_on(report: Report) -> list[str]:
-    """The lines; what the report does not know is left out."""
+    """The lines. Values that the report lacks are omitted."""
     lines = [
         _data(report.data),
         _protocol(report),
@@ -43,7 +43,7 @@ def who(report: Report) -> str:
 
 
 def protocol(report: Report) -> str:
-    """How messages become actions, where the benchmark has it: agents without a model act by text."""
+    """How messages become actions; empty if the benchmark has no protocols. Agents without a model act by text."""
     return str(report.settings.get("protocol") or ("text" if report.settings.get("loop") else ""))
 
 
@@ -51,11 +51,11 @@ def above_blind(report: Report) -> str:
     """How far the rate is above that of the blind baseline, in points, with the 95 % interval; empty if the benchmark
     has no such baseline.
     """
-    found = report.details.get("above_blind")
-    if not found:
+    above = report.details.get("above_blind")
+    if not above:
         return ""
-    low, high = (100 * bound for bound in found["interval_95"])
-    return f"{100 * found['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
+    low, high = (100 * bound for bound in above["interval_95"])
+    return f"{100 * above['difference']:+.1f} points (95 % {low:.1f} to {high:.1f})"
 
 
 def _data(data: DataRef) -> str:
@@ -96,7 +96,7 @@ def _model(report: Report) -> str:
 
 
 def _of_models(report: Report) -> Spent:
-    """What the models spent that answered, without judges."""
+    """The usage and cost of the answering models, without judges."""
     of_models = [spent for name, spent in report.spending.items() if name.partition(" ")[0] != "judge"]
     return merged(of_models) if report.spending else report.spent
 
@@ -138,5 +138,5 @@ def _versions(report: Report) -> str:
 
 
 def _line(name: str, parts: list[str]) -> str:
-    said = [part for part in parts if part]
-    return f"{name}: {', '.join(said)}" if said else ""
+    present = [part for part in parts if part]
+    return f"{name}: {', '.join(present)}" if present else ""

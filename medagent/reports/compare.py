@@ -30,8 +30,8 @@ class TrialFigures:
 
 @dataclass(frozen=True, slots=True)
 class GroundedComparison:
-    """The items that both runs say to be grounded or not: how many are in each, the second's share less the first's,
-    and its 95 % interval over other patients.
+    """Compares grounded items, over the items for which both runs say whether they are grounded: the number in each
+    run, the second's share minus the first's, and its 95 % interval for other patients.
     """
 
     items: int
@@ -43,14 +43,14 @@ class GroundedComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Items that both runs have a verdict on. `gained` were wrong in the first and right in the second run.
+    """Items with a verdict in both runs. `gained` were wrong in the first run and right in the second.
 
-    `p` is McNemar's exact p of the flips; `difference` is the second's rate less the first's. `interval` is its 95 %
+    `p` is McNemar's exact p of the flips. `difference` is the second's rate minus the first's. `interval` is its 95 %
     interval for these types and other patients (Tango's score interval), `other_types` that for other types (None below
-    five). Items of one cluster (a question in several languages) flip and are drawn together: `p` is then that of the
-    clusters that gained more than they lost against those that lost more, and `interval` a bootstrap over clusters.
-    `clusters` is the number of clusters, None if each item stands by itself. `trials` has the figures of both runs if
-    one has several trials, `uncompared` the items of either run without a verdict in both.
+    five types). Items of one cluster (a question in several languages) flip together and are drawn together. Then `p`
+    compares the clusters that gained more than they lost with those that lost more, and `interval` is a bootstrap over
+    clusters. `clusters` is the number of clusters, None if each item is its own. `trials` has the figures of both runs
+    if one has several trials. `uncompared` has the items of either run without a verdict in both.
     """
 
     both_right: tuple[str, ...]
@@ -74,11 +74,11 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """Items that both runs have a score for; `difference` is the second's mean less the first's, paired.
+    """Items with a score in both runs. `difference` is the second's mean minus the first's, paired.
 
-    Of runs whose items flip between trials, the score of an item is the share of its trials that are right, and
-    `trials` has the figures of both. Of a benchmark whose official score is no mean of items, `means` are the official
-    scores, called `figure`. `clusters` and `uncompared` are as in `Comparison`.
+    If items flip between trials, the score of an item is the share of its right trials, and `trials` has the figures of
+    both runs. If a benchmark's official score is not a mean of items, `means` has the official scores, which are called
+    `figure`. `clusters` and `uncompared` are as in `Comparison`.
     """
 
     items: int
@@ -113,20 +113,18 @@ class ScoreComparison:
 
 @dataclass(frozen=True, slots=True)
 class Kinship:
-    """What items have in common: the type of each item (items without one are of one type), and the cluster of each
-    item that has one.
-    """
+    """The types and clusters of items, by item. Items without a type have a common one; clusters are optional."""
 
     types: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
 
 
 ALONE = Kinship()
-"""Items of one type, each by itself."""
+"""Items of one type, without clusters."""
 
 
 def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kinship = ALONE) -> Comparison:
-    """Pair the verdicts by item. Raises UserError where no item is in both."""
+    """Pair the verdicts by item. Raises UserError if the runs share no item."""
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     cells: dict[tuple[bool, bool], list[str]] = {}
@@ -152,7 +150,7 @@ def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kins
 def compare_scores(
     first: Mapping[str, float], second: Mapping[str, float], kinship: Kinship = ALONE
 ) -> ScoreComparison:
-    """Pair the scores by item. Raises UserError where no item is in both."""
+    """Pair the scores by item. Raises UserError if the runs share no item."""
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     types, clusters = _grouped(steps, kinship.types, alone=False), _grouped(steps, kinship.clusters)
@@ -171,15 +169,15 @@ def compare_scores(
 
 
 def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bool = True) -> list[list[float]]:
-    """The steps of each group. Items without a group are each a group, or, if not `alone`, one together."""
-    found: dict[str, list[float]] = {}
+    """The steps of each group. If `alone`, each item without a group is its own group; otherwise they are one group."""
+    by_group: dict[str, list[float]] = {}
     for item, step in steps.items():
-        found.setdefault(groups.get(item, item if alone else ""), []).append(step)
-    return list(found.values())
+        by_group.setdefault(groups.get(item, item if alone else ""), []).append(step)
+    return list(by_group.values())
 
 
 def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
-    """The bootstrap interval of the mean step, whole clusters drawn; if nothing differs, Tango's of as many pairs."""
+    """The bootstrap interval of the mean step over clusters; without differences, Tango's for that number of pairs."""
     sums = [(sum(cluster), len(cluster)) for cluster in clusters]
     if not any(step for cluster in clusters for step in cluster):
         return tango(0, 0, len(clusters))
@@ -189,8 +187,8 @@ def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
 def compare_trials(
     first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]], kinship: Kinship = ALONE
 ) -> Comparison | ScoreComparison:
-    """Pair the items of runs with several trials: by verdict where each item ends alike in all its trials, else by the
-    shares of right trials. Raises UserError where no item is in both.
+    """Pair the items of runs with several trials: by verdict if no item flips between its trials, otherwise by the
+    shares of right trials. Raises UserError if the runs share no item.
     """
     shared = _shared(first, second)
     a, b = ({item: run[item] for item in shared} for run in (first, second))
@@ -202,21 +200,23 @@ def compare_trials(
 
 
 def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
-    found = rates(outcomes)
-    return TrialFigures(found.trials, found.pass1, found.at[-1], found.hat[-1], flipping(outcomes))
+    figures = rates(outcomes)
+    return TrialFigures(figures.trials, figures.pass1, figures.at[-1], figures.hat[-1], flipping(outcomes))
 
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison | ScoreComparison:
-    """Compare two runs' items: verdicts, the shares of right trials where a run has several, or scores, of which the
-    first trial's. Raises UserError where there is nothing to pair.
+    """Compare two runs' items: verdicts; if a run has several trials, the shares of right trials; or the scores of the
+    first trials. Raises UserError if there is nothing to pair.
     """
     items = (*first, *second)
     kinship = Kinship(
         {item.item: item.group for item in items}, {item.item: item.cluster for item in items if item.cluster}
     )
-    found = _paired(first, second, kinship)
-    uncompared = {item.item for item in items}.difference(_compared_items(found))
-    return replace(found, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship))
+    comparison = _paired(first, second, kinship)
+    uncompared = {item.item for item in items}.difference(_compared_items(comparison))
+    return replace(
+        comparison, uncompared=tuple(sorted(uncompared, key=natural)), grounded=_grounded(first, second, kinship)
+    )
 
 
 def _paired(
@@ -234,23 +234,25 @@ def _paired(
 def _grounded(
     first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
 ) -> GroundedComparison | None:
-    """How the grounded items of two first trials compare; None if no item is told in both."""
-    told = [
+    """Compare the grounded items of two first trials; None if no item has `grounded` in both."""
+    flags = [
         {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
         for items in (first, second)
     ]
-    shared = [item for item in told[0] if item in told[1]]
+    shared = [item for item in flags[0] if item in flags[1]]
     if not shared:
         return None
-    one, other = ({item: run[item] for item in shared} for run in told)
-    found = compare(one, other, kinship)
-    return GroundedComparison(len(shared), sum(one.values()), sum(other.values()), found.difference, found.interval)
+    one, other = ({item: run[item] for item in shared} for run in flags)
+    comparison = compare(one, other, kinship)
+    return GroundedComparison(
+        len(shared), sum(one.values()), sum(other.values()), comparison.difference, comparison.interval
+    )
 
 
-def _compared_items(found: Comparison | ScoreComparison) -> Iterator[str]:
-    if isinstance(found, Comparison):
-        return chain(found.both_right, found.both_wrong, found.gained, found.lost)
-    return chain(found.higher, found.lower, found.same)
+def _compared_items(comparison: Comparison | ScoreComparison) -> Iterator[str]:
+    if isinstance(comparison, Comparison):
+        return chain(comparison.both_right, comparison.both_wrong, comparison.gained, comparison.lost)
+    return chain(comparison.higher, comparison.lower, comparison.same)
 
 
 def _scores(items: Sequence[ItemOutcome]) -> dict[str, float]:

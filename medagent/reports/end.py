@@ -1,4 +1,4 @@
-"""The end of a run: the table, what needs a look, what it cost, where the files are."""
+"""The end of a run: the table, problems to look at, costs, and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDED = {CUT: "cut off by a limit of tokens", "content_filter": "withheld by a 
 
 
 def print_findings(report: Report) -> None:
-    """Print the tables, what they were measured on, and what needs a look."""
+    """Print the tables, the measured data and settings, and problems to look at."""
     print_report(report)
     for line in measured_on(report):
         put(line)
@@ -27,7 +27,7 @@ def print_findings(report: Report) -> None:
 
 
 def print_end(report: Report) -> None:
-    """Print what a person sees at the end of a run."""
+    """Print the end of a run."""
     print_findings(report)
     print()
     for line in _closing(report):

@@ -93,7 +93,7 @@ def _not_replayed(checks: Checks | None) -> bool:
 
 
 def _published(group: Sequence[Report]) -> Iterator[str]:
-    """What others published for the same tasks, where a benchmark knows it."""
+    """Published figures for the same tasks, if the benchmark has them."""
     sections = [section for report in group for section in report.table if section.title == PUBLISHED_FIGURES]
     different = {section.name: section for section in sections}
     if not different:
@@ -135,12 +135,12 @@ def _row(number: int, report: Report, checks: Checks | None) -> list[str]:
 
 
 def _trials(report: Report) -> list[str]:
-    """How many trials, pass@1, pass@k and pass^k, where there are several."""
+    """The number of trials, pass@1, pass@k and pass^k, if there are several trials."""
     outcomes = by_trial(report.items)
     if not outcomes or not any(item.trial > 1 for item in report.items):
         return ["1", "–", "–", "–"]
-    found = rates(outcomes)
-    return [str(found.trials), percent(found.pass1), percent(found.at[-1]), percent(found.hat[-1])]
+    figures = rates(outcomes)
+    return [str(figures.trials), percent(figures.pass1), percent(figures.at[-1]), percent(figures.hat[-1])]
 
 
 def _measured(report: Report, *, claimed: bool) -> Iterator[str]:

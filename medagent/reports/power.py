@@ -1,4 +1,4 @@
-"""How large a difference between two runs must be to mean something, before anything is run."""
+"""Computes, before a run, how large a difference between two runs must be to be more than noise."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHARES = (0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def noise_line(n: int, discordant: float = DISCORDANT) -> str:
-    """What a difference over `n` items must exceed, in words."""
+    """A sentence with the difference over `n` items that is noise."""
     items = "1 item" if n == 1 else f"{n:,} items"
     return f"with {items} a difference under {100 * noise(n, discordant):.1f} points is noise"
 
@@ -36,8 +36,8 @@ def print_power(n: int, discordant: float | None) -> None:
     rows = []
     for share in sorted({*_SHARES, *([discordant] if discordant else [])}):
         least = detectable(n, share)
-        found = "none" if least >= 1 else f"{100 * least:.1f}"
-        rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", found])
+        points = "none" if least >= 1 else f"{100 * least:.1f}"
+        rows.append([f"{share:.0%}".replace("%", " %"), f"{100 * noise(n, share):.1f}", points])
     columns = ["items on which two runs differ", "noise below, points", "found in 4 of 5 comparisons, points"]
     print_table("", columns, rows)
     put("Two runs over the same items, compared item by item at 95 %. Trials of an item are not items.")

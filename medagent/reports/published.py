@@ -1,4 +1,4 @@
-"""Figures that others published for the same items, from a TOML file, to stand beside those of a run."""
+"""Figures that others published for the same items, from a TOML file, to be shown with those of a run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def published_sections(sources: Sequence[PublishedSource]) -> list[TableSection]
 
 
 def published_notes(sources: Sequence[PublishedSource]) -> list[str]:
-    """Where the figures of `published_sections` stand."""
+    """The source of the figures of `published_sections`."""
     return [
         f"{PUBLISHED_FIGURES}: {one.title}. {one.where}; {one.table}; {one.settings}; {one.url}, taken {one.taken}"
         for one in sources

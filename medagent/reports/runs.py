@@ -1,4 +1,4 @@
-"""A plan carried out at a terminal: progress and notes meanwhile, the table or JSON at the end, an exit code."""
+"""Runs a plan for a terminal: progress and notes during the run, the table or JSON at the end, an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run, or one of its items, for reading: what is long is folded; colours and a pager in a terminal only."""
+"""Prints a run, or one of its items. Long texts are shortened; colours and a pager are used only in a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LONG_PROMPT = 1000
-"""Characters from which on a prompt is folded."""
+"""A longer prompt is shortened to this number of characters."""
 _NAMED = 5
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -58,22 +58,22 @@ class ItemFilter:
         )
 
 
-def list_items(report: Report, wanted: ItemFilter) -> None:
-    """Print a run's items, a line each: whether it is right, in which share of its trials, and why not.
+def list_items(report: Report, selection: ItemFilter) -> None:
+    """Print a run's items, one line each: whether it is right, the share of its right trials, and why it is wrong.
 
     Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
-    for name, asked, known in (
-        ("kind", wanted.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
-        ("type", wanted.groups, {item.group for item in report.items if item.group}),
-        ("finish-reason", wanted.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
+    for name, names, known in (
+        ("kind", selection.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
+        ("type", selection.groups, {item.group for item in report.items if item.group}),
+        ("finish-reason", selection.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
     ):
-        if unknown := [one for one in asked if one not in known]:
+        if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
             raise UserError(f"--{name} {unknown[0]}: no item of {report.folder} has it; there are {there}")
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
-    listed = [item for item in report.items if wanted(item)]
+    listed = [item for item in report.items if selection(item)]
     for item in sorted(listed, key=lambda one: (natural(one.item), one.trial)):
         name = f"{item.item}#{item.trial}" if several else item.item
         score = "–" if item.score is None else f"{item.score:.4f}"
@@ -91,7 +91,7 @@ def list_items(report: Report, wanted: ItemFilter) -> None:
 
 
 def show_run(report: Report) -> None:
-    """Print how a run's items ended, how many were right, what several trials say, and what it cost."""
+    """Print the endings of a run's items, the rates, the figures of trials, and the costs."""
     groups: dict[str, Counter[str]] = {}
     scores: dict[str, list[float]] = {}
     for item in report.items:
@@ -131,12 +131,12 @@ def show_run(report: Report) -> None:
 
 
 def _kinds(report: Report) -> Iterator[str]:
-    """The items that are wrong by kind, or lucky, the most frequent first; of each kind the first few."""
-    found: dict[str, list[str]] = {}
+    """Wrong items by kind, and lucky ones: the first few of each kind, with the most frequent kind first."""
+    by_kind: dict[str, list[str]] = {}
     for item in report.items:
         if kind := LUCKY if item.is_lucky else item.kind:
-            found.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
-    for kind, names in sorted(found.items(), key=lambda one: -len(one[1])):
+            by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
+    for kind, names in sorted(by_kind.items(), key=lambda one: -len(one[1])):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{len(names)} {kind}: {', '.join(names[:_NAMED])}{more}"
 
@@ -147,10 +147,9 @@ def _figures(tally: Counter[str]) -> list[str]:
 
 
 def show_item(view: ItemView, *, full: bool = False) -> None:
-    """Print one item: what was said, then what came of it; in a terminal through a pager.
+    """Print one item: its messages, then its result; in a terminal through a pager.
 
-    The prompt and FHIR Bundles are folded unless `full`: of a prompt its last paragraph is shown, of a Bundle a line a
-    resource.
+    Unless `full`, a prompt is shortened to its last paragraph, and a FHIR Bundle to one line per resource.
     """
     import os
 
@@ -166,18 +165,18 @@ def show_item(view: ItemView, *, full: bool = False) -> None:
 
 
 def _print_item(console: Console, view: ItemView, full: bool) -> None:
-    for place, said in enumerate(view.messages):
-        role = " ".join(printable(said.role).split())
+    for place, message in enumerate(view.messages):
+        role = " ".join(printable(message.role).split())
         console.rule(role, align="left", style="cyan" if role == "agent" else "dim", characters="─")
-        if said.reasoning:
-            _print(console, said.reasoning, style="dim italic")
-        if not full and said.role == REQUESTS:
-            console.print(f"{said.text.partition(chr(10))[0]} (--full shows them)", style="dim")
-        elif not full and place == 0 and said.role != "agent" and len(said.text) > _LONG_PROMPT:
-            console.print(f"… {len(said.text):,} characters (--full shows them); the last of them:", style="dim")
-            _print(console, said.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
+        if message.reasoning:
+            _print(console, message.reasoning, style="dim italic")
+        if not full and message.role == REQUESTS:
+            console.print(f"{message.text.partition(chr(10))[0]} (--full shows them)", style="dim")
+        elif not full and place == 0 and message.role != "agent" and len(message.text) > _LONG_PROMPT:
+            console.print(f"… {len(message.text):,} characters (--full shows them); the last of them:", style="dim")
+            _print(console, message.text.rstrip().rpartition("\n\n")[2][-_LONG_PROMPT:], style="")
         else:
-            _print_parts(console, said, view.decides, full)
+            _print_parts(console, message, view.decides, full)
     if view.messages:
         console.rule("outcome", align="left", characters="─")
     for line in view.lines:
@@ -185,12 +184,12 @@ def _print_item(console: Console, view: ItemView, full: bool) -> None:
         console.print(printable(line), markup=False, style=style)
 
 
-def _print_parts(console: Console, said: ShownMessage, decides: Sequence[str], full: bool) -> None:
-    style = "bold" if said.role == "agent" else ""
+def _print_parts(console: Console, message: ShownMessage, decides: Sequence[str], full: bool) -> None:
+    style = "bold" if message.role == "agent" else ""
     if full:
-        _print(console, said.text, style=style)
+        _print(console, message.text, style=style)
         return
-    for part, is_json in _parts(said.text):
+    for part, is_json in _parts(message.text):
         lines = bundle_lines(part, decides) if is_json else None
         if lines is None:
             _print(console, part, style=style)
@@ -236,7 +235,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _laid_out(value: str) -> str:
-    """JSON in lines of its own, every token as it was said."""
+    """JSON laid out in lines, with every token unchanged."""
     lines, line, depth, before = [], "", 0, ""
     for token in _TOKEN.findall(value):
         depth -= token in "]}"

@@ -11,7 +11,7 @@ from medagent.engine.grounded import GROUNDED
 from medagent.engine.report import GroundedRate, Measure, Report, TableLine, TableSection
 
 WIDTH = 160
-"""Characters of a line in a file or a pipe, where no terminal says how wide it is."""
+"""The width of a line in a file or a pipe, which have no terminal width."""
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -124,7 +124,7 @@ def named(names: Sequence[str], longest: int = 20) -> str:
 
 
 def say(text: str) -> None:
-    """Tell a person something, on standard error."""
+    """Print a message for people on standard error."""
     print(printable(text), file=sys.stderr, flush=True)
 
 

@@ -24,7 +24,7 @@ def trial_section(outcomes: Mapping[str, Sequence[bool]], groups: Mapping[str, s
 
 
 def flip_notes(outcomes: Mapping[str, Sequence[bool]]) -> list[str]:
-    """Which tasks are right in some trials and wrong in others, with the share that is right."""
+    """The tasks that are right in only some trials, with the share of right trials."""
     shares = reliability(outcomes)
     flips = [f"{task} {shares[task]:.0%}".replace("%", " %") for task in flipping(outcomes)]
     if not flips:

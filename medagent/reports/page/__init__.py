@@ -1,4 +1,4 @@
-"""The HTML report: one file that shows a run, each of its items, or several runs beside each other.
+"""The HTML report: one file that shows a run with its items, or compares several runs.
 
 A benchmark says what is shown, as blocks (`blocks`); `document` puts runs and their comparison together, `pack`
 compresses that in parts, `render` writes the page. The scripts beside this file draw the blocks in the browser; they

@@ -1,4 +1,4 @@
-"""Runs put together for a page: what stands in its head, an index of items, the parts that hold their details."""
+"""Composes the data of a page: its head, an index of items, and the parts with their details."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from medagent.reports.page.pack import Parts, packed_text, plain_json
 from medagent.reports.tables import grounded_words
 
 _SHORTEST_PREAMBLE = 400
-"""A beginning that prompts share is kept once if it is longer than this."""
+"""If prompts share a beginning that is longer than this, it is stored once."""
 _FOLDED = ("Slowest", "Versions", "Folder")
 """What is known of a run and few ask for."""
 _SECONDS = re.compile(r"T(\d\d:\d\d):[\d.]+\+00:00")
 _LOOKED_AT = 40
-"""From so many prompts the beginning that they share is worked out."""
+"""The number of prompts from which the shared beginning is computed."""
 _PIECE = 5_000
-"""Items of a piece of the index."""
+"""The number of items in a piece of the index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ def _shortened(block: Block, preamble: str) -> Block:
 
 
 def _run(page: RunPage) -> dict[str, Any]:
-    """A run's head: what was measured, the figure, what it cost."""
+    """A run's head: the measured data and settings, the figure, the costs."""
     report = page.report
     facts = _facts(report)
     overall = report.overall
@@ -220,7 +220,7 @@ def _run(page: RunPage) -> dict[str, Any]:
 
 
 def _facts(report: Report) -> Mapping[str, str]:
-    """What was measured, and how, in the order in which a reader asks for it."""
+    """The measured data and settings, in the order of the page."""
     spent = report.spent
     facts = {"Benchmark": report.benchmark}
     facts |= {name: text for name, _, text in (line.partition(": ") for line in measured_on(report))}
