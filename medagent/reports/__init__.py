@@ -1,1 +1,1 @@
-"""Views of results for people: tables, and charts where a chart is clearer."""
+"""Results for people: tables first, charts where a chart is clearer."""

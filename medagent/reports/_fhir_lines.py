@@ -1,4 +1,4 @@
-"""A FHIR Bundle as lines of text: one line per resource, with a mark at the deciding ones."""
+"""A FHIR Bundle as text: one line per resource, with marks on the deciding ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 DECIDES = "◀ decides"
 _FIRST = 8
-"""The number of resources to show, besides the deciding ones."""
+"""Number of resources that are shown, in addition to the deciding ones."""
 
 
 def bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
-    """The lines for a Bundle's JSON; None if the text is not one. `decides` has the times of the deciding readings."""
+    """The lines of a Bundle's JSON; None if the text is not a Bundle. `decides` are the deciding times."""
     try:
         bundle = json.loads(text)
     except (ValueError, RecursionError):
@@ -31,7 +31,7 @@ def bundle_lines(text: str, decides: Sequence[str]) -> list[str] | None:
 
 
 def _line(resource: dict[str, Any]) -> str:
-    """A resource in a line: its type, time, code or name, value, status."""
+    """The type, time, code or name, value and status of a resource."""
     quantity = _object(resource.get("valueQuantity"))
     name = _object((resource.get("name") or [None])[0]) if isinstance(resource.get("name"), list) else {}
     times = ("effectiveDateTime", "authoredOn", "onsetDateTime", "recordedDate", "performedDateTime", "birthDate")

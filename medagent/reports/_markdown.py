@@ -1,4 +1,4 @@
-"""Markdown tables with escaped cells, since these contain texts of runs and models."""
+"""Markdown tables with texts of runs and models in their cells."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 
 def cell(text: str) -> str:
-    """An escaped text, which cannot change the table around it."""
+    """A text without characters that would end a cell."""
     return printable(" ".join(text.split())).replace("|", "\\|").replace("<", "&lt;").replace("`", "'")

@@ -1,4 +1,4 @@
-"""Prints the agreement of two labellings as tables."""
+"""The agreement of two labellings as tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LISTED = 20
 
 
 def print_agreement(first: str, second: str, agreement: Agreement) -> None:
-    """Print the confusion table, the agreement with kappa, and every unit where the two differ."""
+    """Print the confusion table, the agreement with kappa, and every unit on which the two differ."""
     names = sorted({label for pair in agreement.table for label in pair}, key=lambda label: (label == UNREAD, label))
     put(f"rows: {first}; columns: {second}")
     print_table(

@@ -1,4 +1,4 @@
-"""Two runs over the same items, compared item by item."""
+"""Compares two runs over the same items, item by item."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class TrialFigures:
 
 @dataclass(frozen=True, slots=True)
 class GroundedComparison:
-    """Compares grounded items, over the items for which both runs say whether they are grounded: the number in each
-    run, the second's share minus the first's, and its 95 % interval for other patients.
+    """The items of which both runs say whether they are grounded: the number of grounded ones in each, and the
+    second run's share minus the first's with its 95 % interval over other patients.
     """
 
     items: int
@@ -43,14 +43,14 @@ class GroundedComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Items with a verdict in both runs. `gained` were wrong in the first run and right in the second.
+    """Items with a verdict in both runs. `gained` were wrong in the first and right in the second run.
 
-    `p` is McNemar's exact p of the flips. `difference` is the second's rate minus the first's. `interval` is its 95 %
+    `p` is McNemar's exact p of the flips; `difference` is the second rate minus the first. `interval` is its 95 %
     interval for these types and other patients (Tango's score interval), `other_types` that for other types (None below
-    five types). Items of one cluster (a question in several languages) flip together and are drawn together. Then `p`
-    compares the clusters that gained more than they lost with those that lost more, and `interval` is a bootstrap over
-    clusters. `clusters` is the number of clusters, None if each item is its own. `trials` has the figures of both runs
-    if one has several trials. `uncompared` has the items of either run without a verdict in both.
+    five). Items of one cluster (a question in several languages) flip and are drawn together: `p` is then that of the
+    clusters that gained more than they lost against those that lost more, and `interval` a bootstrap over clusters.
+    `clusters` is the number of clusters, None if each item is a cluster. `trials` has the figures of both runs if
+    one has several trials, `uncompared` the items of either run without a verdict in both.
     """
 
     both_right: tuple[str, ...]
@@ -68,16 +68,16 @@ class Comparison:
 
     @property
     def tasks(self) -> int:
-        """How many items were compared."""
+        """The number of compared items."""
         return len(self.both_right) + len(self.both_wrong) + len(self.gained) + len(self.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreComparison:
-    """Items with a score in both runs. `difference` is the second's mean minus the first's, paired.
+    """Items with a score in both runs. `difference` is the second mean minus the first, paired.
 
     If items flip between trials, the score of an item is the share of its right trials, and `trials` has the figures of
-    both runs. If a benchmark's official score is not a mean of items, `means` has the official scores, which are called
+    both runs. If the official score of a benchmark is not a mean of items, `means` are the official scores, called
     `figure`. `clusters` and `uncompared` are as in `Comparison`.
     """
 
@@ -113,18 +113,20 @@ class ScoreComparison:
 
 @dataclass(frozen=True, slots=True)
 class Kinship:
-    """The types and clusters of items, by item. Items without a type have a common one; clusters are optional."""
+    """The relations between items: each item's type (items without one form one type), and the cluster of each item
+    that has one.
+    """
 
     types: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
 
 
 ALONE = Kinship()
-"""Items of one type, without clusters."""
+"""Independent items of one type."""
 
 
 def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kinship = ALONE) -> Comparison:
-    """Pair the verdicts by item. Raises UserError if the runs share no item."""
+    """Pair the verdicts by item. Raises UserError if no item is in both."""
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     cells: dict[tuple[bool, bool], list[str]] = {}
@@ -150,7 +152,7 @@ def compare(first: Mapping[str, bool], second: Mapping[str, bool], kinship: Kins
 def compare_scores(
     first: Mapping[str, float], second: Mapping[str, float], kinship: Kinship = ALONE
 ) -> ScoreComparison:
-    """Pair the scores by item. Raises UserError if the runs share no item."""
+    """Pair the scores by item. Raises UserError if no item is in both."""
     shared = _shared(first, second)
     steps = {item: second[item] - first[item] for item in shared}
     types, clusters = _grouped(steps, kinship.types, alone=False), _grouped(steps, kinship.clusters)
@@ -169,7 +171,7 @@ def compare_scores(
 
 
 def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bool = True) -> list[list[float]]:
-    """The steps of each group. If `alone`, each item without a group is its own group; otherwise they are one group."""
+    """The steps of each group. Items without a group are each a group, or form one if not `alone`."""
     by_group: dict[str, list[float]] = {}
     for item, step in steps.items():
         by_group.setdefault(groups.get(item, item if alone else ""), []).append(step)
@@ -177,7 +179,7 @@ def _grouped(steps: Mapping[str, float], groups: Mapping[str, str], *, alone: bo
 
 
 def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
-    """The bootstrap interval of the mean step over clusters; without differences, Tango's for that number of pairs."""
+    """The bootstrap interval of the mean step over clusters; if nothing differs, Tango's interval of as many pairs."""
     sums = [(sum(cluster), len(cluster)) for cluster in clusters]
     if not any(step for cluster in clusters for step in cluster):
         return tango(0, 0, len(clusters))
@@ -187,8 +189,8 @@ def _clustered_interval(clusters: Sequence[Sequence[float]]) -> Interval:
 def compare_trials(
     first: Mapping[str, Sequence[bool]], second: Mapping[str, Sequence[bool]], kinship: Kinship = ALONE
 ) -> Comparison | ScoreComparison:
-    """Pair the items of runs with several trials: by verdict if no item flips between its trials, otherwise by the
-    shares of right trials. Raises UserError if the runs share no item.
+    """Pair the items of runs with several trials: by verdict if each item ends equally in all its trials, otherwise by
+    the shares of right trials. Raises UserError if no item is in both.
     """
     shared = _shared(first, second)
     a, b = ({item: run[item] for item in shared} for run in (first, second))
@@ -205,8 +207,8 @@ def _trial_figures(outcomes: Mapping[str, Sequence[bool]]) -> TrialFigures:
 
 
 def compare_outcomes(first: Sequence[ItemOutcome], second: Sequence[ItemOutcome]) -> Comparison | ScoreComparison:
-    """Compare two runs' items: verdicts; if a run has several trials, the shares of right trials; or the scores of the
-    first trials. Raises UserError if there is nothing to pair.
+    """Compare the items of two runs: verdicts, the shares of right trials if a run has several, or the scores of the
+    first trial. Raises UserError if nothing can be paired.
     """
     items = (*first, *second)
     kinship = Kinship(
@@ -234,15 +236,15 @@ def _paired(
 def _grounded(
     first: Sequence[ItemOutcome], second: Sequence[ItemOutcome], kinship: Kinship
 ) -> GroundedComparison | None:
-    """Compare the grounded items of two first trials; None if no item has `grounded` in both."""
-    flags = [
+    """The comparison of the grounded items of two first trials; None if no item has `grounded` in both."""
+    known = [
         {item.item: item.grounded for item in items if item.grounded is not None and item.trial == 1}
         for items in (first, second)
     ]
-    shared = [item for item in flags[0] if item in flags[1]]
+    shared = [item for item in known[0] if item in known[1]]
     if not shared:
         return None
-    one, other = ({item: run[item] for item in shared} for run in flags)
+    one, other = ({item: run[item] for item in shared} for run in known)
     comparison = compare(one, other, kinship)
     return GroundedComparison(
         len(shared), sum(one.values()), sum(other.values()), comparison.difference, comparison.interval

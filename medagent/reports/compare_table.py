@@ -1,4 +1,4 @@
-"""Comparisons of runs, printed and as JSON."""
+"""Comparisons of runs as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from refsol.intervals import FEWEST_TYPES
 from refsol.stats import Interval, holm
 
 
-def document(comparison: Sequence[Comparison | ScoreComparison | SetComparison]) -> str:
-    """Comparisons as JSON: an object for a single one, otherwise a list."""
-    documents = [asdict(one) for one in comparison]
+def document(comparisons: Sequence[Comparison | ScoreComparison | SetComparison]) -> str:
+    """Comparisons as JSON: an object if there is one, otherwise a list."""
+    documents = [asdict(one) for one in comparisons]
     return json.dumps(documents[0] if len(documents) == 1 else documents, indent=1)
 
 
@@ -79,18 +79,18 @@ def _signed(value: float, measure: Measure) -> str:
 
 
 def other_types_words(interval: Interval | None) -> str:
-    """A sentence with the interval for other types."""
+    """The interval for other types, in words."""
     if interval is None:
         return f"Other types: no interval below {FEWEST_TYPES} types"
     return f"Other types: 95 % {percent(interval.low)} to {percent(interval.high)}"
 
 
-def grounded_words(grounded: GroundedComparison) -> str:
-    """A sentence that compares the grounded items."""
-    low, high = percent(grounded.interval.low), percent(grounded.interval.high)
+def grounded_words(comparison: GroundedComparison) -> str:
+    """The comparison of grounded items, in words."""
+    low, high = percent(comparison.interval.low), percent(comparison.interval.high)
     return (
-        f"Grounded: A {grounded.first}, B {grounded.second} of {grounded.items}; B − A: {percent(grounded.difference)} "
-        f"(95 % {low} to {high})"
+        f"Grounded: A {comparison.first}, B {comparison.second} of {comparison.items}; "
+        f"B − A: {percent(comparison.difference)} (95 % {low} to {high})"
     )
 
 
@@ -107,12 +107,12 @@ def _print_trials(items: int, figures: Sequence[TrialFigures]) -> None:
 
 
 def print_comparisons(
-    first: object, others: Sequence[object], comparison: Sequence[Comparison | ScoreComparison]
+    first: object, others: Sequence[object], comparisons: Sequence[Comparison | ScoreComparison]
 ) -> None:
-    """Print the comparison of several runs with the first one, one line each; p is adjusted for their number (Holm)."""
+    """Print the comparison of each run with the first one on a line; p is adjusted for their number (Holm)."""
     put(f"A: {first}")
-    if all(isinstance(one, Comparison) for one in comparison):
-        pairs = [one for one in comparison if isinstance(one, Comparison)]
+    if all(isinstance(one, Comparison) for one in comparisons):
+        pairs = [one for one in comparisons if isinstance(one, Comparison)]
         adjusted = holm([one.p for one in pairs])
         columns = ["run", *_COMPARED, "only A right", "only it right", "difference", "95 %", "McNemar p, Holm"]
         rows = [
@@ -123,7 +123,7 @@ def print_comparisons(
         columns = ["run", *_COMPARED, "A higher", "it higher", "difference", "95 %"]
         rows = [
             [str(name), *_counts(one), *map(str, _sides(one)), *_step(one)]
-            for name, one in zip(others, comparison, strict=True)
+            for name, one in zip(others, comparisons, strict=True)
         ]
     print_table("", columns, rows)
     put("The difference is that run's less A's. Two runs alone name the items: medagent compare A B")
@@ -157,7 +157,7 @@ def _sides(comparison: Comparison | ScoreComparison) -> tuple[int, int]:
 
 
 def _wrapped(head: str, ids: Sequence[str]) -> str:
-    """Ids after a heading, in lines that break between ids."""
+    """Ids after a heading. Lines break between ids."""
     import shutil
     import sys
 

@@ -1,4 +1,4 @@
-"""Comparisons for CI systems: Markdown for a job's summary, JUnit XML for its list of tests."""
+"""Comparisons for other tools: Markdown for a summary, JUnit XML for a list of tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from refsol.stats import Interval, holm
 
 Found = Comparison | ScoreComparison | SetComparison
 NAMED = 20
-"""The largest number of lost items in the Markdown."""
+"""Number of lost items that the Markdown names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class Compared:
 
     path: Path
     report: Report
-    found: Found
+    comparison: Found
     p: float | None
 
     @property
     def lost(self) -> Sequence[str]:
-        """The items that are worse than in the first run."""
-        if isinstance(self.found, SetComparison):
+        """The items with a lower score than in the first run."""
+        if isinstance(self.comparison, SetComparison):
             return ()
-        return self.found.lost if isinstance(self.found, Comparison) else self.found.lower
+        return self.comparison.lost if isinstance(self.comparison, Comparison) else self.comparison.lower
 
 
 def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Report]) -> Sequence[Compared]:
-    """Comparisons of runs with a first one, by the runs' paths, and the runs' reports."""
+    """The comparisons of runs with the first one, by path, with their reports."""
     adjusted = iter(holm([one.p for one in comparisons.values() if isinstance(one, Comparison)]))
     return [
         Compared(path, reports[path], one, next(adjusted) if isinstance(one, Comparison) else None)
@@ -50,7 +50,7 @@ def with_reports(comparisons: Mapping[Path, Found], reports: Mapping[Path, Repor
 
 
 def markdown(first: object, compared: Sequence[Compared]) -> str:
-    """The text: one section for each run, with the lost items and the reasons."""
+    """The text: a section per run, with its lost items and the reasons."""
     lines = []
     for one in compared:
         lines += [f"### {cell(str(one.path))} against {cell(str(first))}", "", *_section(one, len(compared)), ""]
@@ -58,7 +58,7 @@ def markdown(first: object, compared: Sequence[Compared]) -> str:
 
 
 def _section(one: Compared, runs: int) -> Iterator[str]:
-    comparison = one.found
+    comparison = one.comparison
     if isinstance(comparison, SetComparison):
         drops = [*comparison.groups.items(), ("overall", comparison.overall)]
         rows = [
@@ -108,18 +108,18 @@ def _step(difference: float, interval: Interval) -> tuple[str, str]:
 
 
 def junit(first: object, compared: Sequence[Compared]) -> str:
-    """JUnit XML: one suite per run, one test per item. Lost items are failures; items wrong in both are skipped.
+    """JUnit XML: a suite per run, a test per item. Lost items fail; items that are wrong in both runs are skipped.
 
     Raises UserError for runs over different items.
     """
     suites = ElementTree.Element("testsuites", name="medagent compare")
     for one in compared:
-        if isinstance(one.found, SetComparison):
+        if isinstance(one.comparison, SetComparison):
             raise UserError(f"--junit lists items, and {first} and {one.path} have different ones")
         name = printable(f"{one.path} against {first}")
         suite = ElementTree.SubElement(suites, "testsuite", name=name)
         reasons, groups = _reasons(one.report), {item.item: item.group for item in one.report.items}
-        lost, wrong, others = _outcomes(one.found)
+        lost, wrong, others = _outcomes(one.comparison)
         for item in sorted((*lost, *wrong, *others), key=natural):
             kind = printable(groups.get(item) or one.report.benchmark)
             case = ElementTree.SubElement(suite, "testcase", classname=kind, name=printable(item))
@@ -134,14 +134,14 @@ def junit(first: object, compared: Sequence[Compared]) -> str:
 
 
 def _outcomes(comparison: Comparison | ScoreComparison) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The items that were lost, that are wrong in both runs, and all others."""
+    """The lost items, those that are wrong in both runs, and all others."""
     if isinstance(comparison, Comparison):
         return comparison.lost, comparison.both_wrong, (*comparison.both_right, *comparison.gained)
     return comparison.lower, (), (*comparison.higher, *comparison.same)
 
 
 def _reasons(report: Report) -> Mapping[str, str]:
-    """The reason why each item is wrong, from its first wrong trial."""
+    """The reason of each wrong item, from its first wrong trial."""
     reasons: dict[str, str] = {}
     for item in report.items:
         if item.correct is not True and item.reason:

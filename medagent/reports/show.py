@@ -1,4 +1,4 @@
-"""Prints a run, or one of its items. Long texts are shortened; colours and a pager are used only in a terminal."""
+"""Prints a run or one of its items. Long texts are folded; only a terminal gets colours and a pager."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LONG_PROMPT = 1000
-"""A longer prompt is shortened to this number of characters."""
+"""Prompts with more characters than this are folded."""
 _NAMED = 5
 _DECODER = json.JSONDecoder()
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -34,9 +34,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """Which items to list: those that are not right, of these kinds of failure, of these groups, with a reply that
-    ended for one of these reasons.
-    """
+    """A filter of items: not right, of these kinds of failure, of these groups, with one of these finish reasons."""
 
     wrong: bool = False
     kinds: Sequence[str] = ()
@@ -59,18 +57,18 @@ class ItemFilter:
 
 
 def list_items(report: Report, selection: ItemFilter) -> None:
-    """Print a run's items, one line each: whether it is right, the share of its right trials, and why it is wrong.
+    """Print a run's items, one per line: whether it is right, in which share of its trials, and why not.
 
     Raises UserError for a kind, a group or a finish reason that no item of the run has.
     """
-    for name, names, known in (
+    for option, names, known in (
         ("kind", selection.kinds, {LUCKY, *(item.kind for item in report.items if item.kind)}),
         ("type", selection.groups, {item.group for item in report.items if item.group}),
         ("finish-reason", selection.finish_reasons, {one for item in report.items for one in item.finish_reasons}),
     ):
         if unknown := [one for one in names if one not in known]:
             there = ", ".join(sorted(known, key=natural)) or "none"
-            raise UserError(f"--{name} {unknown[0]}: no item of {report.folder} has it; there are {there}")
+            raise UserError(f"--{option} {unknown[0]}: no item of {report.folder} has it; there are {there}")
     shares = reliability(by_trial(report.items))
     several = any(item.trial > 1 for item in report.items)
     listed = [item for item in report.items if selection(item)]
@@ -91,7 +89,7 @@ def list_items(report: Report, selection: ItemFilter) -> None:
 
 
 def show_run(report: Report) -> None:
-    """Print the endings of a run's items, the rates, the figures of trials, and the costs."""
+    """Print how a run's items ended, how many are right, the figures of several trials, and the cost."""
     groups: dict[str, Counter[str]] = {}
     scores: dict[str, list[float]] = {}
     for item in report.items:
@@ -131,12 +129,12 @@ def show_run(report: Report) -> None:
 
 
 def _kinds(report: Report) -> Iterator[str]:
-    """Wrong items by kind, and lucky ones: the first few of each kind, with the most frequent kind first."""
-    by_kind: dict[str, list[str]] = {}
+    """The wrong and lucky items by kind, the most frequent kind first, with the first few items of each."""
+    items_by_kind: dict[str, list[str]] = {}
     for item in report.items:
         if kind := LUCKY if item.is_lucky else item.kind:
-            by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
-    for kind, names in sorted(by_kind.items(), key=lambda one: -len(one[1])):
+            items_by_kind.setdefault(kind, []).append(item.item if item.trial == 1 else f"{item.item}#{item.trial}")
+    for kind, names in sorted(items_by_kind.items(), key=lambda one: -len(one[1])):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{len(names)} {kind}: {', '.join(names[:_NAMED])}{more}"
 
@@ -147,9 +145,10 @@ def _figures(tally: Counter[str]) -> list[str]:
 
 
 def show_item(view: ItemView, *, full: bool = False) -> None:
-    """Print one item: its messages, then its result; in a terminal through a pager.
+    """Print one item: its messages, then its outcome; in a terminal with a pager.
 
-    Unless `full`, a prompt is shortened to its last paragraph, and a FHIR Bundle to one line per resource.
+    The prompt and FHIR Bundles are folded unless `full`: the last paragraph of the prompt and one line per resource of
+    a Bundle are shown.
     """
     import os
 
@@ -159,7 +158,7 @@ def show_item(view: ItemView, *, full: bool = False) -> None:
     if not console.is_terminal:
         _print_item(console, view, full)
         return
-    os.environ.setdefault("LESS", "-RFX")  # colours; and what fits on the screen is not paged
+    os.environ.setdefault("LESS", "-RFX")  # allow colours; do not page what fits on the screen
     with console.pager(styles=True):
         _print_item(console, view, full)
 
@@ -214,7 +213,7 @@ def _print(console: Console, text: str, style: str) -> None:
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
-    """A message's JSON values that fill whole lines, laid out, and the lines between them; whether each is JSON."""
+    """The parts of a message: formatted JSON values that fill whole lines (True), and other lines (False)."""
     start = position = 0
     while position < len(text):
         if text[position] in "[{":
@@ -235,7 +234,7 @@ def _parts(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _laid_out(value: str) -> str:
-    """JSON laid out in lines, with every token unchanged."""
+    """JSON with line breaks. The tokens are unchanged."""
     lines, line, depth, before = [], "", 0, ""
     for token in _TOKEN.findall(value):
         depth -= token in "]}"
