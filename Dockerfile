@@ -62,7 +62,7 @@ RUN python -c "import tomllib; p = tomllib.load(open('/src/pyproject.toml', 'rb'
 print(*p['optional-dependencies']['a2a'], sep='\n')" > /tmp/needed && pip install --requirement /tmp/needed
 USER 1000:0
 EXPOSE 9009
-ENTRYPOINT ["medagent", "green", "--insecure"]
+ENTRYPOINT ["medagent", "a2a", "green", "--insecure"]
 CMD ["--host", "0.0.0.0", "--port", "9009"]
 
 # What `docker build .` makes.

@@ -139,8 +139,9 @@ def imported(checkout: Path, files: list[Path], ehr: Path) -> Cost:
 
 
 def medagent(checkout: Path, *words: str) -> Cost:
-    """What `medagent` of a checkout costs with these words."""
-    return cost("env", "PYTHONSAFEPATH=1", f"PYTHONPATH={checkout}", sys.executable, "-m", "medagent", *words)
+    """What `medagent` of a checkout costs with these words. Python stores compiled modules, as it does for users."""
+    changes = ("-u", "PYTHONDONTWRITEBYTECODE", "PYTHONSAFEPATH=1", f"PYTHONPATH={checkout}")
+    return cost("env", *changes, sys.executable, "-m", "medagent", *words)
 
 
 def show(what: str, done: Cost, more: str = "") -> None:
@@ -152,6 +153,7 @@ def charts(checkout: Path, ehr: Path, patients: list[str]) -> float:
     """Seconds of CPU of a server that is asked for all charts, its start included."""
     command = [sys.executable, "-m", "medagent", "serve", "--data", str(ehr), "--port", "18099"]
     environment = os.environ | {"PYTHONSAFEPATH": "1", "PYTHONPATH": str(checkout)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as server:

@@ -1,10 +1,11 @@
-"""An agent that never reads the record, to see what a score is worth that reads nothing.
+"""An agent that never reads the record, to see how it scores.
 
     medagent run --agent examples/blind.py:Blind
     medagent run --agent examples/blind.py:Blind --agent-arg age=44 --round guess
 
-It copies what the task says, always orders an HbA1c, and answers each query alike. No item that needs a reading can be
-grounded, however many are right. `baseline blind` in the tables picks the best such behaviour for the data set at hand.
+It copies values from the task's text, always orders an HbA1c, and gives every query the same answer. None of its items
+that need a reading can be grounded, even if they are right. `baseline blind` in the tables is the best such agent for
+the data set.
 """
 
 import json
@@ -16,14 +17,14 @@ ANSWERS = {"task1": ["Patient not found"], "task4": [-1], "task6": [-1], "task7"
 
 
 class Blind(medagent.Agent):
-    """Orders what the text spells out. `age` is its guess of every patient's age."""
+    """Orders what the text states. `age` is its answer for every patient's age."""
 
     def __init__(self, context=None, age=60):
         super().__init__(context)
         self.age = age
 
     def play(self, task, prompt):
-        """Yield the order that the text spells out, if it spells one out, and an answer."""
+        """Yield the order that the text states, if there is one, and an answer."""
         words = f"{task.context}\n{task.instruction}"
         moment = re.search(r"\d{4}-\d{2}-\d{2}T[\d:]+[+-][\d:]+", words)
         self.now = moment[0] if moment else ""
@@ -45,7 +46,7 @@ class Blind(medagent.Agent):
         return f"POST {self.context.base}{body['resourceType']}\n{json.dumps(body)}"
 
     def order(self, system, code, **more):
-        """An order of a service."""
+        """A service request."""
         return {
             "resourceType": "ServiceRequest",
             "code": {"coding": [{"system": system, "code": code}]},

@@ -14,7 +14,6 @@ from ipaddress import ip_address
 
 from fhir_server._cors import with_cors
 from fhir_server.app import (
-    LONG,
     App,
     Handler,
     Message,
@@ -88,13 +87,13 @@ class AtOnce:
         return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
 
     def answer(self, target: str, headers: Pairs) -> Response | None:
-        """The answer to a GET, None if the application must answer it."""
+        """The answer to a GET, compressed unless it is very long; None if the application must answer it."""
         request = Request("GET", target, headers)
         response = self.server.handle(request)
         if isinstance(response, Response):
             if is_packed(response, request.header("accept-encoding")) and len(response.body) < VERY_LONG:
                 response = with_packed(response, packed(response.body))
-            return response if len(response.body) <= LONG else None  # the application handles slow readers
+            return response
         if isinstance(response, Coroutine):
             response.close()
         return None

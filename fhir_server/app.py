@@ -37,12 +37,14 @@ LONG = 256 * 1024
 """Bytes from which a body is compressed and decompressed in a thread, because that takes some milliseconds."""
 
 
-CHUNK = 64 * 1024
+CHUNK = 256 * 1024
 """A long answer is sent in chunks of this many bytes, so that it is not in memory twice while its client reads."""
 MAX_UNREAD = 256 * 1024 * 1024
 """The most unread bytes of long answers, over all clients; above this, a long answer is replaced by 503."""
 SPOOLED = 1 << 20
 """Bytes; longer bodies are stored on disk while they arrive."""
+ANSWER = "fhir_server.answer"
+"""The key in a scope of a response that was computed before the application was called."""
 BODY_S = 30.0
 """Seconds in which a body must be complete, or another megabyte of it must arrive."""
 
@@ -111,7 +113,9 @@ async def _answer(
             return
         if body is not None and fields.get("content-encoding", "").lower() == "gzip":
             body = await _beside(_unpacked, body)
-        if body is None:
+        if ANSWER in scope:
+            response = scope[ANSWER]
+        elif body is None:
             response = _refusal(413, f"The body is larger than {MAX_BODY} bytes", "too-long")
         else:
             response = await _answered(server.handle(Request(scope["method"], _target(scope), headers, body)))
@@ -254,8 +258,10 @@ def _refusal(status: int, diagnostics: str, code: str) -> Response:
 
 
 def is_packed(response: Response, accepted: str | None) -> bool:
-    """Whether a response is sent as gzip to a client that accepts these encodings."""
-    return accepted is not None and "gzip" in accepted and len(response.body) >= GZIP_FROM
+    """Whether a response is to be compressed for a client that accepts these encodings."""
+    if accepted is None or "gzip" not in accepted or len(response.body) < GZIP_FROM:
+        return False
+    return all(name != "Content-Encoding" for name, _ in response.headers)
 
 
 def packed(content: bytes) -> bytes:

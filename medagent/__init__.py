@@ -1,7 +1,6 @@
-"""medagent runs medical agents and models on medical benchmarks, keeps what happened, and grades it.
+"""medagent runs medical agents and models on medical benchmarks, stores what they did, and grades it.
 
-The names in `__all__` are the public API; each is imported when it is first used, so that `import medagent` costs
-nothing.
+The names in `__all__` are the public API. Each is imported on first use, so that `import medagent` is fast.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from importlib import import_module
 from medagent.core.version import __version__ as __version__
 
 TYPE_CHECKING = False
-"""As that of `typing`, which takes ten milliseconds to import."""
+"""The same as `typing.TYPE_CHECKING`, without importing `typing`, which is slow."""
 if TYPE_CHECKING:
     from medagent._api import LoadedRun, compare, episode, grade, load_run, run, run_sync, serve_episodes, tasks
     from medagent.agents.base import Agent, AgentContext, Move, Policy
@@ -263,7 +262,7 @@ __all__ = [
     "tasks",
 ]
 
-if not TYPE_CHECKING:  # a checker would take every misspelt name for Any
+if not TYPE_CHECKING:  # with it, a type checker would accept every misspelt name
 
     def __getattr__(name: str) -> object:
         if name not in _MODULE_OF:

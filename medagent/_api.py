@@ -4,8 +4,8 @@
     report = medagent.run_sync("medagentbench", model="gpt-4o-mini")
     report = medagent.run_sync(MyBenchmark, MySettings(model="gpt-4o-mini"))
 
-Options are the fields of the benchmark's settings, as on the command line (`max_tokens=…`); configuration files are
-not read. Type checkers know those of the bundled benchmarks (`medagent.options`). Other benchmarks take a settings
+Options are the fields of the benchmark's settings, as on the command line (`max_tokens=…`). Configuration files are not
+read. For the bundled benchmarks, `medagent.options` has the types of the options. Other benchmarks take a settings
 object.
 """
 
@@ -100,38 +100,38 @@ async def run(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose:
 async def run(
     benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool | None = None, **options: Any
 ) -> Report:
-    """Run a benchmark and return what came of it; the same call again continues.
+    """Run a benchmark and return its report. Repeat the call to continue a stopped run.
 
-    `benchmark` is a name, an import path or a class. What decides the run is stated by options, or by `settings`.
-    `agent` and `model` may be classes as well, a class with arguments (`functools.partial(MyAgent, shots=3)`), or an
-    instance. `report.reused` counts the units that were finished before. With `verbose`, the default in
-    notebooks, progress and notes go to standard error. Raises UserError, StopRunError.
+    `benchmark` is a name, an import path or a class. Pass the settings as options, or as a `settings` object. `agent`
+    and `model` may also be a class, a class with arguments (`functools.partial(MyAgent, shots=3)`), or an instance.
+    `report.reused` is the number of units that were already finished. `verbose` (default: True in notebooks) prints
+    progress and notes to standard error. Raises UserError, StopRunError.
     """
     from medagent.engine.progress import in_notebook
     from medagent.reports.power import noise_before
     from medagent.reports.tables import say
 
-    found = find(benchmark)
+    resolved = find(benchmark)
     for name in ("agent", "model"):
         options |= _handed(name, options)
-    chosen = _stated(found.Settings, settings, options)
+    chosen = _stated(resolved.Settings, settings, options)
     verbose = in_notebook() if verbose is None else verbose
     tell = say if verbose else _silent
-    plan = await found.plan(chosen, tell)
-    if verbose and (noise := noise_before(plan, found)):
+    plan = await resolved.plan(chosen, tell)
+    if verbose and (noise := noise_before(plan, resolved)):
         tell(noise)
-    return await execute(plan, found, quiet=not verbose, say=tell)
+    return await execute(plan, resolved, quiet=not verbose, say=tell)
 
 
 def _handed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options for a class or an instance that a program hands over as `agent` or `model`. Raises UserError."""
+    """The options for a class or an instance that is passed as `agent` or `model`. Raises UserError."""
     handed = options.get(name)
     if handed is None or isinstance(handed, str):
         return {}
     if not isinstance(handed, functools.partial):
         return {name: plugins.given(handed)}
     if handed.args or not isinstance(handed.func, type):
-        raise UserError(f"{name}: functools.partial takes a class and arguments by their names")
+        raise UserError(f"{name}: functools.partial must have a class and only keyword arguments")
     return {name: plugins.given(handed.func), f"{name}_arg": {**handed.keywords, **options.get(f"{name}_arg", {})}}
 
 
@@ -167,7 +167,7 @@ def run_sync(benchmark: str | type[Benchmark[S, Any]], settings: S, *, verbose: 
 def run_sync(
     benchmark: Code = DEFAULT, settings: RunSettings | None = None, *, verbose: bool | None = None, **options: Any
 ) -> Report:
-    """`run` for programs without an event loop; inside a running one (a notebook's) it runs in a thread of its own."""
+    """`run` for programs without an event loop. If a loop runs (as in a notebook), it works in a separate thread."""
     work: Coroutine[Any, Any, Report] = run(benchmark, settings, verbose=verbose, **options)
     return blocking(work)
 
@@ -188,11 +188,11 @@ def episode(
     settings: EpisodeSettings | None = None,
     **options: Any,
 ) -> EpisodeContext:
-    """An episode of a task (or of its id), to be entered by `async with` or `with`.
+    """An episode of a task (or of a task's id). Enter it with `async with` or `with`.
 
-    Options, or `settings`, say which tasks and patients, and how the episode goes (`dataset`, `ehr`, `protocol`,
-    `writes`, `max_rounds` …), as in `medagent run`; `key` seeds the ids that the server makes up. Raises UserError for
-    an unknown task or data that cannot be used.
+    Options, or `settings`, select the tasks and patients and the rules of the episode (`dataset`, `ehr`, `protocol`,
+    `writes`, `max_rounds` …), as in `medagent run`. `key` is the seed of the ids that the server generates. Raises
+    UserError for an unknown task or unusable data.
     """
     return open_episode(_source(benchmark, settings, options), task, key)
 
@@ -204,8 +204,9 @@ def tasks(*, benchmark: Code, settings: EpisodeSettings | None = None, mixed: bo
 def tasks(
     *, benchmark: Code = DEFAULT, settings: EpisodeSettings | None = None, mixed: bool = False, **options: Any
 ) -> Sequence[Any]:
-    """The tasks of a data set; options as `episode` has them. `mixed`: in the order in which a run does them, which
-    takes the types in turn, so that the first few are a fair part. Raises UserError.
+    """The tasks of a data set, selected by the options of `episode`. Raises UserError.
+
+    `mixed`: in the order of a run, which takes the types in turn, so that the first few are a representative part.
     """
     source = _source(benchmark, settings, options)
     return [item.record for item in (source.mixed if mixed else source.items).values()]
@@ -214,53 +215,53 @@ def tasks(
 def serve_episodes(
     *, host: str = "127.0.0.1", port: int = 0, benchmark: Code = DEFAULT, **options: Unpack[HttpEpisodeOptions]
 ) -> AbstractContextManager[HttpEpisodes]:
-    """Answer for episodes on a port (0: a free one), in a thread, while the block runs.
+    """Serve episodes over HTTP on a port (0: a free one), in a thread, until the block ends.
 
-    Options are those of `episode` that name tasks and patients, and `api_base`. Raises UserError.
+    Options are `api_base` and those of `episode` that select tasks and patients. Raises UserError.
     """
     return serve_on(find_fhir(benchmark), host, port, options)
 
 
-def grade(path: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]) -> Report:
-    """Grade a run's folder again, or a results file; `given` are options of `medagent grade`.
+def grade(path: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]) -> Report:
+    """Grade a run's folder again, or a results file. `options` are those of `medagent grade`.
 
-    `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run whose benchmark is not
-    installed. Nothing is written. Raises UserError, InputError.
+    `benchmark` is the benchmark of a results file (default: MedAgentBench), or the code of a run's benchmark that is
+    not installed. Nothing is written. Raises UserError, InputError.
     """
     place = Path(path)
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     if is_run(place) and (place / JOURNAL).is_file():
-        found = of_folder(place, benchmark)
-        check_options(found, place, options)
-        return graded_report(found, place, options)
-    found = find(benchmark or DEFAULT)
-    check_options(found, place, options)
-    return found.graded_file(place, options)
+        resolved = of_folder(place, benchmark)
+        check_options(resolved, place, values)
+        return graded_report(resolved, place, values)
+    resolved = find(benchmark or DEFAULT)
+    check_options(resolved, place, values)
+    return resolved.graded_file(place, values)
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedRun:
-    """A run's folder, read: its rows, its report, its items."""
+    """A run's folder: its rows, report and items."""
 
     path: Path
     benchmark: Benchmark[Any, Any]
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """What decided its rows, by option."""
+        """The settings that decide its rows, by option name."""
         return Run(self.path).settings
 
     def rows(self, journal: str = JOURNAL) -> Iterator[Row]:
-        """The last row of every unit of a journal; those of benchmarks with FHIR sessions have the transcript."""
+        """The last row of every unit in a journal. Rows of FHIR benchmarks have the transcript."""
         return Run(self.path).rows(self.benchmark.journals[journal].row, journal)
 
     def transcripts(self) -> Iterator[tuple[str, Sequence[ShownMessage]]]:
-        """Each unit's key with what was said in it, in order."""
+        """Each unit's key with its messages, in order."""
         return ((row.unit, self.benchmark.messages(row)) for row in self.rows())
 
     @property
     def report(self) -> Report:
-        """What it came to, also while it is going on."""
+        """Its report, also while the run is in progress."""
         return report_of(self.benchmark, self.path)
 
     @property
@@ -269,10 +270,10 @@ class LoadedRun:
         return scores_of(self.benchmark, self.path, {})
 
     def item(self, key: str) -> ItemView:
-        """One item for reading, by its id or its unit's key. Raises UserError if the run does not have it."""
+        """One item to show, by its id or its unit's key. Raises UserError if the run does not have it."""
         try:
             scores = {one.unit: one for one in self.scores}
-        except UserError:  # the data is not there any more
+        except UserError:  # the data is missing
             scores = {one.item: Scored(*self.benchmark.named(one.item), one.item, one.status) for one in self._known()}
         units = [unit for unit in scores if key in (unit, scores[unit].item.id)]
         row = next(Run(self.path).rows(self.benchmark.row, units=units[:1]), None)
@@ -286,59 +287,61 @@ class LoadedRun:
 
 
 def load_run(path: str | Path, *, benchmark: Code | None = None) -> LoadedRun:
-    """A run's folder. `benchmark` is the code of a run whose benchmark is not installed. Raises UserError."""
+    """Open a run's folder. `benchmark` is the code of its benchmark if that is not installed. Raises UserError."""
     return LoadedRun(Path(path), of_folder(Path(path), benchmark))
 
 
 def compare(
-    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]
+    a: str | Path, b: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
 ) -> Comparison | ScoreComparison | SetComparison:
-    """Two runs, or results files of MedAgentBench, paired by item; by group if they are over different sets of which
-    one was made from a seed.
+    """Compare two runs, or results files of MedAgentBench, item by item.
 
-    `given` are options of `medagent grade` that say where data is, `benchmark` the code of runs whose benchmark is not
-    installed. Raises UserError if the two do not fit.
+    If they have different data sets, one of them made from a seed, their groups are compared. `options` are those of
+    `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that is not installed. Raises
+    UserError if the two cannot be compared.
     """
     first, second = Path(a), Path(b)
-    options = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     for path in (first, second):
         if is_run(path):
-            check_options(of_folder(path, benchmark), path, options)
-    outcomes = [outcomes_of(path, benchmark, options) for path in (first, second)]
+            check_options(of_folder(path, benchmark), path, values)
+    outcomes = [outcomes_of(path, benchmark, values) for path in (first, second)]
     if are_siblings(first, second):
         return compare_sets(*outcomes)
     check_same_items(first, second, benchmark)
-    found = compare_outcomes(*outcomes)
-    official = official_score(first, second, benchmark) if isinstance(found, ScoreComparison) else None
-    return found if official is None or not isinstance(found, ScoreComparison) else found.by(official)
+    comparison = compare_outcomes(*outcomes)
+    official = official_score(first, second, benchmark) if isinstance(comparison, ScoreComparison) else None
+    return comparison if official is None or not isinstance(comparison, ScoreComparison) else comparison.by(official)
 
 
 def write_report(
-    runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **given: Unpack[GradeOptions]
+    runs: Sequence[str | Path], out: str | Path, *, benchmark: Code | None = None, **options: Unpack[GradeOptions]
 ) -> int:
-    """Write the HTML report of runs, or results files of MedAgentBench, and give its size in bytes.
+    """Write the HTML report of runs, or of results files of MedAgentBench. Returns its size in bytes.
 
-    `given` are options of `medagent grade` that say where data is, `benchmark` the code of runs whose benchmark is not
-    installed. Raises UserError.
+    `options` are those of `medagent grade` that name the data. `benchmark` is the code of the runs' benchmark if that
+    is not installed. Raises UserError.
     """
-    return PageWriter(runs, benchmark, {name: value for name, value in given.items() if value is not None}).write(out)
+    return PageWriter(runs, benchmark, {name: value for name, value in options.items() if value is not None}).write(out)
 
 
 def _stated(model: type[S], settings: RunSettings | None, options: Mapping[str, Any]) -> S:
-    """The settings of a call. Raises UserError for options that cannot be used, and for settings of another type."""
+    """The settings of a call. Raises UserError for invalid options, and for settings of another type."""
     if settings is None:
         return checked(model, options)
     if options:
-        raise UserError(f"{min(options)}: is stated beside a settings object; put it into {type(settings).__name__}")
+        raise UserError(
+            f"{min(options)}: options cannot be combined with a settings object; put it into {type(settings).__name__}"
+        )
     if not isinstance(settings, model):
         raise UserError(f"settings: expected {model.__name__}, not {type(settings).__name__}")
     return settings
 
 
 def _source(benchmark: Code, settings: EpisodeSettings | None, options: Mapping[str, Any]) -> EpisodeSource:
-    """Where the episodes of a call come from. Raises UserError."""
-    found = find_fhir(benchmark)
-    return EpisodeSource.of(found, options) if settings is None else EpisodeSource.by(found, settings)
+    """The source of a call's episodes. Raises UserError."""
+    resolved = find_fhir(benchmark)
+    return EpisodeSource.of(resolved, options) if settings is None else EpisodeSource.by(resolved, settings)
 
 
 def _silent(text: str) -> None:

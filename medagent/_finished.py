@@ -1,4 +1,4 @@
-"""A finished run's folder, or a results file, as the API reads it: its outcomes, and whether two of them compare."""
+"""Reads a run's folder or a results file for the API: its outcomes, and whether two of them can be compared."""
 
 from __future__ import annotations
 
@@ -36,36 +36,36 @@ def is_run(path: Path) -> bool:
     return (path / "run.json").is_file()
 
 
-def check_options(benchmark: Benchmark[Any, Any], path: Path, given: Mapping[str, Any]) -> None:
+def check_options(benchmark: Benchmark[Any, Any], path: Path, options: Mapping[str, Any]) -> None:
     """Raises UserError for an option that the benchmark of a run does not have."""
-    for name in given:
+    for name in options:
         if name not in benchmark.GradeOptions.model_fields:
-            raise UserError(f"--{name.replace('_', '-')} has no use for {path}, a run of {benchmark.name}")
+            raise UserError(f"--{name.replace('_', '-')} does not apply to {path}, a run of {benchmark.name}")
 
 
-def graded_file(path: Path, given: Mapping[str, Any], *, every_rule: bool = False) -> Any:
-    """A results file, graded. Raises UserError, InputError."""
+def graded_file(path: Path, options: Mapping[str, Any], *, every_rule: bool = False) -> Any:
+    """Grade a results file of MedAgentBench. Raises UserError, InputError."""
     from medagent.benchmarks.medagentbench import results_file
     from medagent.benchmarks.medagentbench.settings import MedAgentBenchGrading
 
-    return results_file.graded_file(path, checked(MedAgentBenchGrading, given), every_rule=every_rule)
+    return results_file.graded_file(path, checked(MedAgentBenchGrading, options), every_rule=every_rule)
 
 
-def outcomes_of(path: Path, code: Code | None, given: Mapping[str, Any]) -> Sequence[ItemOutcome]:
+def outcomes_of(path: Path, code: Code | None, options: Mapping[str, Any]) -> Sequence[ItemOutcome]:
     """The outcomes of a run or a results file. Raises UserError if nothing in it is graded."""
     if not is_run(path) or not (path / JOURNAL).is_file():
-        report = graded_file(path, given).report
+        report = graded_file(path, options).report
     else:
         benchmark = of_folder(path, code)
-        report = graded_report(benchmark, path, given) if given else report_of(benchmark, path)
+        report = graded_report(benchmark, path, options) if options else report_of(benchmark, path)
     if all(item.value is None for item in report.items):
-        raise UserError(f"{path}: {' '.join(report.notes) or 'nothing in it is graded'}")
+        raise UserError(f"{path}: {' '.join(report.notes) or 'it has no graded item'}")
     items: Sequence[ItemOutcome] = report.items
     return items
 
 
 def official_score(a: Path, b: Path, code: Code | None) -> Paired | None:
-    """The official score of two runs, where it is no mean of items and their data is there."""
+    """The official score of two runs; None if it is the mean of the items, or if the runs' data is missing."""
     if not (is_run(a) and is_run(b)):
         return None
     benchmark = of_folder(a, code)
@@ -73,12 +73,12 @@ def official_score(a: Path, b: Path, code: Code | None) -> Paired | None:
         return None
     try:
         return benchmark.paired(Run(a), Run(b))
-    except UserError:  # the data is not there any more
+    except UserError:  # the data is missing
         return None
 
 
 def are_siblings(a: Path, b: Path) -> bool:
-    """Whether two runs are over different sets of which at least one was made from a seed, as their `run.json` say."""
+    """Whether two runs have different data sets, at least one of them made from a seed, by their `run.json`."""
     first, second = (_settings(path) for path in (a, b))
     made = first.get("seed-digest") or second.get("seed-digest")
     return bool(made) and first.get("tasks-digest") != second.get("tasks-digest")
@@ -90,7 +90,7 @@ def _settings(path: Path) -> Mapping[str, Setting]:
 
 
 def check_same_items(a: Path, b: Path, code: Code | None) -> None:
-    """Raises UserError if two runs ask other things under the same ids."""
+    """Raises UserError if two runs have different questions under the same ids."""
     if not (is_run(a) and is_run(b)):
         from medagent.benchmarks.medagentbench.results.patients import check_same_patients
 
@@ -98,13 +98,13 @@ def check_same_items(a: Path, b: Path, code: Code | None) -> None:
         return
     try:
         first, second = (_questions(path, code) for path in (a, b))
-    except UserError:  # the data is not there any more
+    except UserError:  # the data is missing
         return
     shared = [item for item in first if item in second]
     if differing := [item for item in shared if first[item] != second[item]]:
         raise UserError(
-            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} items ask something else, "
-            f"first {differing[0]!a}"
+            f"{a} and {b} have different task sets: {len(differing)} of {len(shared)} items differ, the first is "
+            f"{differing[0]!a}"
         )
 
 
@@ -116,14 +116,13 @@ def _questions(folder: Path, code: Code | None) -> dict[str, str]:
 class PageWriter:
     """Writes the HTML report of runs, or of results files of MedAgentBench.
 
-    What it scored and packed for one page is not worked out again for the next, so that a run that goes on can be
-    written again and again.
+    It reuses the scores and parts of the previous page, so that the page of a run in progress can be written often.
     """
 
-    def __init__(self, runs: Sequence[str | Path], code: Code | None, given: Mapping[str, Any]) -> None:
+    def __init__(self, runs: Sequence[str | Path], code: Code | None, options: Mapping[str, Any]) -> None:
         from medagent.reports.page.pack import Parts
 
-        self._runs, self._code, self._given = list(map(Path, runs)), code, given
+        self._runs, self._code, self._options = list(map(Path, runs)), code, options
         self._books: dict[Path, ScoreBook] = {}
         self._parts = Parts()
 
@@ -148,12 +147,12 @@ class PageWriter:
         from medagent.reports.page.run_page import details_of
 
         if not is_run(path):
-            file = graded_file(path, self._given, every_rule=True)
+            file = graded_file(path, self._options, every_rule=True)
             details = details_of(find(DEFAULT), file.report, file.units)
             return RunPage(path.stem if path.is_file() else path.name, file.report, details)
         benchmark = of_folder(path, self._code)
-        check_options(benchmark, path, self._given)
+        check_options(benchmark, path, self._options)
         book = self._books.setdefault(path, ScoreBook(path / SCORES))
-        report = graded_report(benchmark, path, self._given) if self._given else report_of(benchmark, path, book)
-        run = stack.enter_context(GradedRun(benchmark, path, self._given, book))
+        report = graded_report(benchmark, path, self._options) if self._options else report_of(benchmark, path, book)
+        run = stack.enter_context(GradedRun(benchmark, path, self._options, book))
         return RunPage(path.resolve().name, report, details_of(benchmark, report, run.units))

@@ -1,4 +1,4 @@
-"""What `Benchmark.blocks` and `Benchmark.panels` give: the parts of a page about an item or a run, as data."""
+"""The parts of a page about an item or a run, as data. `Benchmark.blocks` and `Benchmark.panels` return them."""
 
 from medagent.engine.blocks import (
     AnswerBlock,

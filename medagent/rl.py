@@ -1,4 +1,4 @@
-"""Training: `medagent.rl.Environment`, for TRL's `environment_factory` and loops of one's own."""
+"""Training: `medagent.rl.Environment`, for TRL's `environment_factory` or for your own loop."""
 
 from medagent.integrations.rl import Environment, UngradedError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from refsol.stats import Interval, pass_at_k, pass_hat_k, wilson
@@ -40,15 +40,22 @@ def rates(outcomes: Mapping[str, Sequence[bool]]) -> Rates:
     depth = min(len(trials) for trials in outcomes.values())
     counts = [(len(trials), sum(trials)) for trials in outcomes.values()]
     single = all(len(trials) == 1 for trials in outcomes.values())
+    at, hat = ([_mean(figure, counts, k) for k in range(1, depth + 1)] for figure in (pass_at_k, pass_hat_k))
     return Rates(
         tasks=len(means),
         trials=depth,
         pass1=pass1,
         error=error,
-        at=tuple(sum(pass_at_k(n, c, k) for n, c in counts) / len(counts) for k in range(1, depth + 1)),
-        hat=tuple(sum(pass_hat_k(n, c, k) for n, c in counts) / len(counts) for k in range(1, depth + 1)),
+        at=tuple(at),
+        hat=tuple(hat),
         wilson=wilson(sum(c for _, c in counts), len(counts)) if single else None,
     )
+
+
+def _mean(figure: Callable[[int, int, int], float], counts: Sequence[tuple[int, int]], k: int) -> float:
+    """The mean of pass@k or pass^k over tasks with (trials, right ones), worked out once for equal counts."""
+    values = {pair: figure(*pair, k) for pair in set(counts)}
+    return sum(values[pair] for pair in counts) / len(counts)
 
 
 def by_type(

@@ -25,19 +25,19 @@ def lines(name: str) -> int:
 def table() -> str:
     """The table in Markdown."""
     rows = [
-        ("made-up results items, each with the official grader's verdict", lines("medagentbench/cases.jsonl.xz")),
+        ("synthetic results items, each with the official grader's verdict", lines("medagentbench/cases.jsonl.xz")),
         ("episodes of the published runner over a real HAPI", lines("medagentbench/transcripts.jsonl.xz")),
-        ("the same, of agents that err in their form", lines("medagentbench/transcripts_odd.jsonl.xz")),
+        ("the same, with agents whose messages are malformed", lines("medagentbench/transcripts_odd.jsonl.xz")),
         ("exchanges with a real HAPI FHIR 7.6.0, replayed in order", lines("hapi/exchanges.jsonl.xz")),
-        ("further rows recorded beside a live HAPI", lines("hapi/live.jsonl.xz")),
-        ("examples of R4 and the errors that HL7's validator finds in each", lines("hapi/validate.jsonl.xz")),
-        ("made-up items of psb-300, each with the published grader's verdict", lines("psb300/vectors.jsonl.xz")),
+        ("further exchanges recorded from a live HAPI", lines("hapi/live.jsonl.xz")),
+        ("examples of R4, each with the errors that HL7's validator reports", lines("hapi/validate.jsonl.xz")),
+        ("synthetic items of psb-300, each with the published grader's verdict", lines("psb300/vectors.jsonl.xz")),
         (
-            "evaluations of FHIR-AgentBench's outputs by the published evaluators",
+            "evaluations of FHIR-AgentBench outputs by the published evaluators",
             lines("fhiragentbench/vectors.jsonl.xz"),
         ),
-        ("answers of models to PromptCBLUE, parsed by the official parser", lines("promptcblue/predictions.jsonl.xz")),
-        ("the same, parsed by the published parser of 18 tasks", lines("promptcblue/public18.jsonl.xz")),
+        ("model answers to PromptCBLUE, parsed by the official parser", lines("promptcblue/predictions.jsonl.xz")),
+        ("the same, parsed by the published parser for 18 tasks", lines("promptcblue/public18.jsonl.xz")),
     ]
     return "\n".join(["| what | how many |", "|---|---|", *(f"| {what} | {count:,} |" for what, count in rows)])
 

@@ -16,8 +16,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from medagent.benchmarks.medagentbench.generator.write import Wanted, make  # noqa: E402
-from medagent.benchmarks.medagentbench.tasks.manifest import HOSPITAL, Like  # noqa: E402
+from medagent.benchmarks.made_folders import HOSPITAL  # noqa: E402
+from medagent.benchmarks.medagentbench.generator.write import SetOptions, make  # noqa: E402
+from medagent.benchmarks.medagentbench.tasks.manifest import Like  # noqa: E402
 from tools.clinical_rules import audit, sentence  # noqa: E402
 from tools.hospital_figures import figures  # noqa: E402
 
@@ -84,7 +85,7 @@ class _Facts:
 
 
 def _facts(folder: Path, like: Like) -> _Facts:
-    make(folder, Wanted(like, seed=SEEDS[like]))
+    make(folder, SetOptions(like, seed=SEEDS[like]))
     facts = _Facts()
     for resource in _resources(folder / HOSPITAL):
         facts.add(resource)

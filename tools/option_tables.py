@@ -2,8 +2,8 @@
 
     python tools/option_tables.py
 
-They stand between markers there; `tests/test_docs.py` fails while they differ from the models. The second table says
-which benchmark has which option; where one has not, REASONS says why, and an option without a reason is an error.
+The tables are between markers; `tests/test_docs.py` fails if they differ from the models. The second table shows which
+benchmark has which option. If a benchmark does not have an option, REASONS says why; a missing reason is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medagent.engine.settings import RunSettings
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "running.md"
 BEGIN, END = "<!-- options: python tools/option_tables.py -->", "<!-- options end -->"
 BEGIN_MATRIX, END_MATRIX = "<!-- matrix: python tools/option_tables.py -->", "<!-- matrix end -->"
-ACTS = "one question, one answer: nothing is acted on"
+ACTS = "one question and one answer, no actions"
 NO_FHIR = "no FHIR data"
 OWN_SET = "its data set is --dataset, --tasks-file"
 OWN_FOLDER = "its data set is --dataset"
@@ -39,13 +39,13 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "tasks": {"fhir-agentbench": "--family, --template and --ids select", "*": "--ids selects"},
     "handling": {**dict.fromkeys(EPISODES, "the server is strict, as published"), "*": NO_FHIR},
-    "found": {**dict.fromkeys(EPISODES, "what was found is not graded"), "*": NO_FHIR},
+    "found": {**dict.fromkeys(EPISODES, "found ids are not graded"), "*": NO_FHIR},
     "rules": {"*": "medagent grade --rules compares rule sets"},
     "input-cap": {"*": NO_STRATEGY},
     "code-returns": {"*": NO_STRATEGY},
     "family": {"*": "--per-type and --ids select"},
     "template": {"*": "no item is made from a template"},
-    "yes": {"*": "no data needs an agreement"},
+    "yes": {"*": "no data needs a data use agreement"},
     "protocol": {"*": ACTS},
     "loop": {"*": ACTS},
     "max-rounds": {"*": ACTS},
@@ -58,15 +58,15 @@ REASONS: dict[str, dict[str, str]] = {
     "code-output": {"*": ACTS},
     "code-tool": {"*": ACTS},
     "code-packages": {"*": ACTS},
-    "cache": {"imapscore": "its replies are always kept and shared"},
+    "cache": {"imapscore": "its replies are always stored and shared"},
     "ehr": {"*": NO_FHIR},
     "fhir": {"*": NO_FHIR},
     "fhir-header": {"*": NO_FHIR},
     "ca-file": {"*": NO_FHIR},
     "writes": {"*": ACTS},
     "api-base": {"*": NO_FHIR},
-    "split": {"medagentbench": "one set of tasks a version", "*": "one set of items"},
-    "clock": {"*": "no rule goes by the time of grading"},
+    "split": {"medagentbench": "one set of tasks for each version", "*": "one set of items"},
+    "clock": {"*": "no rule uses the time of grading"},
     "unfinished": {
         "medagentbench": "an episode without FINISH is wrong",
         "fhir-agentbench": "an episode without an answer is wrong",
@@ -77,29 +77,29 @@ REASONS: dict[str, dict[str, str]] = {
         "psb-300": "episodes have no answers file",
         "fhir-agentbench": "output files are graded by medagent grade --benchmark fhir-agentbench FILE",
     },
-    "allow-empty": dict.fromkeys(EPISODES, "an empty or cut message ends its episode with that status"),
+    "allow-empty": dict.fromkeys(EPISODES, "an empty or cut-off message ends its episode with that status"),
     "data": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER, "fhir-agentbench": OWN_FOLDER},
     "encoding": {"medagentbench": OWN_SET, "psb-300": OWN_FOLDER, "fhir-agentbench": "question files are UTF-8"},
     "graph": {"*": "no entities are linked"},
     "embed-model": {"*": "no entities are linked"},
     "embed-base-url": {"*": "no entities are linked"},
-    "min-votes": {"*": "one reply a question; --trials repeats it"},
+    "min-votes": {"*": "one reply per question; --trials repeats it"},
     "g-eval": {
         "simpleqa": "the judges are the metric",
         "fhir-agentbench": "the judges say right or wrong",
         "*": NO_JUDGE,
     },
-    "few-shot": dict.fromkeys(EPISODES, "an episode is no single question"),
+    "few-shot": dict.fromkeys(EPISODES, "an episode is not a single question"),
     "batch": {
-        **dict.fromkeys(EPISODES, "an episode is no single question"),
-        "imapscore": "an item's calls follow from each other",
+        **dict.fromkeys(EPISODES, "an episode is not a single question"),
+        "imapscore": "each call of an item depends on the one before",
     },
     "gold": {
-        **dict.fromkeys(EPISODES, "the answer key is the facts' (--ehr, --fhir)"),
+        **dict.fromkeys(EPISODES, "facts come from the patients (--ehr, --fhir)"),
         "fhir-agentbench": "--dataset has the right answers",
         "*": "--data has the right answers",
     },
-    "card": {"*": "no shared task asks for it"},
+    "card": {"*": "no shared task requires it"},
     "judge": {"*": NO_JUDGE},
     "judge-base-url": {"*": NO_JUDGE},
     "judge-api-key-env": {"*": NO_JUDGE},
@@ -108,17 +108,17 @@ REASONS: dict[str, dict[str, str]] = {
     "recipe": {"*": "one way to measure"},
     "edition": {"*": "one edition"},
     "variant": {"*": "one format"},
-    "lang": {"*": "one language a prompt"},
+    "lang": {"*": "each prompt has one language"},
 }
-"""Why a benchmark has not an option; `*` stands for all that are not named."""
+"""Why a benchmark does not have an option; `*` is for all other benchmarks."""
 KEPT = {
     "setting": "fixed",
     "place": "may change",
-    "limit": "may change, not written",
-    "effort": "not kept",
+    "limit": "may change, not stored",
+    "effort": "not stored",
 }
 Owners = dict[str, Field]
-"""An option of one meaning, by the names of the benchmarks that have it."""
+"""An option with one meaning, by the names of the benchmarks that have it."""
 
 
 def rows() -> Iterator[Owners]:
@@ -136,7 +136,7 @@ def rows() -> Iterator[Owners]:
 
 
 def default(field: Field) -> str:
-    """The default as a command line takes it; a packaged file by its name."""
+    """The default as on the command line; for a packaged file, its name."""
     if field.info.is_required():
         return "required"
     value = field.info.get_default(call_default_factory=True)
@@ -166,7 +166,7 @@ def line(owners: Owners) -> str:
 
 
 def kept(option: Option) -> str:
-    """What becomes of an option's value."""
+    """Whether an option's value is stored, and whether it may change."""
     return KEPT["limit" if (option.kept, option.kind) == ("place", "address") else option.kept]
 
 
@@ -177,18 +177,18 @@ def table() -> str:
 
 
 def matrix() -> str:
-    """Which benchmark has which option. Raises KeyError for one that is missing without a reason."""
+    """Which benchmark has which option. Raises KeyError if a missing option has no reason."""
     models = {
         name: {field.flag for field in options(find(name).Settings) if not field.option.hidden} for name in names()
     }
     shared = {field.flag for field in options(RunSettings)}
-    flags = list(dict.fromkeys(flag for found in models.values() for flag in sorted(found)))
+    flags = list(dict.fromkeys(flag for own in models.values() for flag in sorted(own)))
     lines = [f"| option | {' | '.join(models)} |", f"|---|{'---|' * len(models)}"]
-    everywhere = [flag for flag in flags if flag in shared or all(flag in found for found in models.values())]
+    everywhere = [flag for flag in flags if flag in shared or all(flag in own for own in models.values())]
     lines.append(f"| {', '.join(f'`--{flag}`' for flag in everywhere)} |{' yes |' * len(models)}")
     for flag in sorted(set(flags) - set(everywhere)):
         reasons = REASONS[flag]
-        cells = ["yes" if flag in found else reasons.get(name) or reasons["*"] for name, found in models.items()]
+        cells = ["yes" if flag in own else reasons.get(name) or reasons["*"] for name, own in models.items()]
         lines.append(f"| `--{flag}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 

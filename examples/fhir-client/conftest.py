@@ -1,4 +1,4 @@
-"""The clients under test lie beside their tests."""
+"""Makes the clients importable, which are in the same folder as their tests."""
 
 import sys
 from pathlib import Path

@@ -4,33 +4,33 @@ import httpx
 
 
 class EhrError(Exception):
-    """The EHR could not be asked, or its answer could not be used."""
+    """The EHR could not be reached, or its answer is an error."""
 
 
 class EhrClient:
-    """Asks an EHR; a request is tried three times where the EHR is busy or does not answer."""
+    """An EHR client. If the EHR is busy or does not answer, it tries a request up to three times."""
 
     def __init__(self, client: httpx.Client, tries: int = 3):
         self._client = client
         self._tries = tries
 
     def latest(self, patient: str, code: str) -> float | None:
-        """The latest value of a test, None where there is none."""
+        """The latest value of a test; None if there is none."""
         params = {"patient": patient, "code": code, "_sort": "-date", "_count": "1"}
         entries = self._send("GET", "Observation", params=params).json().get("entry", [])
         return entries[0]["resource"]["valueQuantity"]["value"] if entries else None
 
     def names(self) -> list[str]:
-        """The family names of all patients, page after page."""
-        found, url = [], "Patient?_sort=family&_count=2"
+        """The family names of all patients. Reads all pages."""
+        families, url = [], "Patient?_sort=family&_count=2"
         while url:
             bundle = self._send("GET", url).json()
-            found += [entry["resource"]["name"][0]["family"] for entry in bundle.get("entry", [])]
+            families += [entry["resource"]["name"][0]["family"] for entry in bundle.get("entry", [])]
             url = next((link["url"] for link in bundle["link"] if link["relation"] == "next"), "")
-        return found
+        return families
 
     def set_phone(self, patient: str, phone: str) -> None:
-        """Change the phone number; EhrError where somebody else changed the patient meanwhile."""
+        """Change the phone number. Raises EhrError if the patient was changed by another client since it was read."""
         read = self._send("GET", f"Patient/{patient}")
         changed = {**read.json(), "telecom": [{"system": "phone", "value": phone}]}
         self._send("PUT", f"Patient/{patient}", json=changed, headers={"If-Match": read.headers["ETag"]})

@@ -1,10 +1,10 @@
-"""A small EHR client over requests: writes a blood pressure down."""
+"""A small EHR client over requests: records a blood pressure."""
 
 import requests
 
 
 def record_pressure(session: requests.Session, base: str, patient: str, systolic: int) -> str:
-    """Create an Observation and give its id. Raises requests.RequestException."""
+    """Create an Observation and return its id. Raises requests.RequestException."""
     observation = {
         "resourceType": "Observation",
         "status": "final",

@@ -1,4 +1,4 @@
-"""The fhirpy client, over a port, since fhirpy opens its own connections."""
+"""The fhirpy client. It needs a port, since fhirpy opens its own connections."""
 
 import pytest
 import requests
@@ -68,7 +68,7 @@ def test_a_page_that_has_expired(fhir, ehr):
 
 
 def test_it_overwrites_what_others_change_meanwhile(fhir, ehr):
-    """fhirpy saves without If-Match, so nothing says that the record has changed since it was read."""
+    """fhirpy saves without If-Match, so it does not notice that the record has changed since it was read."""
     fhir.stale(on="Patient/p1")
     deactivate(ehr, "p1")
     patient = fhir.get("Patient/p1")

@@ -73,7 +73,7 @@ def test_pages_that_have_expired(fhir, ehr, fhir_httpx):
         assert client.get(following).status_code == 410
 
 
-def test_a_change_of_somebody_elses_is_not_overwritten(fhir, ehr):
+def test_a_change_by_another_client_is_not_overwritten(fhir, ehr):
     fhir.stale(on="Patient/p1")
     with pytest.raises(EhrError, match="409"):
         ehr.set_phone("p1", "555-0100")

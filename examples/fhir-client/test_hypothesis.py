@@ -1,4 +1,4 @@
-"""A property of the httpx client: whatever was measured, the latest value wins. Each example has its own record."""
+"""A property of the httpx client: it returns the latest value, for any values. Each example has its own record."""
 
 import httpx
 from ehr_httpx import EhrClient
@@ -10,9 +10,9 @@ readings = st.lists(st.tuples(st.integers(1, 500), st.integers(1, 28)), min_size
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(readings)
-def test_the_latest_value_wins(fhir_data, found):
+def test_the_latest_value_wins(fhir_data, pairs):
     with fhir_data.double({"resourceType": "Patient", "id": "p1"}) as fhir:
-        for value, day in found:
+        for value, day in pairs:
             fhir.post(
                 {
                     "resourceType": "Observation",
@@ -25,4 +25,4 @@ def test_the_latest_value_wins(fhir_data, found):
             )
         with httpx.Client(transport=fhir.transport(), base_url="https://ehr.example.org/r4/") as client:
             latest = EhrClient(client).latest("p1", "2345-7")
-    assert latest == max(found, key=lambda one: one[1])[0]
+    assert latest == max(pairs, key=lambda one: one[1])[0]

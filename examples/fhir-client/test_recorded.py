@@ -1,6 +1,6 @@
-"""The httpx client against answers that a server gave once; `pytest --fhir-record` asks it again.
+"""The httpx client against recorded answers of a server; `pytest --fhir-record` records them again.
 
-The cassettes are of `medagent serve --port 8080`. Names are not in them, so no test may ask for one.
+The cassettes were recorded from `medagent serve --port 8080`. They contain no names, so no test can ask for one.
 """
 
 import httpx
@@ -17,19 +17,19 @@ def ehr(fhir, fhir_httpx):
         yield EhrClient(client)
 
 
-def test_latest_value_of_a_test_that_nobody_had(fhir, ehr):
+def test_latest_value_of_an_unknown_patient(fhir, ehr):
     assert ehr.latest("no-such-patient", "2345-7") is None
     assert str(fhir.requests[0]).startswith("GET Observation?patient=no-such-patient")
 
 
 def test_the_hospital_has_glucose_values(ehr, fhir_httpx):
     with httpx.Client(transport=fhir_httpx) as client:
-        found = client.get("http://any/fhir/Observation?code=GLU&_count=1").json()
-    patient = found["entry"][0]["resource"]["subject"]["reference"].removeprefix("Patient/")
+        bundle = client.get("http://any/fhir/Observation?code=GLU&_count=1").json()
+    patient = bundle["entry"][0]["resource"]["subject"]["reference"].removeprefix("Patient/")
     assert ehr.latest(patient, "GLU") > 0
 
 
-def test_faults_befall_recorded_answers_too(fhir, ehr):
+def test_faults_replace_recorded_answers(fhir, ehr):
     fhir.fail(times=2)
     assert ehr.latest("no-such-patient", "2345-7") is None
     assert [request.status for request in fhir.requests] == [503, 503, 200]

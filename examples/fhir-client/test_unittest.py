@@ -1,4 +1,4 @@
-"""The httpx client in a suite of unittest: the double without pytest's fixtures. `python -m unittest` runs it too."""
+"""The httpx client in unittest, without pytest's fixtures. `python -m unittest` runs it too."""
 
 import unittest
 
@@ -25,7 +25,7 @@ class EhrTest(unittest.TestCase):
         sent = self.fhir.assert_requested("PUT", "Patient/p1", times=1, if_match='W/"1"')
         self.assertEqual(sent.json["telecom"], [{"system": "phone", "value": "555-0100"}])
 
-    def test_a_change_by_somebody_else_is_not_overwritten(self) -> None:
+    def test_a_change_by_another_client_is_not_overwritten(self) -> None:
         self.fhir.stale(on="Patient/p1")
         with self.assertRaises(EhrError):
             self.ehr.set_phone("p1", "555-0100")

@@ -1,21 +1,21 @@
-"""An agent that learns: it keeps one sentence for each kind of mistake, and reads them before it acts.
+"""An agent that learns: it writes one sentence about each mistake, and reads all of them before it acts.
 
     medagent run psb-300 --split dev --sequential --agent examples/learning/lessons.py:Lessons --model gpt-4o-mini
 
-The lessons lie in the agent's folder, one a line. The run copies the folder after each lesson and puts it back when it
-is resumed, so nothing is kept anywhere else.
+The lessons are in the agent's folder, one per line. The run copies the folder after each lesson and restores the copy
+when it is continued. The agent stores nothing anywhere else.
 """
 
 from medagent import Agent, Message
 
 ASK = (
     "You made a mistake ({kind}) in the task below. Write one sentence that begins with 'When asked' and says what to \
-do next time in tasks of this kind. Write nothing else.\n\nTask: {task}\n\nYour messages:\n{said}"
+do next time in tasks of this kind. Write nothing else.\n\nTask: {task}\n\nYour messages:\n{messages}"
 )
 
 
 class Lessons(Agent):
-    """Acts by the text of a model, with its lessons before the first message."""
+    """Acts by a model's text messages. The first message begins with the lessons."""
 
     @property
     def _file(self):
@@ -23,11 +23,11 @@ class Lessons(Agent):
 
     @property
     def lessons(self):
-        """The sentences so far."""
+        """The sentences that it has learned so far."""
         return self._file.read_text("utf-8").splitlines() if self._file.exists() else []
 
     async def play(self, task, prompt):
-        """Yields the model's messages."""
+        """Yield the model's messages."""
         learned = "".join(f"- {lesson}\n" for lesson in self.lessons)
         first = f"What you learned from earlier tasks:\n{learned}\n{prompt}" if learned else prompt
         messages = [Message("user", first)]
@@ -37,11 +37,11 @@ class Lessons(Agent):
             messages += [Message("assistant", reply.text), Message("user", observation)]
 
     async def learn(self, task, row, score):
-        """Adds a sentence after a mistake."""
+        """Add a sentence after a mistake."""
         if score.correct is not False:
             return
-        said = "\n".join(turn.content for turn in row.transcript if turn.role == "agent")
-        text = ASK.format(kind=score.kind, task=f"{task.context} {task.instruction}", said=said)
+        messages = "\n".join(turn.content for turn in row.transcript if turn.role == "agent")
+        text = ASK.format(kind=score.kind, task=f"{task.context} {task.instruction}", messages=messages)
         reply = await self.context.model.complete([Message("user", text)], session=f"{task.id} lesson")
         lesson = " ".join(reply.text.split())
         if lesson and lesson not in self.lessons:

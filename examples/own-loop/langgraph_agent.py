@@ -1,4 +1,4 @@
-"""LangGraph in a run: medagent run --agent langgraph_agent.py:LangGraphAgent --model gpt-4o-mini."""
+"""LangGraph as an agent: medagent run --agent langgraph_agent.py:LangGraphAgent --model gpt-4o-mini."""
 
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
@@ -7,7 +7,7 @@ import medagent
 
 
 class LangGraphAgent(medagent.Agent):
-    """A graph of LangChain's `create_agent`; `finish` ends it."""
+    """A graph made by LangChain's `create_agent`. It ends when it calls `finish`."""
 
     reports_use = True
 

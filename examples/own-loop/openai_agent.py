@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK in a run: medagent run --agent openai_agent.py:OpenAIAgent --model gpt-4o-mini."""
+"""The OpenAI Agents SDK as an agent: medagent run --agent openai_agent.py:OpenAIAgent --model gpt-4o-mini."""
 
 import json
 
@@ -11,7 +11,7 @@ CHAT = RunConfig(model_provider=OpenAIProvider(use_responses=False), tracing_dis
 
 
 class OpenAIAgent(medagent.Agent):
-    """An agent of the SDK over chat completions; `finish` ends it."""
+    """An agent of the SDK over chat completions. It ends when it calls `finish`."""
 
     reports_use = True
 

@@ -1,4 +1,4 @@
-"""PydanticAI in a run: medagent run --agent pydantic_agent.py:PydanticAgent --model gpt-4o-mini."""
+"""PydanticAI as an agent: medagent run --agent pydantic_agent.py:PydanticAgent --model gpt-4o-mini."""
 
 from pydantic_ai import Agent, Tool
 
@@ -6,7 +6,7 @@ import medagent
 
 
 class PydanticAgent(medagent.Agent):
-    """An agent of PydanticAI over chat completions."""
+    """A PydanticAI agent over chat completions."""
 
     reports_use = True
 

@@ -1,4 +1,4 @@
-"""smolagents in a run: medagent run --agent smol_agent.py:SmolAgent --model gpt-4o-mini."""
+"""smolagents as an agent: medagent run --agent smol_agent.py:SmolAgent --model gpt-4o-mini."""
 
 import asyncio
 from functools import partial
@@ -9,7 +9,7 @@ import medagent
 
 
 def _tool(tool, env):
-    """A tool of the episode as one of smolagents, whose loop runs in a thread."""
+    """A tool of the episode as a smolagents tool. smolagents' loop runs in a thread."""
     inputs = {name: {"type": "any", "description": "", "nullable": True, **one}
               for name, one in tool.parameters["properties"].items()}  # fmt: skip
     return type("EpisodeTool", (Tool,), {"name": tool.name, "description": tool.description, "inputs": inputs,
@@ -18,7 +18,7 @@ def _tool(tool, env):
 
 
 class SmolAgent(medagent.Agent):
-    """A tool-calling agent of smolagents."""
+    """A tool-calling smolagents agent."""
 
     reports_use = True
 

@@ -24,8 +24,8 @@ from trl.chat_template_utils import qwen3_chat_template
 
 from medagent.rl import Environment
 
-BOUND, LAST, MAX_STEPS = 0.9, 5, 100
-"""Training ends when the mean reward of the last 5 steps is at least 0.9. After 100 steps it has failed."""
+BOUND, LAST, MAX_STEPS = 0.9, 5, 200
+"""Training ends when the mean reward of the last 5 steps is at least 0.9. After 200 steps it has failed."""
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 ANSWERS: dict[int, list[Any]] = {9: [], 15: [-1], 40: ["Patient not found"], 61: [60]}
 """The right answer to each of four training tasks. A rollout of an untaught model picks one of the four."""
@@ -87,7 +87,7 @@ def conversation(task: int, answers: list[Any]) -> list[dict[str, Any]]:
 
 
 def made_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer made of some texts, with Qwen3's chat template."""
+    """A byte-level tokenizer trained on some texts, with Qwen3's chat template."""
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -157,7 +157,7 @@ class UntilBound(TrainerCallback):
 
 
 def main() -> None:
-    """Make, teach, train."""
+    """Make the model, teach it the episodes, and train it."""
     torch.manual_seed(0)
     torch.set_num_threads(1)  # sums of floats depend on the number of threads
     lessons = [conversation(task, answers) for task in ANSWERS for answers in ANSWERS.values()]

@@ -7,6 +7,7 @@ with what nobody asks for: that takes a fifth of a search's time. So a search is
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -36,7 +37,7 @@ class Page:
     matches: int
     row_ids: array[int]
     size: int
-    entries: bytes
+    entries: Sequence[bytes]
     rest: bytes = b""
 
 
@@ -90,6 +91,7 @@ class Remembered:
         self._bytes += page.size
         if self._bytes > MAX_BYTES:
             self._forget()
+        page.entries = [b"".join(page.entries)] if page.entries else ()
         known.page = page
 
     def _forget(self) -> None:

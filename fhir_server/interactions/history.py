@@ -13,7 +13,7 @@ from fhir_server.search.paging import DEFAULT_COUNT
 from fhir_server.search.prefixes import LOWER, UPPER
 from fhir_server.search.query import subset, whole
 from fhir_server.store import Version
-from fhir_server.wire.bundle import Bundle, entry, joined
+from fhir_server.wire.bundle import Bundle, entry, joined, size_of
 from fhir_server.wire.http import Response, by_name, link
 from fhir_server.wire.outcome import quoted
 
@@ -47,7 +47,7 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
     entries = joined(_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows)
     if context.store.meter is not None:
-        context.store.meter.answered(len(entries))
+        context.store.meter.answered(size_of(entries))
     cut = count == 0 or wanted.summary in ("true", "data", "count")
     shown = None if limits else total  # HAPI counts no versions by time
     bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)

@@ -17,7 +17,7 @@ from fhir_server.search.paging import DEFAULT_COUNT, STAGES, Search
 from fhir_server.search.plan import plan
 from fhir_server.search.query import Include, Query, parse, subset, whole
 from fhir_server.search.walks import Planned, matches
-from fhir_server.wire.bundle import Bundle, joined_entries, search_entries
+from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
@@ -53,7 +53,7 @@ def search(context: RequestContext, kind: str) -> Response:
             bundle.links.append(("next", page_link(context, found, context.pairs, count, count)))
             return context.bundle(bundle)
         if page is known.page:
-            page.rest, page.entries = bundle.rest(), b""
+            page.rest, page.entries = bundle.rest(), ()
     return context.bundle(bundle, rest=page.rest)
 
 
@@ -70,12 +70,13 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
         number = len(row_ids)
         entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     else:
-        (number, joined), row_ids = store.joined_found(*known.planned.first(count)), array("q")
+        texts, row_ids = store.texts_found(*known.planned.first(count)), array("q")
+        number = len(texts)
         if number == count:
             row_ids = array("q", [row[0] for row in store.query(*known.planned.first(limit))])
             number = len(row_ids)
-        entries = _metered(context, joined_entries(f"{context.base}/{query.resource_type}", "match", joined))
-    page = Page(number, row_ids, len(entries), entries)
+        entries = _metered(context, search_entries(f"{context.base}/{query.resource_type}", "match", texts))
+    page = Page(number, row_ids, size_of(entries), entries)
     context.server.remembered.keep_page(known, page)
     return page
 
@@ -241,28 +242,28 @@ def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int,
 
 def entries_of(
     context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset, most: int | None = None
-) -> bytes:
+) -> list[bytes]:
     """The entries of a page: matches, then what they include, `most` in all."""
     if not includes and not wanted:
         return _metered(context, search_entries(context.base, "match", context.store.texts_of(row_ids)))
     rows = context.store.rows(row_ids)
     others = included(context, rows, includes)
     left = None if most is None else max(most - len(rows), 0)
-    parts = [
+    groups = (
         search_entries(
             context.base,
             mode,
             ((encode(row.reference), encode(cut_down(row.text or "", wanted))) for row in found),
         )
         for mode, found in (("match", rows[:most]), ("include", others[:left]))
-    ]
-    return _metered(context, b", ".join(filter(None, parts)))
+    )
+    return _metered(context, in_groups(groups))
 
 
-def _metered(context: RequestContext, entries: bytes) -> bytes:
+def _metered(context: RequestContext, entries: list[bytes]) -> list[bytes]:
     """The entries, which count as answered."""
     if context.store.meter is not None:
-        context.store.meter.answered(len(entries))
+        context.store.meter.answered(size_of(entries))
     return entries
 
 
@@ -272,7 +273,7 @@ def _bundle(
     query: Query,
     total: int | None = None,
     links: Sequence[tuple[str, str]] = (),
-    entries: bytes = b"",
+    entries: Sequence[bytes] = (),
 ) -> Bundle:
     subsetted = query.subset.summary in ("true", "data")
     return Bundle(search_id, "searchset", updated, total, links, entries, subsetted=subsetted)

@@ -1,7 +1,7 @@
-"""Import of NDJSON: many resources, their ids kept, in few large transactions.
+"""Import of NDJSON: many resources with their own ids, in a few large transactions.
 
-Lines become rows in worker processes (when there are enough of them); one process writes. A line's number decides the
-number of its resource, so the workers need not talk to each other and the result does not depend on their speed.
+If there are enough lines, worker processes convert lines to rows. One process writes the rows. A resource gets its
+number from the number of its line. So the workers work independently, and the result does not depend on their speed.
 """
 
 from __future__ import annotations
@@ -33,19 +33,22 @@ from fhir_server.store.schema import COLUMNS
 from fhir_server.wire.json_text import decode, render
 
 CHUNK = 1000
-"""Lines that become rows together."""
+"""The number of lines that are converted to rows together."""
 TOGETHER = 4
-"""So many chunks are one transaction: the pages that all of them change are then written once."""
+"""The number of chunks in one transaction. A page that several of them change is then written once."""
 ALONE = 3 * CHUNK
-"""Up to this many lines, workers are not worth their start."""
+"""Up to this many lines are converted without workers, since starting workers would take longer."""
 WORKERS = 2
-"""So many make rows faster than one process writes them; on two cores one does, and each takes 5 % of the whole."""
+"""The maximum number of workers. Two convert lines faster than one process writes the rows."""
 Refused = Callable[[int, str], None]
 
 
 @dataclass(slots=True)
 class Chunk:
-    """The rows of some lines; the columns are those of `schema`, those of the index tables value after value."""
+    """The rows of some lines, with the columns of `store.schema`.
+
+    `tables` has the rows of each index table as one flat list of values. `refused` has line numbers and reasons.
+    """
 
     resources: list[tuple[int, str, str, int, int, str]] = field(default_factory=list)
     tables: dict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
@@ -59,22 +62,22 @@ def load(
     ids: IdSource | None = None,
     clock: Clock | None = None,
 ) -> int:
-    """Imports one resource a line and says how many were taken.
+    """Imports one resource per line. Returns the number of imported resources.
 
-    `meta.lastUpdated` and `meta.source` are kept where given. A resource whose id is there already becomes its next
-    version. References are not checked, so the order of the lines is free. The counter then stands above the greatest
-    all-digit id and the number of resources.
+    `meta.lastUpdated` and `meta.source` are kept if a resource has them. If a resource with the same id exists, the
+    imported one becomes its next version. References are not checked, so the lines can be in any order. Afterwards the
+    counter is above the largest all-digit id and above the number of resources.
 
     Args:
         store: where to write.
-        lines: a resource each, as JSON; empty lines are passed over.
-        refused: told the number (from 1) and the reason for each line that is no R4 resource with an id; without it
-            such a line ends the import.
-        ids: gives the request id of resources that name none; a random one if left out.
-        clock: gives the time of resources that name none; the wall clock if left out.
+        lines: one resource each, as JSON. Empty lines are skipped.
+        refused: called with the number (from 1) and the reason of each line that is not an R4 resource with an id.
+            Without it, such a line ends the import.
+        ids: supplies the request id for resources without `meta.source`; a random one by default.
+        clock: supplies the time for resources without `meta.lastUpdated`; the wall clock by default.
 
     Raises:
-        ServerError: a line was refused; of what came before it, all but the last few thousand are in the store.
+        ServerError: a line was refused. Of the lines before it, all except the last few thousand are in the store.
     """
     cache = MemberCache(store.registry, ImportStamp((clock or Clock()).now(), (ids or IdSource()).request_id()))
     count, defines, empty = 0, False, not store.count()
@@ -104,7 +107,7 @@ def _tell(chunk: Chunk, refused: Refused | None) -> None:
 
 
 def _chunks(lines: Iterator[str | bytes], first: int, cache: MemberCache) -> Iterator[Chunk]:
-    """The lines as chunks, in their order. Workers start meanwhile and take over after the first few."""
+    """The chunks in the order of the lines. This process converts the first few while the workers start."""
     done = 0
     idle: list[ImportWorker] = []
     busy: deque[ImportWorker] = deque()
@@ -128,9 +131,9 @@ def _chunks(lines: Iterator[str | bytes], first: int, cache: MemberCache) -> Ite
 
 
 class ImportWorker:
-    """A process that makes rows of lines, one chunk at a time.
+    """A process that converts lines to rows, one chunk at a time.
 
-    A process of its own rather than a pool of `multiprocessing`, which imports the caller's main module again.
+    It is not from a pool of `multiprocessing`, since that imports the caller's main module again.
     """
 
     def __init__(self, cache: MemberCache) -> None:
@@ -141,7 +144,7 @@ class ImportWorker:
         self.waiting = False
 
     def start(self, lines: list[str | bytes], first: int, before: int) -> None:
-        """Gives it lines to work on; before the first ones, settings."""
+        """Sends lines to convert. The settings are sent before the first lines."""
         if self._settings is not None:
             self._send(self._settings)
             self._settings = None
@@ -149,12 +152,12 @@ class ImportWorker:
         self.waiting = True
 
     def result(self) -> Chunk:
-        """Waits for the rows of the lines given last."""
+        """Waits for the rows of the lines that were sent last."""
         self.waiting = False
         try:
-            chunk = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # it is a pipe: opened so above
+            chunk = pickle.load(self._process.stdout)  # type: ignore[arg-type]  # stdout=PIPE above
         except EOFError as error:
-            raise ServerError("a worker process of the import died; is there enough memory?") from error
+            raise ServerError("a worker process of the import died (out of memory?); import again") from error
         assert isinstance(chunk, Chunk)
         return chunk
 
@@ -172,8 +175,8 @@ class ImportWorker:
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
-    """The loop of a worker: reads the settings, then lines, and writes rows."""
-    gc.disable()  # rows hold no cycles
+    """The loop of a worker: reads the settings and then lines from `source`, writes rows to `target`."""
+    gc.disable()  # rows have no reference cycles
     cache = MemberCache(*pickle.load(source))
     while True:
         try:
@@ -185,7 +188,7 @@ def work(source: BinaryIO, target: BinaryIO) -> None:
 
 
 def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCache) -> Chunk:
-    """The rows of some lines; `first` is the number of the first one's resource, `before` counts earlier lines."""
+    """The rows of some lines. `first` is the number of the first line's resource, `before` counts earlier lines."""
     chunk = Chunk()
     owners: dict[str, list[int]] = defaultdict(list)
     for offset, line in enumerate(lines):
@@ -201,9 +204,9 @@ def rows_of(lines: list[str | bytes], first: int, before: int, cache: MemberCach
         except FhirError as error:
             chunk.refused.append((before + offset + 1, error.diagnostics))
         except UnicodeDecodeError:
-            chunk.refused.append((before + offset + 1, "not UTF-8"))
+            chunk.refused.append((before + offset + 1, "is not UTF-8"))
         except OverflowError:
-            chunk.refused.append((before + offset + 1, "meta.lastUpdated lies outside the years 1 to 9999"))
+            chunk.refused.append((before + offset + 1, "meta.lastUpdated is outside the years 1 to 9999"))
     for table, row_ids in owners.items():
         columns = COLUMNS[table]
         chunk.tables[table][columns.index("row_id") :: len(columns)] = row_ids
@@ -234,6 +237,6 @@ def _write(store: BaseStore, chunk: Chunk) -> None:
 if __name__ == "__main__":
     from fhir_server.load import importer as module
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the whole group; the parent ends this one
-    # Classes are pickled by the name of their module, which is not __main__.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole process group; the parent ends this one
+    # Classes are pickled with the name of their module, which must not be __main__.
     module.work(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,8 +1,8 @@
-"""Resources prepared for the import member by member, with a cache of members that came before.
+"""Prepares resources for storing, member by member, with a cache of earlier members.
 
-A hospital's resources are alike: the same codes, categories, patients and units stand in thousands of them. How a
-member is cleaned, printed and indexed depends only on the type of the resource, so the result is kept under the
-member's JSON text. Resources for which this does not hold are prepared as a whole (`_whole`).
+A member is a key of the resource with its value. Thousands of a hospital's resources have the same codes, categories,
+patients and units. The text and the index rows of a member depend only on the member and the type of the resource. So
+they are cached under the member's JSON text. Resources for which this is not true are prepared as a whole (`_whole`).
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.json_text import assemble, member, parse, render, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
-KEPT: Final = 20_000
-"""The size of the cache in members (about 20 MB). A full cache is emptied: frequent members are soon back."""
+CACHE_SIZE: Final = 20_000
+"""The maximum number of cached members (about 20 MB). A full cache is emptied; frequent members soon return."""
 SHORT: Final = 16
-"""Longer texts are no codes but times and words; of these the last few are kept."""
+"""Strings with more characters are times or free text, not codes. Only the last few of them are cached."""
 PASSING: Final = 1000
-"""So many: panels share their times. Each takes half a kilobyte."""
+"""The number of cached times and free texts, since the results of one panel share a time. Each takes about 0.5 kB."""
 LONGEST: Final = 1000
-"""Members with longer JSON, such as attachments, are not cached."""
+"""Members with more characters of JSON, such as attachments, are not cached."""
 FOLLOWING: Final = 500
-"""So many members are known to follow one key; then all are forgotten."""
+"""The maximum number of members in one `Following`. A full one is emptied."""
 _START: Final = re.compile(
     r'[ \t\r\n]*\{[ \t\r\n]*"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"'
     r'(?:[ \t\r\n]*,[ \t\r\n]*"id"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z0-9.-]{1,64})")?'
 )
-"""The type, and the id where it comes next."""
+"""The type, and the id if it is the next member."""
 _TYPE: Final = re.compile(r'"resourceType"[ \t\r\n]*:[ \t\r\n]*"([A-Za-z]+)"')
 _NEXT: Final = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"([A-Za-z]\w*)"[ \t\r\n]*:[ \t\r\n]*')
 _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
@@ -58,14 +58,14 @@ _END: Final = re.compile(r"[ \t\r\n]*\}[ \t\r\n]*\Z")
 
 @dataclass(frozen=True, slots=True)
 class ImportStamp:
-    """The time and the request id of resources that name none."""
+    """The time and the request id for resources that have none."""
 
     updated: int
     request_id: str
 
 
 class Rows(NamedTuple):
-    """So many rows of one index table, value after value, with any number in place of the resource's."""
+    """Rows of one index table: a flat list of values, with any number as `row_id`, and the number of rows."""
 
     table: str
     values: tuple[Any, ...]
@@ -73,21 +73,21 @@ class Rows(NamedTuple):
 
 
 class CachedMember(NamedTuple):
-    """A member of a resource as it is stored: its value, its line of the text, its index rows."""
+    """A member as stored: its value, its lines in the resource's text, its index rows."""
 
     value: Json
     line: str
     rows: list[Rows]
     targets: Sequence[str] = ()
     values: Sequence[str] = ()
-    """Patients and codes, which give further rows together (`search.pairs`)."""
+    """`targets` are patients, `values` are codes. A resource with both has further index rows (`search.pairs`)."""
     references: Sequence[ReferenceRow] = ()
 
 
 class Following:
-    """The members that came behind one key, by the beginning of their text: as many characters as the shortest has.
+    """Earlier members that came after one key, by the first characters of their text (as many as the shortest has).
 
-    Most members repeat; a member whose text is in the cache is not parsed again.
+    Most members repeat. A member with the text of an earlier one is not parsed again.
     """
 
     __slots__ = ("members", "shortest")
@@ -95,10 +95,10 @@ class Following:
     def __init__(self) -> None:
         self.shortest = LONGEST
         self.members: dict[str, tuple[str, int, tuple[str, CachedMember]]] = {}
-        """Text from the comma on, place, key and member."""
+        """The text from the comma on, the place of the key in R4's order, and the key with the member."""
 
     def add(self, text: str, place: int, named: tuple[str, CachedMember]) -> None:
-        """Keep a member by its text."""
+        """Adds a member under its text."""
         if len(text) < self.shortest:
             self.shortest = len(text)
             self.members.clear()
@@ -108,8 +108,9 @@ class Following:
 
 
 class TypeMembers:
-    """What is known of one resource type, and its members that came before: by their JSON text from the key on, and by
-    the key before it.
+    """The fields of one resource type and its earlier members.
+
+    `seen` has the members by their JSON text from the key on, `behind` by the key before them.
     """
 
     __slots__ = ("behind", "fields", "seen")
@@ -121,12 +122,13 @@ class TypeMembers:
 
 
 NOTHING: Final = CachedMember(None, "", [])
-"""A member that is empty once cleaned."""
+"""A member without content."""
 
 
 class Members(NamedTuple):
-    """A resource taken apart: its type, its id (empty if it names none), its meta as text and value, and its other
-    members, each with its key, in R4's order.
+    """The parts of a resource: type, id ("" if it has none), meta as text and as value, and the other members.
+
+    The members have their keys and are in R4's order.
     """
 
     kind: str
@@ -137,7 +139,7 @@ class Members(NamedTuple):
 
 
 class PreparedResource(NamedTuple):
-    """A resource ready to be stored as version 1; `updated` in milliseconds since 1970."""
+    """A resource to store as version 1. `updated` is in milliseconds since 1970."""
 
     kind: str
     id: str
@@ -147,24 +149,24 @@ class PreparedResource(NamedTuple):
 
 
 class MemberCache:
-    """Prepares the resources of one import, or of transactions."""
+    """Prepares the resources of an import or of transactions."""
 
-    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp, kept: int = KEPT) -> None:
+    def __init__(self, registry: ParameterRegistry, stamp: ImportStamp, size: int = CACHE_SIZE) -> None:
         self.registry = registry
         self.stamp = stamp
-        self._most = kept
+        self._size = size
         self._types: dict[str, TypeMembers | None] = {}
-        """By name; None for what is not to be prepared member by member."""
+        """By type; None for types whose resources are prepared as a whole."""
         self._metas: dict[tuple[str, str], tuple[int, CachedMember]] = {}
-        self._kept = 0
+        self._cached = 0
         self._passing: list[tuple[dict[str, CachedMember], str]] = []
 
     def prepare(self, text: str) -> PreparedResource:
-        """The resource that the JSON text holds.
+        """Prepares the resource in a JSON text.
 
         Raises:
-            FhirError: 400: the text is no R4 resource, in HAPI's words, or it has no id that FHIR allows.
-            OverflowError: `meta.lastUpdated` lies outside the years 1 to 9999.
+            FhirError: 400. The text is not an R4 resource (with HAPI's message), or its id is missing or invalid.
+            OverflowError: `meta.lastUpdated` is outside the years 1 to 9999.
         """
         parts = self.taken_apart(text)
         if parts is None or not VALID_ID.fullmatch(parts.id):
@@ -175,9 +177,9 @@ class MemberCache:
         resource = normalise(parse(text), expected_type=None)
         kind, resource_id = resource["resourceType"], resource.get("id")
         if not resource_id:
-            raise FhirError(400, f"a {kind} without an id")
+            raise FhirError(400, f"the {kind} has no id; an import needs one")
         if not VALID_ID.fullmatch(resource_id):
-            raise FhirError(400, f"a {kind} with an id that FHIR does not allow: {resource_id}")
+            raise FhirError(400, f"the {kind} has an id that FHIR does not allow: {resource_id}")
         updated, meta = self._stamped(resource.get("meta") or {})
         resource = {"resourceType": kind, "id": resource_id, "meta": meta} | resource | {"meta": meta}
         return PreparedResource(
@@ -185,7 +187,7 @@ class MemberCache:
         )
 
     def taken_apart(self, text: str) -> Members | None:
-        """The members of a resource with text of the usual form; None where anything about it is unusual, or wrong."""
+        """The parts of the resource in a text. None if the text is invalid or has an unusual form."""
         if "\\u" in text or text.count("{") + text.count("[") > DEPTH_LIMIT or (beginning := _beginning(text)) is None:
             return None
         kind, resource_id, text, end, is_typed = beginning
@@ -195,15 +197,15 @@ class MemberCache:
         if known is None:
             return None
         seen, behind, key = known.seen, known.behind, "id" if resource_id else ""
-        found: dict[int, tuple[str, CachedMember]] = {}
+        members: dict[int, tuple[str, CachedMember]] = {}
         meta_text, meta = "", None
         try:
             while True:
                 following = behind[key]
                 before = following.members.get(text[end : end + following.shortest])
-                if before is not None and text.startswith(before[0], end) and before[1] not in found:
+                if before is not None and text.startswith(before[0], end) and before[1] not in members:
                     end += len(before[0])
-                    key, _ = found[before[1]] = before[2]
+                    key, _ = members[before[1]] = before[2]
                     continue
                 if (entry := _NEXT.match(text, end)) is None:
                     break
@@ -216,7 +218,7 @@ class MemberCache:
                             return None
                         is_typed = True
                     continue
-                if field.place in found:  # given twice, or a second type of a choice
+                if field.place in members:  # a duplicate key, or a second type of a choice element
                     return None
                 if key == "id":
                     resource_id = value
@@ -227,14 +229,14 @@ class MemberCache:
                     member = seen.get(raw)
                     if member is None:
                         member = self._member(seen, kind, key, field.clean(value), raw)
-                    elif raw[-1] in '"]}':  # where a number ends does not show in its own text
+                    elif raw[-1] in '"]}':  # a number's text does not show where it ends
                         behind[last].add(text[comma:end], field.place, (key, member))
-                    found[field.place] = key, member
+                    members[field.place] = key, member
         except (ValueError, StopIteration, RecursionError, FhirError):
             return None
         if not is_typed or type(resource_id) is not str or not _END.match(text, end):
             return None
-        return Members(kind, resource_id, meta_text, meta or {}, [found[place] for place in sorted(found)])
+        return Members(kind, resource_id, meta_text, meta or {}, [members[place] for place in sorted(members)])
 
     def _new_type(self, kind: str) -> TypeMembers | None:
         if kind == "CodeSystem" or not definitions.is_resource_type(kind) or self.registry.own_of(kind):
@@ -242,7 +244,7 @@ class MemberCache:
         return TypeMembers(kind)
 
     def put_together(self, parts: Members, resource_id: str) -> PreparedResource:
-        """The resource with this id that has these members."""
+        """The resource with this id and these members."""
         kind, members = parts.kind, parts.members
         updated, meta = self._meta(kind, parts.meta_text, parts.meta)
         lines = [f'"resourceType": "{kind}"', f'"id": "{resource_id}"', meta.line]
@@ -258,16 +260,16 @@ class MemberCache:
             keys = pairs.keys(both, patients, codes)
             rows.append(Rows(pairs.TABLE, tuple([value for key in keys for value in (*key, 0)]), len(keys)))
         if existence_parameters(kind):
-            found = IndexRows()
-            add_existence(found, kind, {key: one.value for key, one in members})
-            rows += self._rows(kind, found)
+            existence = IndexRows()
+            add_existence(existence, kind, {key: one.value for key, one in members})
+            rows += self._rows(kind, existence)
         return PreparedResource(kind, resource_id, updated, assemble(lines), rows)
 
     def _member(self, seen: dict[str, CachedMember], kind: str, key: str, cleaned: Json, raw: str) -> CachedMember:
-        """A member not seen before, kept for a while: a time or a text, which comes again soon or never, shorter."""
-        found = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
+        """Prepares and caches a new member. Times and free texts are dropped early: they repeat soon or never."""
+        prepared = NOTHING if cleaned is None else self._prepared(kind, key, cleaned)
         if len(raw) > LONGEST:
-            return found
+            return prepared
         if type(cleaned) is str and len(cleaned) > SHORT:
             if len(self._passing) >= PASSING:
                 for texts, text in self._passing:
@@ -276,22 +278,22 @@ class MemberCache:
             self._passing.append((seen, raw))
         else:
             self._make_room()
-        seen[raw] = found
-        return found
+        seen[raw] = prepared
+        return prepared
 
-    def _meta(self, kind: str, text: str, given: Json) -> tuple[int, CachedMember]:
-        """When a resource with this meta was last updated, and the stamped meta's member."""
+    def _meta(self, kind: str, text: str, value: Json) -> tuple[int, CachedMember]:
+        """The time of last update of a resource with this meta, and the member of the completed meta."""
         seen = self._metas.get((kind, text))
         if seen is None:
             self._make_room()
-            updated, meta = self._stamped(given)
+            updated, meta = self._stamped(value)
             seen = self._metas[kind, text] = updated, self._prepared(kind, "meta", meta)
         return seen
 
     def _make_room(self) -> None:
-        self._kept += 1
-        if self._kept > self._most:
-            self._kept = 0
+        self._cached += 1
+        if self._cached > self._size:
+            self._cached = 0
             self._metas.clear()
             for known in self._types.values():
                 if known is not None:
@@ -301,26 +303,26 @@ class MemberCache:
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         if not is_indexed(kind, key):
             return CachedMember(cleaned, member(key, cleaned), [])
-        found = IndexRows()
-        add_member(found, kind, key, cleaned)
-        tables = table_rows(kind, found, self.registry, row_id=0) if found else {}
+        rows = IndexRows()
+        add_member(rows, kind, key, cleaned)
+        tables = table_rows(kind, rows, self.registry, row_id=0) if rows else {}
         line, parts = member(key, cleaned), _parts(tables)
         links, tokens = tables.get("links", ()), tables.get("tokens", ())
         sides: tuple[Sequence[str], Sequence[str]] = (), ()
         if (links or tokens) and (both := pairs.numbers(self.registry, kind)):
             sides = pairs.sides(both, links, tokens)
-        return CachedMember(cleaned, line, parts, *sides, found.get("reference", ()))
+        return CachedMember(cleaned, line, parts, *sides, rows.get("reference", ()))
 
-    def _rows(self, kind: str, found: IndexRows) -> list[Rows]:
-        return _parts(table_rows(kind, found, self.registry, row_id=0))
+    def _rows(self, kind: str, rows: IndexRows) -> list[Rows]:
+        return _parts(table_rows(kind, rows, self.registry, row_id=0))
 
-    def _stamped(self, given: Json) -> tuple[int, Json]:
-        """The meta with version, time and source, in R4's order, and the time in milliseconds."""
-        updated = span(given["lastUpdated"]).low if "lastUpdated" in given else self.stamp.updated
-        meta = {key: value for key, value in given.items() if key in ("id", "extension")}
-        source = given.get("source", f"#{self.stamp.request_id}")
-        meta |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
-        return updated, meta | labels(given, {})
+    def _stamped(self, meta: Json) -> tuple[int, Json]:
+        """The time in milliseconds, and the meta with version, time and source, in R4's order."""
+        updated = span(meta["lastUpdated"]).low if "lastUpdated" in meta else self.stamp.updated
+        stamped = {key: value for key, value in meta.items() if key in ("id", "extension")}
+        source = meta.get("source", f"#{self.stamp.request_id}")
+        stamped |= {"versionId": "1", "lastUpdated": instant(updated), "source": source}
+        return updated, stamped | labels(meta, {})
 
 
 def _parts(tables: TableRows) -> list[Rows]:
@@ -328,9 +330,10 @@ def _parts(tables: TableRows) -> list[Rows]:
 
 
 def _beginning(text: str) -> tuple[str, str, str, int, bool] | None:
-    """The type of a resource, its id where that comes next, its text, where its further members begin, and whether the
-    type stands first; None if the text begins in no usual form. If the type stands behind other members, a comma stands
-    for the opening brace.
+    """The type of a resource, its id if it comes next, its text, the position after these, whether the type is first.
+
+    None if the text does not begin in a usual form. If the type is not the first member, the opening brace of the
+    returned text is replaced by a comma.
     """
     if (start := _START.match(text)) is not None:
         return start[1], start[2] or "", text, start.end(), True

@@ -6,7 +6,7 @@ from fhir_server.interactions.context import RequestContext, encode
 from fhir_server.interactions.include import MAX_ROUNDS, referred
 from fhir_server.search.hashing import java_set_order
 from fhir_server.search.query import Include
-from fhir_server.wire.bundle import Bundle, search_entries
+from fhir_server.wire.bundle import Bundle, in_groups, search_entries
 from fhir_server.wire.http import Response, by_name, link
 
 _REFERRED = Include("*", "*", "", reverse=False, iterate=True, text="*")
@@ -25,8 +25,8 @@ def document(context: RequestContext, kind: str, resource_id: str) -> Response:
             break
         rows = rows + new
     texts = [(encode(row.reference), encode(row.text or "")) for row in rows]
-    matches = search_entries(context.base, "match", texts[:1])
-    entries = b", ".join(filter(None, (matches, search_entries(context.base, "include", texts[1:]))))
+    groups = (("match", texts[:1]), ("include", texts[1:]))
+    entries = in_groups(search_entries(context.base, mode, some) for mode, some in groups)
     links = [("self", link(context.address, by_name(context.pairs)))]
     bundle = Bundle(context.server.ids.uuid(), "document", context.now, len(rows[:1]), links, entries)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])

@@ -1,3 +1,5 @@
-"""One server in several processes: what would hold up the others is answered elsewhere (`helper`), and reads are
-answered by as many processes as are asked for (`workers`).
+"""A server on a port, in one or more processes.
+
+`helper` runs long requests in a second process, so that other requests do not wait. `workers` answers reads in several
+processes.
 """

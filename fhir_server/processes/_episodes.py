@@ -1,8 +1,8 @@
-"""A server on a port that opens records on request: `--episodes`.
+"""A server on a port that opens episodes on request: `--episodes`. An episode has a private copy of the data.
 
-Whoever holds the server's token opens a record (`POST /episodes`), reads its log (`GET /episodes/<id>`) and ends it
-(`DELETE /episodes/<id>`). The server's own data are only read, since they lie under the records. With several workers
-all records live in the main process, to which the others pass the requests on.
+With the server's token, a client opens an episode (`POST /episodes`), reads its log (`GET /episodes/<id>`) and ends it
+(`DELETE /episodes/<id>`). The server's own data is read-only, since all copies share it. If there are several workers,
+all episodes are in the main process, and the workers forward requests to it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fhir_server.wire.http import Request, Response, split_target
 
 
 class ServerWithEpisodes:
-    """Answers as `Server` does, but reads only; below `/episodes` it opens, answers for and ends records."""
+    """Answers reads like `Server`, refuses writes, and manages episodes below `/episodes`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -26,7 +26,7 @@ class ServerWithEpisodes:
         server.store.writes_elsewhere = True
 
     def handle(self, request: Request) -> Response:
-        """Answers one request; whoever makes it has the server's token, unless it is for a record."""
+        """Answers one request. The server's token was checked already, except for requests to an episode."""
         if is_record(request.target):
             return self._episodes.handle(request)
         path = split_target(request.target)[0].rstrip("/")
@@ -35,17 +35,17 @@ class ServerWithEpisodes:
                 return self._managed(request, path.removeprefix(ROOT).removeprefix("/"))
             return self._server.handle(request)
         except WritesElsewhere:
-            problem = f"These data are only read: write to a record of your own, which POST {ROOT} opens"
+            problem = f"The server's own data is read-only: POST {ROOT} opens an episode with its own copy"
             return refused(FhirError(403, problem, "forbidden"))
         except FhirError as error:
             return refused(error)
 
     def _managed(self, request: Request, name: str) -> Response:
         if not name and request.method == "POST":
-            record = self._episodes.open(**_wanted(request.body))
+            record = self._episodes.open(**_options(request.body))
             return _json(201, {"id": record.id, "base": record.base, "token": record.token})
         if not name or request.method not in ("GET", "DELETE"):
-            problem = f"POST {ROOT} opens a record; GET and DELETE {ROOT}/<id> give its log"
+            problem = f"Use POST {ROOT} to open an episode, and GET or DELETE {ROOT}/<id> to read its log"
             raise FhirError(405, problem, "not-supported")
         log = _log(self._episodes.find(name))
         if request.method == "DELETE":
@@ -53,21 +53,21 @@ class ServerWithEpisodes:
         return _json(200, log)
 
 
-def _wanted(body: bytes) -> dict[str, Any]:
-    """The seed and the clock that a record is opened with. Raises FhirError."""
+def _options(body: bytes) -> dict[str, Any]:
+    """The seed and the time for a new episode. Raises FhirError, 400."""
     try:
-        wanted = json.loads(body or b"{}")
-        now = None if wanted.get("now") is None else datetime.fromisoformat(wanted["now"])
-        if not isinstance(wanted.get("seed", ""), str) or (now is not None and now.tzinfo is None):
+        options = json.loads(body or b"{}")
+        now = None if options.get("now") is None else datetime.fromisoformat(options["now"])
+        if not isinstance(options.get("seed", ""), str) or (now is not None and now.tzinfo is None):
             raise ValueError
     except (ValueError, TypeError, AttributeError, RecursionError):
-        problem = 'A record is opened by {"seed": "a text", "now": "a time with its zone"}, both optional'
+        problem = 'The body must be {"seed": "a text", "now": "a time with a time zone"}; both are optional'
         raise FhirError(400, problem, "invalid") from None
-    return {"seed": wanted.get("seed"), "now": now}
+    return {"seed": options.get("seed"), "now": now}
 
 
 def _log(record: Record) -> dict[str, Any]:
-    """How much was asked of a record, and each write: what was sent, what was answered, what was stored."""
+    """The log of an episode: the number of requests, and each write with request, status and stored versions."""
     return {
         "id": record.id,
         "base": record.base,

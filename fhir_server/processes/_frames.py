@@ -1,7 +1,7 @@
-"""Messages between the processes of a server: pickled, behind their length in eight bytes.
+"""Messages between the processes of a server: the length in eight bytes, then the pickled message.
 
-They travel over pipes and over Unix sockets in a folder of the user's own, so what is unpickled comes from the same
-server.
+They are sent over pipes, and over Unix sockets in a folder that only this user can enter. So all unpickled data comes
+from the same server.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 
 _LENGTH = struct.Struct("!Q")
 LIMIT = 1 << 20
-"""How much a stream reads ahead, in bytes."""
+"""The number of bytes that a stream reads ahead."""
 
 
 async def send(writer: asyncio.StreamWriter, message: object) -> None:
-    """Sends a message. Raises OSError where the other side has gone."""
+    """Sends a message. Raises OSError if the other process has ended."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     writer.write(_LENGTH.pack(len(data)))
     writer.write(data)
@@ -25,13 +25,13 @@ async def send(writer: asyncio.StreamWriter, message: object) -> None:
 
 
 async def receive(reader: asyncio.StreamReader) -> Any:
-    """Waits for a message. Raises EOFError (`asyncio.IncompleteReadError`) where the other side has gone."""
+    """Waits for a message. Raises EOFError (`asyncio.IncompleteReadError`) if the other process has ended."""
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     return pickle.loads(await reader.readexactly(length))
 
 
 def write(target: BinaryIO, message: object) -> None:
-    """What `send` does, for a process that does nothing else meanwhile."""
+    """Sends a message and blocks. See `send`."""
     data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     target.write(_LENGTH.pack(len(data)))
     target.write(data)
@@ -39,7 +39,7 @@ def write(target: BinaryIO, message: object) -> None:
 
 
 def read(source: BinaryIO) -> Any:
-    """What `receive` does, for a process that does nothing else meanwhile. Raises EOFError."""
+    """Waits for a message and blocks. See `receive`. Raises EOFError."""
     head = source.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise EOFError

@@ -1,9 +1,10 @@
-"""Notifications of Subscriptions by rest-hook, sent beside the server's own work.
+"""Sends the notifications of Subscriptions by rest-hook, in the background.
 
-What a request has written is matched after it was committed, and waits in a queue in memory; each Subscription is told
-in the order of the writes. A delivery that fails is tried again a few times and then given up with a line on stderr.
-Nothing is sent to a host that `--allow-hook` does not name: redirects are not followed, and proxies not asked. The form
-is that of HAPI FHIR 7.6.0: `PUT endpoint/Type/id` with the resource, or without a payload `POST endpoint`.
+Written versions are matched with the criteria of Subscriptions after the commit. Notifications wait in memory, in one
+queue per Subscription, in the order of the writes. A failed delivery is repeated a few times and then dropped, with a
+line on stderr. Nothing is sent to a host that `--allow-hook` does not name: redirects are not followed, and proxies are
+not used. The requests are those of HAPI FHIR 7.6.0: `PUT endpoint/Type/id` with the resource, or `POST endpoint` for a
+Subscription without a payload.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ from fhir_server.wire.json_text import decode
 from fhir_server.wire.xml_text import to_xml
 
 PAUSES = (1.0, 4.0, 16.0)
-"""Seconds before the second and each further attempt."""
+"""Seconds before the second and each later attempt."""
 TIMEOUT = 10.0
-"""Seconds that a connection and each part of an answer may take."""
+"""Seconds for connecting, and for each read of the response."""
 WAITING = 10_000
-"""The most notifications that wait for one Subscription; what comes then is not sent."""
+"""The maximum number of waiting notifications of one Subscription. Further ones are not sent."""
 AT_ONCE = 8
+"""The maximum number of deliveries at the same time."""
 _OURS = frozenset(("host", "content-length", "transfer-encoding", "connection", "content-type"))
 """Headers that a Subscription cannot set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A notification: what is sent where, about which version."""
+    """A notification: its HTTP request, and the version that it is about."""
 
     hook: Hook
     about: str
@@ -48,12 +50,12 @@ class Delivery:
     body: bytes
 
     def send(self) -> None:
-        """Sends it once.
+        """Sends the notification once.
 
         Raises:
             OSError: the host cannot be reached.
-            HTTPException: it answers with no status of success, or not in HTTP.
-            ValueError: a header of the Subscription cannot be sent.
+            HTTPException: the response is not HTTP, or its status is not 2xx.
+            ValueError: a header of the Subscription is invalid.
         """
         import http.client  # late: most servers send no notifications
 
@@ -71,7 +73,7 @@ class Delivery:
 
 
 def delivery(hook: Hook, row: Version) -> Delivery:
-    """What a Subscription is sent about a version."""
+    """The notification of a Subscription about a version."""
     assert row.text is not None
     about = f"{row.reference}/_history/{row.version}"
     headers = {name.strip(): value.strip() for name, _, value in (one.partition(":") for one in hook.headers)}
@@ -90,7 +92,7 @@ def delivery(hook: Hook, row: Version) -> Delivery:
 
 
 class Courier:
-    """Tells Subscriptions of what requests to a server have written. For one event loop."""
+    """Notifies Subscriptions of the writes of a server. For one event loop."""
 
     def __init__(self, server: Server, pauses: Sequence[float] = PAUSES) -> None:
         self._server, self._pauses = server, pauses
@@ -100,13 +102,13 @@ class Courier:
         self._threads = ThreadPoolExecutor(AT_ONCE, "hook")
 
     def handle(self, request: Request) -> Response:
-        """Answers one request, and tells of what it wrote."""
+        """Answers one request, and queues notifications of its writes."""
         response = self._server.handle(request)
         self.tell(self._server.store.take_changes())
         return response
 
     def tell(self, changes: Sequence[Version]) -> None:
-        """Has Subscriptions told of versions that were written, here or by another process of this server."""
+        """Queues notifications of written versions, from this or another process of the server."""
         if not changes:
             return
         self._server.store.refresh()
@@ -119,14 +121,14 @@ class Courier:
             try:
                 for row in told(self._server.context, hook, rows):
                     self._add(delivery(hook, row))
-            except FhirError as error:  # its search parameter has gone
-                said = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"
-                say(said)
+            except FhirError as error:  # such as a search parameter that was deleted
+                line = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"
+                say(line)
 
     def _add(self, one: Delivery) -> None:
         queue = self._queues.get(one.hook.id)
         if queue is not None and len(queue) >= WAITING:
-            _say(one, f"not sent: {WAITING} others wait")
+            _say(one, f"not sent: {WAITING} notifications are waiting")
             return
         if queue is None:
             queue = self._queues[one.hook.id] = deque()
@@ -136,14 +138,14 @@ class Courier:
         queue.append(one)
 
     async def _work(self, hook_id: str, queue: deque[Delivery]) -> None:
-        """Sends what waits for one Subscription, one after the other, and ends when nothing is left."""
+        """Sends the queue of one Subscription in order. Ends when the queue is empty."""
         while queue:
             await self._deliver(queue[0])
             queue.popleft()
         del self._queues[hook_id]
 
     async def _deliver(self, one: Delivery) -> None:
-        import http.client  # late, as where it is sent
+        import http.client  # late, as in `Delivery.send`
 
         loop = asyncio.get_running_loop()
         for pause in (*self._pauses, None):
@@ -159,8 +161,8 @@ class Courier:
     async def __aenter__(self) -> Self:
         for hook in hooks(self._server.context):
             if not allowed(self._server.context, hook.endpoint):
-                said = f"Subscription/{hook.id} is sent nothing: start the server with --allow-hook and the host of"
-                say(f"{said} {hook.endpoint!r}")
+                line = f"Subscription/{hook.id} is sent nothing: start the server with --allow-hook and the host of"
+                say(f"{line} {hook.endpoint!r}")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -170,5 +172,4 @@ class Courier:
 
 
 def _say(one: Delivery, problem: str) -> None:
-    said = f"Subscription/{one.hook.id}: {one.about} to {one.hook.endpoint!r}"
-    say(f"{said} {problem}")
+    say(f"Subscription/{one.hook.id}: {one.about} to {one.hook.endpoint!r} {problem}")

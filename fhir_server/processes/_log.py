@@ -1,7 +1,7 @@
-"""What a server says on stderr: one line for each thing, from a thread of its own.
+"""The log of a server: one line per message on stderr, written by a separate thread.
 
-Whoever started the server may have stopped reading its stderr; a line then waits in a queue, and is left out where the
-queue is full, so that no request ever waits for it.
+If the reader of stderr stops reading, lines wait in a queue. If the queue is full, lines are dropped. So requests never
+wait for the log.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import suppress
 from queue import Full, Queue
 
 WAITING = 1000
-"""Lines that wait at most; later ones are left out."""
+"""The maximum number of waiting lines. Further lines are dropped."""
 END_S = 1.0
-"""Seconds in which the last lines are written when the process ends."""
+"""The maximum number of seconds for writing the last lines when the process ends."""
 
 
 class _Writer:
@@ -35,12 +35,12 @@ class _Writer:
     def _work(self) -> None:
         while True:
             line = self._lines.get()
-            with suppress(OSError, ValueError):  # nobody is there to read
+            with suppress(OSError, ValueError):  # stderr is closed
                 print(line, file=sys.stderr, flush=True)
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Waits a while for the lines to be written."""
+        """Waits up to `END_S` for the lines to be written."""
         with self._lines.all_tasks_done:
             self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, END_S)
 
@@ -50,12 +50,12 @@ flush = _WRITER.flush
 
 
 def say(text: str) -> None:
-    """Writes one line, now or soon; never blocks."""
+    """Queues one line for the log. Never blocks."""
     _WRITER.add(f"fhir_server: {' '.join(text.split())}")
 
 
 class _OneLine(logging.Handler):
-    """Log records of uvicorn and asyncio as one line each: the error's name and text, and where it was raised."""
+    """Formats a log record as one line: message, type and text of the error, and the place that raised it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
@@ -70,7 +70,7 @@ class _OneLine(logging.Handler):
 
 
 def one_line_each() -> None:
-    """From now on, what uvicorn and asyncio have to say is said by `say`."""
+    """Sends the log records of uvicorn and asyncio to `say`, one line each."""
     for name in ("uvicorn.error", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers = [_OneLine()]

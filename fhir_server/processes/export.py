@@ -1,7 +1,7 @@
-"""The process that writes one bulk export: NDJSON files of limited length, one type of resource a file.
+"""The process that writes one bulk export: NDJSON files of limited length, each with resources of one type.
 
-It reads the file as it is at one moment, in one transaction of SQLite, so that writers are not in its way. What an
-export holds is told in `interactions.exports.Order`.
+It reads the store in one SQLite transaction, so all data is from one moment and writers do not wait.
+`interactions.exports.Order` defines the content of an export.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from fhir_server.store import BaseStore
 from fhir_server.wire.bundle import compact
 
 LENGTH = 8 << 20
-"""A file is ended when it has so many bytes: it is handed out as one answer."""
+"""A file is closed when it has at least this many bytes, since each file is sent as one response."""
 LINKS = ("patient", "subject", "beneficiary", "individual", "actor", "member")
-"""The parameters by which a resource belongs to a patient: of those that its type has, the first that may lead to one
-(of R4's patient compartment, HAPI takes one parameter a type too).
+"""Reference parameters that connect a resource to a patient. The first one of a type that can refer to a Patient is
+used. HAPI also uses one parameter per type for R4's patient compartment.
 """
 REFERRED = ("Practitioner", "Organization")
-"""What HAPI exports with the resources of patients that refer to it."""
+"""Types that HAPI exports if an exported resource refers to them."""
 
 
 def write(data: Path, folder: Path, order: Order) -> None:
-    """Writes the files of an export, and last the list of their types."""
+    """Writes the files of an export, and at the end the list of their types."""
     store = BaseStore(data)
     store.writes_elsewhere = True
     store.connection.execute("BEGIN")
@@ -44,7 +44,7 @@ def write(data: Path, folder: Path, order: Order) -> None:
 
 
 def _choose(store: BaseStore, order: Order) -> None:
-    """Puts the numbers of the resources that belong to the patients into a table of the connection."""
+    """Creates the temporary table `chosen` with the `row_id` of each resource that belongs to the patients."""
     run = store.connection.execute
     run("CREATE TEMP TABLE chosen (row_id INTEGER PRIMARY KEY)")
     run("CREATE TEMP TABLE about (target TEXT PRIMARY KEY)")
@@ -66,7 +66,7 @@ def _choose(store: BaseStore, order: Order) -> None:
 
 
 def _parameters(store: BaseStore) -> Iterator[int]:
-    """The number of the parameter by which each type belongs to patients."""
+    """The number of each type's parameter that connects it to patients (`LINKS`)."""
     for kind in {kind for kind, _ in store.registry.numbers}:
         known = store.registry.parameters(kind)
         for name in LINKS:
@@ -84,7 +84,7 @@ def _texts(store: BaseStore, kind: str, order: Order) -> Iterator[str]:
 
 
 def _parts(texts: Iterable[str]) -> Iterator[list[bytes]]:
-    """The texts as lines, as many at once as a file has."""
+    """The texts as NDJSON lines, grouped into files."""
     lines: list[bytes] = []
     size = 0
     for text in texts:
@@ -98,10 +98,10 @@ def _parts(texts: Iterable[str]) -> Iterator[list[bytes]]:
 
 
 def main() -> None:
-    """Writes the export that standard input tells of. What keeps it from that is one line on stderr."""
-    told = json.load(sys.stdin)
+    """Writes the export that standard input describes (JSON). An error ends it with one line on stderr."""
+    task = json.load(sys.stdin)
     try:
-        write(Path(told["data"]), Path(told["folder"]), Order(**told["order"]))
+        write(Path(task["data"]), Path(task["folder"]), Order(**task["order"]))
     except (OSError, sqlite3.Error, ServerError) as error:
         sys.exit(f"fhir_server: an export could not be written: {error}")
 

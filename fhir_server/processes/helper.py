@@ -1,8 +1,8 @@
-"""Requests that take long, answered by a process of their own: meanwhile the server answers the others.
+"""The helper: a process that answers long requests, so that the server can answer other requests at the same time.
 
-A thread would not do: it shares the interpreter's lock, so each statement of a read would wait for it. The helper opens
-the same file; until it has committed, readers see the file as it was. Other writes wait their turn. The process starts
-with the first such request and ends once none has come for a while, which also gives back the memory that it took.
+A thread would share the interpreter lock, and each statement of a read would wait for it. The helper opens the same
+file. Readers see its writes after the commit. Other writes wait until it is done. The helper starts with the first long
+request and ends after `IDLE` seconds without one, which also releases its memory.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from fhir_server.store import Version
 from fhir_server.wire.http import Request, Response
 
 LARGE = 1 << 20
-"""From this size on a body is answered by the helper: it keeps a process busy for a quarter of a second."""
+"""Requests with a body of at least this many bytes go to the helper."""
 IDLE = 60.0
-"""Seconds after which a helper that has nothing to do ends."""
+"""Seconds without a request after which a helper ends."""
 CPU_S = 120.0
-"""Seconds of CPU that one request may take a helper: 2,000,000 small resources are indexed again in half of that."""
+"""The maximum CPU seconds of one request. Indexing 2,000,000 small resources again takes about half of it."""
 _OVER = 75
-"""The exit status of a helper that ended because a request took longer."""
+"""The exit status of a helper that ended because a request took more than its CPU seconds."""
 
 
 def takes_long(request: Request) -> bool:
-    """Whether a request is one for the helper: its body is large, or all resources of a type may have to be indexed."""
+    """Whether a request goes to the helper: it has a large body, or may index all resources of a type again."""
     if request.method in ("GET", "HEAD"):
         return False
     path = request.target.partition("?")[0]
@@ -48,17 +48,17 @@ def takes_long(request: Request) -> bool:
 
 
 class HelpedServer:
-    """A server that answers what takes long by a helper, and everything else itself. For one event loop."""
+    """A server that sends long requests to a helper and answers all others itself. For one event loop."""
 
     def __init__(self, server: Server, cpu_s: float = CPU_S) -> None:
         self._server, self._courier, self._cpu_s = server, Courier(server), cpu_s
         self._writing = asyncio.Lock()
         self.process: asyncio.subprocess.Process | None = None
-        """The helper, once one was needed."""
+        """The helper; None before the first long request."""
         self._end: asyncio.TimerHandle | None = None
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        """Answers one request, at once where that takes no long time."""
+        """Answers one request. Returns an awaitable if it waits for the helper."""
         if takes_long(request):
             return self._helped(request)
         try:
@@ -67,7 +67,7 @@ class HelpedServer:
             return self._later(request)
 
     async def _later(self, request: Request) -> Response:
-        """A small write that came while the helper was writing."""
+        """Answers a small write after the helper has finished writing."""
         async with self._writing:
             return self._courier.handle(request)
 
@@ -75,14 +75,14 @@ class HelpedServer:
         async with self._writing:
             self._server.store.writes_elsewhere = True
             try:
-                response, searches, changes = await self._asked(request)
+                response, searches, changes = await self._exchange(request)
             except (OSError, EOFError):
                 if self.process is not None and await self.process.wait() == _OVER:
-                    problem = f"The request takes more than {self._cpu_s:g} s; nothing of it was stored"
+                    problem = f"The request takes more than {self._cpu_s:g} s of CPU; nothing of it was stored"
                     raise FhirError(400, problem, "too-costly") from None
                 self._kill()
-                problem = "The process that should answer this request died (is there enough memory?)"
-                raise FhirError(503, f"{problem}; whether it was carried out is not known", "transient") from None
+                problem = "The process that should answer this request died (out of memory?)"
+                raise FhirError(503, f"{problem}; it is not known whether its writes are stored", "transient") from None
             except BaseException:
                 self._kill()
                 raise
@@ -93,7 +93,7 @@ class HelpedServer:
         self._courier.tell(changes)
         return response
 
-    async def _asked(self, request: Request) -> tuple[Response, list[Search], list[Version]]:
+    async def _exchange(self, request: Request) -> tuple[Response, list[Search], list[Version]]:
         helper = self.process if self.process and self.process.returncode is None else await self._start()
         assert helper.stdin is not None
         assert helper.stdout is not None
@@ -113,7 +113,7 @@ class HelpedServer:
         return self.process
 
     def _kill(self) -> None:
-        """Ends the helper; what it has not committed is not stored."""
+        """Kills the helper. Uncommitted writes are lost."""
         if self.process is not None and self.process.returncode is None:
             self.process.kill()
         self.process = None
@@ -131,7 +131,7 @@ class HelpedServer:
 
 
 def run(server: Server, listener: socket.socket, access: Access) -> None:
-    """Answers on the socket until a signal comes."""
+    """Serves on the socket until a signal comes."""
     if access.episodes:
         http.run(access, ServerWithEpisodes(server), listener, nullcontext())
         return
@@ -140,11 +140,11 @@ def run(server: Server, listener: socket.socket, access: Access) -> None:
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:
-    """The loop of a helper: reads the settings of a server, then requests.
+    """The loop of a helper: reads the settings of a server and then requests from `source`.
 
-    It writes answers, each with the searches to keep and the versions that were written.
+    For each request, it writes to `target`: the response, the searches to store, and the written versions.
     """
-    gc.disable()  # the many objects of a request would be looked through again and again
+    gc.disable()  # otherwise Python would search the many objects of a request for cycles again and again
     settings, hosts, cpu_s = frames.read(source)
     limit = _CpuLimit(cpu_s)
     with Server.open(**settings) as server:
@@ -163,7 +163,7 @@ def work(source: BinaryIO, target: BinaryIO) -> None:
 
 
 class _CpuLimit:
-    """Ends this process where a request takes it too much CPU; SQLite then has nothing of what was not committed."""
+    """Ends this process if a request takes too much CPU. SQLite then drops uncommitted writes."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -171,11 +171,9 @@ class _CpuLimit:
         threading.Thread(target=self._look, daemon=True).start()
 
     def begin(self) -> None:
-        """A request begins."""
         self._until = time.process_time() + self._seconds
 
     def end(self) -> None:
-        """It is done."""
         self._until = None
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""An ASGI application on a listening socket, by uvicorn, until a signal comes."""
+"""Runs an ASGI application on a listening socket, with uvicorn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fhir_server.wire.http import leave_out_reason_phrases
 
 
 def run(access: Access, server: Handler, listener: socket.socket, beside: AbstractAsyncContextManager[object]) -> None:
-    """Answers on the socket in this thread, inside of `beside`, which shares the event loop."""
+    """Serves on the socket in this thread until a signal comes. `beside` runs in the same event loop."""
     leave_out_reason_phrases()
     log.one_line_each()
     config = _config(access.application(server), connection_class(access, server))
@@ -36,7 +36,7 @@ def run(access: Access, server: Handler, listener: socket.socket, beside: Abstra
 
 @contextmanager
 def serving(app: App, listener: socket.socket) -> Iterator[None]:
-    """Answers on the socket in a thread of its own while the block runs."""
+    """Serves on the socket in another thread while the block runs."""
     server = uvicorn.Server(_config(app, Connection))
     thread = threading.Thread(target=server.run, args=([listener],), name="fhir-server", daemon=True)
     thread.start()

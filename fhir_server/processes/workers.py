@@ -1,9 +1,10 @@
-"""Reads from several processes over one file: `--workers`.
+"""Several processes answer reads of one file: `--workers`.
 
-The main process opens the file, writes, and starts the workers. They share its listening socket and answer reads, each
-by a connection of its own (SQLite's WAL: a read that begins after a commit sees it, and none waits for a writer). A
-write is passed on to the main process. A search is continued where it was begun: its id ends in the number of that
-process. Requests are passed on over Unix sockets in a folder that only this user can enter.
+The main process opens the file, does all writes and starts the workers. The workers share its listening socket and
+answer reads, each with its own SQLite connection. In WAL mode, a read that begins after a commit sees it, and no read
+waits for a write. Workers forward writes to the main process. The next page of a search is answered by the process that
+began the search: the search's id ends with the number of that process. Requests are forwarded over Unix sockets in a
+folder that only this user can enter.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from fhir_server.store.temporary import TemporaryFolder
 from fhir_server.wire.http import Request, Response, parse_query, split_target
 
 WRITER = 0
-"""The number of the main process; the workers count from 1."""
+"""The number of the main process. Workers have numbers from 1."""
 PATIENCE = 5.0
-"""Seconds that a worker has to finish its requests when the server ends."""
+"""Seconds that a worker may take to finish its requests when the server ends."""
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker is told at its start; `server` is what `Server.open` takes."""
+    """The settings of a worker. `server` has the arguments of `Server.open`."""
 
     server: dict[str, Any]
     number: int
@@ -57,14 +58,14 @@ class WorkerSettings:
 
 
 class Peers:
-    """The other processes; connections to them are kept."""
+    """The other processes. Connections to them are reused."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._idle: dict[int, list[Stream]] = {}
 
     async def ask(self, number: int, request: Request) -> Response:
-        """The answer of process `number`. Raises FhirError, 503, where it ends meanwhile."""
+        """The response of process `number`. Raises FhirError, 503, if that process ends."""
         idle = self._idle.setdefault(number, [])
         stream = None
         try:
@@ -74,7 +75,7 @@ class Peers:
         except (OSError, EOFError):
             if stream is not None:
                 stream[1].close()
-            problem = "The process that should answer this request ended; whether it was carried out is not known"
+            problem = "The process that should answer this request ended; it is not known whether its writes are stored"
             raise FhirError(503, problem, "transient") from None
         idle.append(stream)
         return response
@@ -90,10 +91,10 @@ class Peers:
 
 @asynccontextmanager
 async def listening(path: Path, handle: Callable[[Request], Response]) -> AsyncIterator[None]:
-    """Answers what other processes pass on."""
+    """Answers requests that other processes forward, while the block runs."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, EOFError, asyncio.CancelledError):  # the last as this process ends
+        with suppress(OSError, EOFError, asyncio.CancelledError):  # CancelledError: this process ends
             while True:
                 await frames.send(writer, handle(await frames.receive(reader)))
         writer.close()
@@ -101,13 +102,13 @@ async def listening(path: Path, handle: Callable[[Request], Response]) -> AsyncI
     try:
         server = await asyncio.start_unix_server(connected, path, limit=frames.LIMIT)
     except OSError as error:
-        raise ServerError(f"{path}: cannot listen: {error}; set TMPDIR to another folder") from None
+        raise ServerError(f"{path}: cannot listen on this socket ({error}); set TMPDIR to a shorter path") from None
     async with server:
         yield
 
 
 class Worker:
-    """Answers reads by itself and passes on the rest."""
+    """Answers reads itself and forwards all other requests."""
 
     def __init__(self, server: Server, number: int, count: int, peers: Peers) -> None:
         self._server, self._number, self._count, self._peers = server, number, count, peers
@@ -115,7 +116,7 @@ class Worker:
         server.context.ids = IdSource(number=number)
 
     def handle(self, request: Request) -> Response | Awaitable[Response]:
-        """Answers one request, or has it answered."""
+        """Answers one request, or forwards it."""
         number = self._place(request)
         if number != self._number:
             return self._peers.ask(number, request)
@@ -125,7 +126,7 @@ class Worker:
             return self._peers.ask(WRITER, request)
 
     def _place(self, request: Request) -> int:
-        """The process to answer a request: whether an operation writes is seen when it does."""
+        """The number of the process for a request. An operation that turns out to write is forwarded later."""
         path, query = split_target(request.target)
         if path.startswith(ROOT) or "$export" in unquote(path):
             return WRITER
@@ -143,7 +144,7 @@ class Worker:
 
 
 def work(settings: WorkerSettings) -> None:
-    """A worker: answers until it is told to stop, or the main process has ended."""
+    """The main function of a worker. It serves until a signal comes or the main process ends."""
 
     def end_with_parent() -> None:
         sys.stdin.buffer.read()
@@ -152,7 +153,7 @@ def work(settings: WorkerSettings) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
     with Server.open(**settings.server) as server, socket.socket(fileno=settings.listener) as listener:
         if settings.access.export:
-            server.offer_exports()  # for /metadata: exports themselves are the main process's
+            server.offer_exports()  # so that /metadata lists them; the main process runs exports
         worker = Worker(server, settings.number, settings.count, Peers(settings.folder))
         http.run(
             settings.access,
@@ -163,33 +164,35 @@ def work(settings: WorkerSettings) -> None:
 
 
 def run(server: Server, listener: socket.socket, count: int, access: Access) -> None:
-    """The main process: writes, and keeps `count` workers running until a signal comes.
+    """The main process: does all writes, and keeps `count` workers running until a signal comes.
 
     Raises:
-        ServerError: a worker cannot do its work, or the folder for temporary files has too long a path.
+        ServerError: a worker ended by itself, or the path of the temporary folder is too long.
     """
     look_seldom_for_cycles()
     server.context.ids = IdSource(number=WRITER)
     with TemporaryFolder(watched=True) as name:
         folder = Path(name)
-        told = [
+        workers = [
             WorkerSettings(server.settings, number, count, folder, listener.fileno(), access)
             for number in range(1, count + 1)
         ]
         courier = Courier(server)
         handle = ServerWithEpisodes(server).handle if access.episodes else courier.handle
         with suppress(asyncio.CancelledError):
-            asyncio.run(_main(told, courier, listening(folder / str(WRITER), handle)))
+            asyncio.run(_main(workers, courier, listening(folder / str(WRITER), handle)))
 
 
-async def _main(told: Sequence[WorkerSettings], courier: Courier, beside: AbstractAsyncContextManager[object]) -> None:
+async def _main(
+    workers: Sequence[WorkerSettings], courier: Courier, beside: AbstractAsyncContextManager[object]
+) -> None:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with courier, beside:
         try:
             async with asyncio.TaskGroup() as group:
-                for settings in told:
+                for settings in workers:
                     group.create_task(_keep_running(settings))
         except* ServerError as errors:
             raise errors.exceptions[0] from None
@@ -198,7 +201,7 @@ async def _main(told: Sequence[WorkerSettings], courier: Courier, beside: Abstra
 async def _keep_running(settings: WorkerSettings) -> None:
     words = [sys.executable, "-m", "fhir_server.processes.workers"]
     while True:
-        # A session of its own: Ctrl-C reaches the main process only, which then ends the workers.
+        # In a new session, so that Ctrl-C goes only to the main process, which then ends the workers.
         process = await asyncio.create_subprocess_exec(
             *words, stdin=asyncio.subprocess.PIPE, pass_fds=[settings.listener], start_new_session=True
         )
@@ -209,10 +212,9 @@ async def _keep_running(settings: WorkerSettings) -> None:
             status = await process.wait()
         finally:
             await _ended(process)
-        if status >= 0:  # it ended by itself, and so would the next
-            raise ServerError(f"worker {settings.number} ended with status {status}; what it said stands above")
-        said = f"worker {settings.number} was ended by signal {-status}; another is started"
-        say(said)
+        if status >= 0:  # it ended by itself, and so would a new one
+            raise ServerError(f"worker {settings.number} ended with status {status}; see its messages above")
+        say(f"worker {settings.number} was ended by signal {-status}; another is started")
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

@@ -1,4 +1,4 @@
-"""The store: SQLite files with resources, their versions and their index rows, and throw-away overlays over them."""
+"""The store: SQLite files with resources, their versions and their index rows, and temporary overlays over them."""
 
 from fhir_server.store._base import BaseStore
 from fhir_server.store.overlay import OverlayStore

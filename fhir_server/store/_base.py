@@ -1,4 +1,4 @@
-"""The store that is one file, in WAL mode: a transaction that was committed survives the death of the process."""
+"""The store in one SQLite file, in WAL mode. A committed transaction survives a crash of the process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fhir_server.store.temporary import TemporaryFolder
 
 
 class BaseStore(Store):
-    """A file, or for `path` None a private one that goes when it is closed.
+    """A store in the file `path`. If `path` is None, the file is temporary and is removed by `close`.
 
-    `durable`: a commit waits until the disk has it, so that it survives a power failure too.
+    `durable`: a commit waits until it is on the disk, so that it also survives a power failure.
     """
 
     def __init__(self, path: Path | str | None, *, durable: bool = False) -> None:
         self.writes_elsewhere = False
-        """Whether only another process may write now; a transaction then raises WritesElsewhere."""
+        """Whether another process does all writes. A transaction then raises WritesElsewhere."""
         self.durable = durable
         self._temporary = TemporaryFolder() if path is None else None
         self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
@@ -35,7 +35,7 @@ class BaseStore(Store):
             connection = connect(self.path, durable=durable)
             registry = prepare(connection)
         except sqlite3.Error as error:
-            raise ServerError(f"{self.path}: cannot be used as a store: {error}") from error
+            raise ServerError(f"{self.path}: SQLite cannot open this file: {error}; name another file") from error
         except ServerError as error:
             raise ServerError(f"{self.path}: {error}") from None
         super().__init__(connection, registry)
@@ -47,7 +47,7 @@ class BaseStore(Store):
         return int(self.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def refresh(self) -> None:
-        """Drops cached answers when another process has written to the file."""
+        """Drops cached results if another process has written to the file."""
         seen = self._data_version()
         if seen != self._seen:
             self._seen = seen
@@ -56,7 +56,7 @@ class BaseStore(Store):
                 self.registry = registry_of(self.connection)
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
-        """See `Store.define`. What clients have defined is kept in the file, for other processes and the next start."""
+        """See `Store.define`. The definitions are saved in the file, for other processes and the next start."""
         self._write_pending()
         self.connection.executemany("INSERT OR IGNORE INTO params (type, name) VALUES (?, ?)", changed)
         text = own_parameters.as_text(own)
@@ -68,11 +68,10 @@ class BaseStore(Store):
 
     @property
     def next_number(self) -> int:
-        """The number the next new resource gets."""
+        """The number of the next new resource."""
         return self._next
 
     def next_row_id(self) -> int:
-        """Takes the next number."""
         self._next += 1
         return self._next - 1
 
@@ -103,22 +102,22 @@ class BaseStore(Store):
         if self._depth > 1:
             super()._undo()
             return
-        if self.connection.in_transaction:  # what ends a statement from outside, such as a full disk, may have ended it
+        if self.connection.in_transaction:  # SQLite rolls back by itself after errors such as a full disk
             self.connection.execute("ROLLBACK")
         self._save_next()
         self._saved = self._next
 
     def _save_next(self) -> None:
-        """Keeps the counter in the file: a number that was given out stays taken, whatever became of what got it."""
+        """Saves the counter in the file, also after a rollback: numbers are never reused."""
         if self._next != self._saved:
             self.connection.execute("UPDATE meta SET value = max(value, ?) WHERE name = 'next'", (self._next,))
 
     @contextmanager
     def importing(self) -> Iterator[None]:
-        """Lets the system decide when to write to the disk, as a power failure may undo an import, and gives SQLite
-        16 MB for the pages that four thousand resources change: with less, some are written twice.
+        """Settings for an import: commits do not wait for the disk, and SQLite caches 16 MB of pages.
 
-        Has no effect inside a transaction, which writes at its end.
+        A power failure may undo the import. 4,000 resources change about 16 MB of pages; with a smaller cache SQLite
+        writes some pages twice. Has no effect inside a transaction.
         """
         if self._depth:
             yield
@@ -133,8 +132,9 @@ class BaseStore(Store):
 
     @contextmanager
     def ordered_later(self) -> Iterator[None]:
-        """Makes the indexes by order at the end: sorting all rows at once takes a quarter of the time. Where the
-        process dies before, they are made when the file is opened.
+        """Drops the `ORDERED` indexes and creates them again at the end, since sorting all rows at once is faster.
+
+        If the process dies before the end, they are created when the file is opened.
         """
         for statement in schema.ORDERED:
             self.connection.execute(f"DROP INDEX IF EXISTS {statement.split()[5]}")
@@ -145,9 +145,9 @@ class BaseStore(Store):
                 self.connection.execute(statement)
 
     def insert_many(self, resources: list[tuple[Any, ...]], tables: Mapping[str, list[Any]]) -> bool:
-        """Writes new resources with their index rows; False, and nothing, if one is there already.
+        """Writes new resources with their index rows. Returns False and writes nothing if one of them exists.
 
-        `tables` holds each table's rows, value after value: workers send fewer objects faster.
+        `tables` has each table's rows as one flat list of values, since workers send few objects faster than many.
         """
         self.connection.execute("SAVEPOINT many")
         try:
@@ -165,7 +165,7 @@ class BaseStore(Store):
         return True
 
     def close(self) -> None:
-        """Closes the file; the log is folded into it by who writes it."""
+        """Closes the file. The writing process first moves the write-ahead log into it."""
         if not self.writes_elsewhere:
             with suppress(sqlite3.Error):
                 self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

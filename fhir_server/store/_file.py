@@ -1,4 +1,4 @@
-"""The SQLite file of a store: its connection, its format, and the search parameters by which it is indexed."""
+"""The SQLite file of a store: its connection, its format, and the search parameters that index it."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from fhir_server.store import schema
 
 STATEMENTS = 512
 MAPPED = 24 << 20
-"""Bytes at the start of the file that are read where they lie: a tenth of a search is spared, and no more memory taken
-than a server of some tens of megabytes may."""
-
-
+"""SQLite reads this many bytes at the start of the file through a memory map. A larger map is faster, but needs more
+memory."""
 CACHE = "PRAGMA cache_size = -4000"
-"""Four megabytes of pages: more are no quicker for searches, as the system keeps the file too."""
+"""4 MB of pages. Searches are not faster with more, since the operating system caches the file too."""
 
 
 def is_read_only(path: Path) -> bool:
-    """Whether this user can only read a file: SQLite must write beside it to share it with writers."""
+    """Whether this user cannot write the file or its folder. SQLite writes both to share the file with writers."""
     return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
 def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
-    """A connection with this store's settings. A file that can only be read is taken as it is, for good.
+    """A connection with this store's settings. A read-only file is opened as immutable: later writes are not seen.
 
     Raises:
-        ServerError: the file can only be read, and its last writes still lie beside it.
+        ServerError: the file is read-only, and its write-ahead log still has writes.
     """
     mode = "rwc"
     if is_read_only(path):
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
-            raise ServerError(f"{log.name} has writes that only a user who may write can bring in: open it so once")
+            raise ServerError(
+                f"{log.name} has writes that are not in the file yet; open the file once as a user who may write it"
+            )
         mode = "ro&immutable=1"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
@@ -62,35 +62,35 @@ def connect(path: Path, *, durable: bool = False) -> sqlite3.Connection:
 
 @lru_cache(maxsize=4096)
 def _token_hash(resource_type: str, name: str, system: str, value: str) -> int:
-    """HAPI's hash of a token, by which it orders those that are asked for by value set; codes repeat."""
+    """HAPI's hash of a token. HAPI orders the matches of a search by value set by it. Codes repeat, so it is cached."""
     return index_hash(resource_type, name, system, value)
 
 
 def synchronous(*, durable: bool) -> str:
-    """The setting that says whether a commit waits for the disk."""
+    """The pragma that decides whether a commit waits for the disk."""
     return f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}"
 
 
 def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
-    """Creates the tables of a new file, and gives its search parameters.
+    """Creates the tables of a new file. Returns the file's search parameters.
 
     Raises:
-        ServerError: it is no store, or one of another version.
+        ServerError: the file is not a store, or has another format.
     """
-    with suppress(sqlite3.OperationalError):  # a file that can only be read stays as it is
+    with suppress(sqlite3.OperationalError):  # the file is read-only
         connection.execute("PRAGMA journal_mode = WAL")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version == 0:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise ServerError("not a store of this server; name another file")
+            raise ServerError("this SQLite file is not a store of this server; name another file")
         script = "CREATE TABLE meta (name TEXT PRIMARY KEY, value); INSERT INTO meta VALUES ('next', 1);"
         script += "CREATE TABLE params (param INTEGER PRIMARY KEY, type TEXT, name TEXT, UNIQUE (type, name));"
         connection.executescript(
             f"BEGIN; {script} {schema.create()}; {schema.COUNTS}; PRAGMA user_version = {schema.FORMAT}; COMMIT"
         )
     elif version != schema.FORMAT:
-        raise ServerError(f"made by another version of this server (format {version}); import the data again")
-    with suppress(sqlite3.OperationalError):  # a file that cannot be written now is searched without them
+        raise ServerError(f"the file has format {version}, this server needs {schema.FORMAT}; import the data again")
+    with suppress(sqlite3.OperationalError):  # the file cannot be written now: searches do without these indexes
         for statement in (schema.DELETED, *schema.ORDERED):
             connection.execute(statement)
     if _meta(connection, "numbered") != definitions.parameters_edition():
@@ -99,7 +99,7 @@ def prepare(connection: sqlite3.Connection) -> ParameterRegistry:
 
 
 def _number_parameters(connection: sqlite3.Connection) -> None:
-    """Gives R4's search parameters numbers, and notes that they have them: looking for new ones takes 15 ms."""
+    """Gives numbers to R4's search parameters, and saves their edition, so that the next start skips the comparison."""
     known = _numbers(connection)
     missing = [key for key in _all_parameters() if key not in known]
     noted = "INSERT OR REPLACE INTO meta VALUES ('numbered', ?)"
@@ -109,30 +109,29 @@ def _number_parameters(connection: sqlite3.Connection) -> None:
         connection.execute(noted, (definitions.parameters_edition(),))
         connection.execute("COMMIT")
     except sqlite3.OperationalError:
-        if missing:  # else the file, which cannot be written now, serves as it is
+        if missing:  # otherwise the file can be used although it cannot be written now
             raise
 
 
 def _numbers(connection: sqlite3.Connection) -> dict[Key, int]:
-    found = connection.execute("SELECT type, name, param FROM params")
-    return {(kind, name): param for kind, name, param in found}
+    rows = connection.execute("SELECT type, name, param FROM params")
+    return {(kind, name): param for kind, name, param in rows}
 
 
 def registry_of(connection: sqlite3.Connection) -> ParameterRegistry:
-    """The search parameters of a file, those that clients have defined included."""
+    """The search parameters of a file, including those that clients have defined."""
     return ParameterRegistry(_numbers(connection), own_parameters.from_text(own_text(connection)))
 
 
 def own_text(connection: sqlite3.Connection) -> str:
-    """What clients have defined, as it is kept in the file."""
-    found = _meta(connection, "parameters")
-    return "[]" if found is None else str(found)
+    """The clients' search parameters, as JSON from the file."""
+    text = _meta(connection, "parameters")
+    return "[]" if text is None else str(text)
 
 
 def _meta(connection: sqlite3.Connection, name: str) -> object:
-    """What is kept in the file under this name, or None."""
-    found = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-    return found[0] if found else None
+    row = connection.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return row[0] if row else None
 
 
 @cache

@@ -1,7 +1,6 @@
-"""Index rows that wait until enough of them can be written together.
+"""Index rows that are collected and written together. One statement with many rows is faster than many statements.
 
-Many rows a statement take half the time of as many statements. A store writes what waits before it looks into its index
-tables, and before a transaction or a level of one ends.
+A store writes the pending rows before it reads its index tables, and before a transaction or a nested one ends.
 """
 
 from __future__ import annotations
@@ -18,38 +17,37 @@ from fhir_server.store import schema
 
 ROWS_AT_ONCE: Final = (200, 50)
 RESOURCES_AT_ONCE: Final = 100
-"""So many resources have more rows in most tables than one statement writes, and take little memory."""
-
-
+"""After this many resources, the pending rows are written. In most tables they then fill more than one statement, and
+they still use little memory."""
 FlatRows: TypeAlias = tuple[str, Sequence[Any], int]
-"""So many rows of a table, value after value, with any number in place of the resource's."""
+"""Rows of a table: its name, a flat list of values with any number as `row_id`, and the number of rows."""
 
 
 class PendingRows:
-    """Index rows of resources, and how many more resources of each type there are."""
+    """Pending index rows, and pending changes of the number of resources of each type."""
 
     def __init__(self) -> None:
         self.index: list[TableRows] = []
-        """Empty where nothing waits."""
+        """Empty if nothing is pending."""
         self._more: dict[str, int] = {}
         self._flat: dict[str, list[Any]] = defaultdict(list)
-        """Rows by table, value after value."""
+        """Rows by table, as flat lists of values."""
         self._owners: dict[str, list[int]] = defaultdict(list)
-        """The number of the resource of each of these rows."""
+        """By table: the `row_id` of each row in `_flat`."""
 
     def add(self, row_id: int, rows: Iterable[FlatRows]) -> None:
-        """Lets rows of a resource wait."""
+        """Adds rows of a resource."""
         for table, values, number in rows:
             self._flat[table] += values
             self._owners[table] += [row_id] * number
         self.index.append({})
 
     def count(self, resource_type: str, more: int) -> None:
-        """So many more resources of a type that are not deleted, whose index rows follow."""
+        """Adds `more` to the number of live resources of a type. Call it before adding their index rows."""
         self._more[resource_type] = self._more.get(resource_type, 0) + more
 
     def write(self, connection: sqlite3.Connection, prefix: str) -> None:
-        """Writes all that waits into the tables whose names begin so."""
+        """Writes all pending rows. `prefix` begins the table names, such as `main.`."""
         if len(self.index) == 1 and not self._flat:
             for table, rows in self.index[0].items():
                 if rows:
@@ -69,7 +67,7 @@ class PendingRows:
         self.clear()
 
     def clear(self) -> None:
-        """Forgets what waits."""
+        """Drops all pending rows."""
         self.index.clear()
         self._flat.clear()
         self._owners.clear()
@@ -77,9 +75,9 @@ class PendingRows:
 
 
 def write(connection: sqlite3.Connection, prefix: str, table: str, values: list[Any]) -> None:
-    """Writes rows of a table, which are given value after value, many a statement.
+    """Writes rows of a table, given as a flat list of values, with `ROWS_AT_ONCE` rows in one statement.
 
-    What is left over goes one by one: each number of rows would be another statement to compile and to keep.
+    The remaining rows are written one by one: each other number of rows would need its own compiled statement.
     """
     width, done = len(schema.COLUMNS[table]), 0
     for rows in ROWS_AT_ONCE:

@@ -1,9 +1,9 @@
 """A private copy of a store for one episode.
 
-Until it writes, an overlay reads through the connection of its base. The first write takes a connection from a pool:
-the file is attached read-only under it, temporary tables lie over it (see `schema.overlay`), and all the episode's
-writes are one open transaction, which closing rolls back. So an overlay that never writes costs nothing, and one that
-does costs its own rows.
+Before its first write, an overlay reads through the connection of its base. For the first write it takes a connection
+from a pool, which has temporary tables over those of the file (see `schema.overlay`). All writes of the episode are one
+open transaction, which `close` rolls back. So an overlay that never writes needs no resources, and one that does needs
+only its own rows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._base import BaseStore
 from fhir_server.store._file import connect
-from fhir_server.store.store import Store
-from fhir_server.wire.bundle import BREAK, HEAD
+from fhir_server.store.store import Store, Text
 
 
 @dataclass(slots=True)
@@ -35,7 +34,7 @@ class Pool:
         return connection
 
     def give_back(self, connection: sqlite3.Connection) -> None:
-        """Forgets what was written and keeps the connection for the next overlay."""
+        """Rolls back the writes and keeps the connection for the next overlay."""
         connection.execute("ROLLBACK")
         self.idle.append(connection)
 
@@ -47,13 +46,13 @@ class Pool:
     def _open(self) -> sqlite3.Connection:
         connection = connect(self.base.path)
         connection.execute("PRAGMA cache_size = -512")
-        connection.execute("PRAGMA temp.page_size = 2048")  # each write copies the pages that it changes
+        connection.execute("PRAGMA temp.page_size = 2048")  # small pages: each write copies the pages that it changes
         connection.executescript(schema.overlay())
         return connection
 
 
 class OverlayStore(Store):
-    """The face of a store over a base that it never changes."""
+    """A store over a base that it never changes."""
 
     prefix = "temp.own_"
 
@@ -66,7 +65,7 @@ class OverlayStore(Store):
         self._own = False
 
     def refresh(self) -> None:
-        """What the overlay sees of the base is forgotten with the base's own."""
+        """See `Store.refresh`. Before its first write, an overlay has the cached results of its base."""
         if not self._own:
             self._pool.base.refresh()
             self.registry, self.generation = self._pool.base.registry, self._pool.base.generation
@@ -77,36 +76,35 @@ class OverlayStore(Store):
         return not self._own
 
     def define(self, own: Own, changed: Collection[Key]) -> None:
-        """See `Store.define`. What changes here has numbers of its own, below zero: rows of the base have none."""
+        """See `Store.define`. Changed parameters get negative numbers, which no row of the base has."""
         numbers = dict(self.registry.numbers)
         free = min(0, *numbers.values())
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
 
-    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
-        """See `Store.joined_found`. Over its own tables SQLite would read all resources for such a statement."""
+    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
+        """See `Store.texts_found`. After the first write it runs two queries: SQLite would read all resources."""
         if self.is_file:
-            return super().joined_found(sql, values)
+            return super().texts_found(sql, values)
         texts = self.texts_of([row_id for (row_id,) in self.query(sql, values)])
-        parts = [b"%b%b%b" % (reference.partition(b"/")[2], HEAD, text) for reference, text in texts]
-        return len(texts), BREAK.join(parts)
+        return [(reference.partition(b"/")[2], text) for reference, text in texts]
 
     def next_row_id(self) -> int:
-        """Takes the next number; the base's counter stays where it is."""
+        """See `Store.next_row_id`. The base's counter does not change."""
         self._next += 1
         return self._next - 1
 
     @property
     def next_number(self) -> int:
-        """The number the next new resource gets."""
+        """The number of the next new resource."""
         return self._next
 
     def rewind(self, number: int) -> None:
-        """Gives the numbers from `number` on out again, since nothing has them."""
+        """Sets the counter back to `number`. No resource may have a number from `number` on."""
         self._next = number
 
     def created(self) -> list[tuple[str, str, str]]:
-        """What was created here, in order: type, id and text of each first version."""
+        """The type, id and text of each first version that was created here, in order."""
         if not self._own:
             return []
         own = "SELECT row_id, type, id, version, text FROM temp.own_"
@@ -117,7 +115,7 @@ class OverlayStore(Store):
         return self.query(sql, (self._first,)).fetchall()
 
     def written(self, since: int) -> list[tuple[str, str, int, str | None]]:
-        """What was written here from a moment on (ms), in order: type, id, version, text (None: deleted)."""
+        """The type, id, version and text (None: deleted) of all versions written here since `since` (ms), in order."""
         if not self._own:
             return []
         own = "SELECT row_id, type, id, version, updated, text FROM temp.own_"
@@ -125,11 +123,11 @@ class OverlayStore(Store):
             f"SELECT type, id, version, text FROM ({own}resources UNION ALL {own}versions) AS own WHERE updated >= ?"
             " AND NOT EXISTS (SELECT 1 FROM main.resources WHERE row_id = own.row_id AND version = own.version)"
             " ORDER BY updated, row_id, version"
-        )  # a version of the base that was replaced here lies among the own ones
+        )  # own_versions also has the base's versions that were replaced here
         return self.query(sql, (since,)).fetchall()
 
     def close(self) -> None:
-        """Drops all that was written here."""
+        """Rolls back all writes of this overlay."""
         if self._own:
             self._pool.give_back(self.connection)
             self.connection, self._own = self._pool.base.connection, False
@@ -145,7 +143,7 @@ class OverlayStore(Store):
         super()._begin()
 
     def _count(self, resource_type: str, more: int) -> None:
-        """The few resources of an overlay are counted where that is asked for."""
+        """Does nothing: the view `counts` counts the few resources of an overlay."""
 
     def _forget(self, row_id: int, index: TableRows) -> None:
         self.connection.execute("INSERT OR IGNORE INTO temp.hidden VALUES (?)", (row_id,))

@@ -1,10 +1,10 @@
-"""The tables of a store file, and the same tables as an overlay sees them.
+"""The tables of a store file, and the same tables in an overlay.
 
-`resources` holds the current version of each resource as the text a read answers; what an update or a delete replaced
-moves to `versions`. There is one index table a kind of search parameter (`search/kinds`), and one by patient and code
-(`search/pairs`). `param` is a small number for a search parameter of a resource type; the rows are clustered by what a
-search asks for, so a search by token or reference is one range of one B-tree, in insertion order (`row_id`). No table
-is indexed by `row_id` alone: the rows to remove on an update are computed again from the text they came from.
+`resources` has the current version of each resource, as the text that a read returns. An update or a delete moves the
+replaced version to `versions`. There is one index table for each kind of search parameter (`search/kinds`), and one for
+pairs of patient and code (`search/pairs`). `param` is the number of a search parameter of a resource type. Rows are
+clustered by parameter and value, so a search by token or reference reads one range of one B-tree, in insertion order
+(`row_id`). No table is indexed by `row_id` alone: for an update, the rows to remove are computed from the old text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fhir_server.search import pairs
 from fhir_server.search.kinds import KINDS
 
 FORMAT = 4
-"""Raised when the tables change; a file of an earlier format is brought up to date, one of a later format refused."""
+"""Increase it when the tables change. A file of another format is refused."""
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "resources": ("row_id", "type", "id", "version", "updated", "text"),
@@ -24,26 +24,21 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 """The columns of each table. `updated`, `low`, `high` are milliseconds since 1970, days are yyyymmdd."""
 
 INDEXES = tuple(name for name in COLUMNS if name not in ("resources", "versions"))
-
-
 DELETED = "CREATE INDEX IF NOT EXISTS main.resources_deleted ON resources (type) WHERE text IS NULL"
-"""An index of what is deleted, for `$expunge`."""
-
+"""An index of the deleted resources, for `$expunge`."""
 ORDERED = tuple(
     f"CREATE INDEX IF NOT EXISTS main.{kind.table}_by_{name} ON {kind.table} (param + 0, {order}, row_id)"
     for kind in KINDS.values()
     for name, order in kind.orders.items()
 )
-"""Indexes by which a search can stop at the end of its page, where matches come in another order than that of their
-numbers (see `search.walks.by_index`). An overlay's own rows are few and have none."""
-
-
+"""Indexes in the order of values. With them, a sorted search can stop at the end of its page (see
+`search.walks.by_index`). An overlay's own rows are few and need none."""
 COUNTS = "CREATE TABLE main.counts (type TEXT PRIMARY KEY, live INTEGER) WITHOUT ROWID"
-"""How many resources of each type there are, deleted ones not counted."""
+"""The number of live resources of each type."""
 
 
 def create(schema: str = "main", prefix: str = "") -> str:
-    """The SQL that creates the tables in a schema, their names prefixed."""
+    """The SQL that creates the tables in a schema. `prefix` begins their names."""
     statements = [
         f"CREATE TABLE {schema}.{prefix}resources"
         " (row_id INTEGER PRIMARY KEY, type TEXT, id TEXT, version INTEGER, updated INTEGER, text TEXT)",
@@ -58,8 +53,9 @@ def create(schema: str = "main", prefix: str = "") -> str:
 
 
 def _index(name: str, schema: str = "main", prefix: str = "") -> str:
-    """An index table. Numbers must be declared as such: SQLite uses no index to compare an INTEGER with a column of no
-    type.
+    """An index table.
+
+    Numbers need the type INTEGER: SQLite uses no index to compare an INTEGER with an untyped column.
     """
     columns = ", ".join(f"{one} INTEGER" if one in ("param", "row_id") else one for one in COLUMNS[name])
     key = ", ".join(COLUMNS[name])
@@ -67,10 +63,10 @@ def _index(name: str, schema: str = "main", prefix: str = "") -> str:
 
 
 def overlay() -> str:
-    """The SQL that lays temporary tables over those of the file.
+    """The SQL that creates an overlay's temporary tables, and views that combine them with those of the file.
 
-    The views bear the tables' names: unqualified names in a query find the temporary schema first, so every query runs
-    over a file and over an overlay unchanged. `hidden` lists the resources of the file that the overlay has replaced.
+    The views have the names of the tables. SQLite looks for an unqualified name in the temporary schema first, so the
+    same query works on a file and on an overlay. `hidden` lists the file's resources that the overlay has replaced.
     """
     statements = [create("temp", "own_"), "CREATE TEMP TABLE hidden (row_id INTEGER PRIMARY KEY)"]
     for name, columns in COLUMNS.items():

@@ -1,6 +1,6 @@
-"""What an interaction sees of a store: rows by id, by number and by query, and writes inside `transaction()`.
+"""The interface of a store: rows by id, by number and by query, and writes inside `transaction()`.
 
-`BaseStore` (`base`) is the file itself; an `OverlayStore` (`overlay`) has the same face over temporary tables.
+A `BaseStore` (`_base`) is a file. An `OverlayStore` (`overlay`) has the same methods over temporary tables.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from fhir_server.search.indexer import TableRows
 from fhir_server.search.registry import Key, Own, ParameterRegistry
 from fhir_server.store import schema
 from fhir_server.store._pending import RESOURCES_AT_ONCE, FlatRows, PendingRows
-from fhir_server.wire.bundle import HEAD
 
 MAX_PARAMETERS = 500
 
 
 class Version(NamedTuple):
-    """A version of a resource; `text` is None for a deletion, `updated` is in milliseconds since 1970."""
+    """A version of a resource. `text` is None for a deletion. `updated` is in milliseconds since 1970."""
 
     row_id: int
     type: str
@@ -35,7 +34,7 @@ class Version(NamedTuple):
 
     @property
     def reference(self) -> str:
-        """The relative reference to the resource."""
+        """The relative reference, such as `Patient/1`."""
         return f"{self.type}/{self.id}"
 
 
@@ -45,31 +44,31 @@ _ROW = "SELECT row_id, type, id, version, updated, text FROM"
 
 
 class Store(ABC):
-    """What reading and writing need of a connection; `prefix` names the tables written to."""
+    """Reads and writes through one connection. `prefix` begins the names of the tables to write to."""
 
     prefix = "main."
 
     def __init__(self, connection: sqlite3.Connection, registry: ParameterRegistry) -> None:
         self.connection = connection
         self.registry = registry
-        """The search parameters by which resources are indexed now."""
+        """The search parameters in force."""
         self.generation: object = object()
-        """Another one with every write: what was found before holds while it stays."""
+        """A new object after every write. Cached results are valid while it is the same."""
         self.changes: list[Version] | None = None
-        """The versions that were written since they were last taken, where somebody wants to know."""
+        """The versions written since `take_changes` was last called; None if there is no listener."""
         self.meter: Meter | None = None
-        """Counts what the request at hand takes, where it has bounds."""
+        """Measures the current request, if it has bounds (`bounds`)."""
         self._depth = 0
         self._pending = PendingRows()
 
     def watch(self, meter: Meter | None) -> None:
-        """From now on, `meter` counts what is done."""
+        """Sets the meter that measures the following queries and writes."""
         self.meter = meter
         self.connection.set_progress_handler(None if meter is None else meter.tick, 0 if meter is None else meter.every)
 
     @abstractmethod
     def refresh(self) -> None:
-        """Called before each request: drops cached answers that another connection to the file has made stale."""
+        """Call it before each request. Drops cached results if another connection has written to the file."""
 
     @property
     def is_file(self) -> bool:
@@ -77,7 +76,7 @@ class Store(ABC):
         return True
 
     def query(self, sql: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
-        """Runs a query; its table names are unqualified."""
+        """Runs a query. Table names in it must be unqualified."""
         if self._pending.index:
             self._write_pending()
         return self._select(sql, values)
@@ -89,93 +88,89 @@ class Store(ABC):
         return self.connection.execute(sql, values)
 
     def find(self, resource_type: str, resource_id: str) -> Version | None:
-        """The current version of a resource (deletions too), or None."""
-        found = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
-        return self._counted([Version(*found)])[0] if found else None
+        """The current version of a resource (also a deletion), or None."""
+        values = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
+        return self._counted([Version(*values)])[0] if values else None
 
     def is_there(self, resource_type: str, resource_id: str) -> bool:
-        """Whether there is such a resource and it is not deleted."""
+        """Whether the resource exists and is not deleted."""
         sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
         return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
     def those_there(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Which of some resources, by type and id, there are; deletions count too."""
-        found: set[tuple[str, str]] = set()
+        """Which of these resources, by type and id, exist. Deleted ones count as existing."""
+        existing: set[tuple[str, str]] = set()
         for start in range(0, len(names), MAX_PARAMETERS):
             part = names[start : start + MAX_PARAMETERS]
-            asked = ", ".join(["(?, ?)"] * len(part))
-            sql = f"WITH asked (type, id) AS (VALUES {asked}) SELECT type, id FROM asked CROSS JOIN resources"
-            found.update(self._select(f"{sql} USING (type, id)", [text for name in part for text in name]))
-        return found
+            marks = ", ".join(["(?, ?)"] * len(part))
+            sql = f"WITH names (type, id) AS (VALUES {marks}) SELECT type, id FROM names CROSS JOIN resources"
+            existing.update(self._select(f"{sql} USING (type, id)", [text for name in part for text in name]))
+        return existing
 
     def version(self, resource_type: str, resource_id: str, version: int) -> Version | None:
         """One version of a resource, or None."""
         row = self.find(resource_type, resource_id)
         if row is None or row.version == version:
             return row
-        found = self.query(f"{_ROW} versions WHERE row_id = ? AND version = ?", (row.row_id, version)).fetchone()
-        return self._counted([Version(*found)])[0] if found else None
+        values = self.query(f"{_ROW} versions WHERE row_id = ? AND version = ?", (row.row_id, version)).fetchone()
+        return self._counted([Version(*values)])[0] if values else None
 
     def rows(self, row_ids: Sequence[int]) -> list[Version]:
-        """The current versions with these numbers, in this order; numbers that are gone are left out."""
-        found: dict[int, Version] = {}
+        """The current versions with these numbers, in this order. Deleted and missing ones are left out."""
+        versions: dict[int, Version] = {}
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
             marks = ",".join("?" * len(part))
             sql = f"{_ROW} resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
-            found |= {row.row_id: row for row in self._counted([Version(*values) for values in self.query(sql, part)])}
-        return [found[row_id] for row_id in row_ids if row_id in found]
+            rows = self._counted([Version(*values) for values in self.query(sql, part)])
+            versions |= {row.row_id: row for row in rows}
+        return [versions[row_id] for row_id in row_ids if row_id in versions]
 
     def texts_of(self, row_ids: Sequence[int]) -> list[Text]:
-        """The resources with these numbers, as `rows` has them."""
-        found: list[tuple[bytes, bytes, int]] = []
+        """The references and texts of the resources with these numbers, in the order of `rows`."""
+        rows: list[tuple[bytes, bytes, int]] = []
         for start in range(0, len(row_ids), MAX_PARAMETERS):
             part = row_ids[start : start + MAX_PARAMETERS]
-            found += self.query(_texts_of(len(part)), part)
-        by_number = {row_id: (reference, text) for reference, text, row_id in found}
+            rows += self.query(_texts_of(len(part)), part)
+        by_number = {row_id: (reference, text) for reference, text, row_id in rows}
         return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
-    def joined_found(self, sql: str, values: Sequence[object]) -> tuple[int, bytes]:
-        """How many resources there are whose numbers a statement gives, and their ids and texts in its order, joined as
-        `wire.bundle.joined_entries` takes them: by SQLite, which spares an object for each.
-        """
-        count, texts = self.query(_joined_found(sql), values).fetchone()
-        if self.meter is not None and texts:
-            self.meter.read(len(texts))
-        return count, texts or b""
+    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
+        """The ids (without the type) and texts of the resources that `sql` selects by `row_id`, in its order."""
+        return self._read(self.query(_texts_found(sql), values).fetchall())
 
     def _read(self, texts: list[Text]) -> list[Text]:
-        """The texts, which count as read."""
+        """Counts the texts as read and returns them."""
         if self.meter is not None:
             self.meter.read(sum(len(text) for _, text in texts))
         return texts
 
     def history(self, where: str, values: Sequence[object], limit: int, offset: int) -> list[Version]:
-        """Versions that meet a condition on type, id or row_id, newest first."""
+        """Versions that match a condition on type, id or row_id, newest first."""
         sql = (
             f"SELECT * FROM ({_ROW} resources WHERE {where} UNION ALL {_ROW} versions WHERE {where})"
             " ORDER BY updated DESC, text IS NULL DESC, row_id DESC, version DESC LIMIT ? OFFSET ?"
-        )  # in a transaction HAPI reads the clock for each deletion, and once for all other writes
-        return self._counted([Version(*found) for found in self.query(sql, (*values, *values, limit, offset))])
+        )  # in a transaction HAPI reads the clock for each deletion, but once for all other writes
+        return self._counted([Version(*row) for row in self.query(sql, (*values, *values, limit, offset))])
 
     def _counted(self, rows: list[Version]) -> list[Version]:
-        """The rows, whose texts count as read."""
+        """Counts the rows' texts as read and returns the rows."""
         if self.meter is not None:
             self.meter.read(sum(len(row.text or "") for row in rows))
         return rows
 
     def history_count(self, where: str, values: Sequence[object]) -> int:
-        """How many versions meet a condition."""
+        """The number of versions that match a condition."""
         sql = f"SELECT (SELECT count(*) FROM resources WHERE {where}) + (SELECT count(*) FROM versions WHERE {where})"
         return int(self.query(sql, (*values, *values)).fetchone()[0])
 
     @abstractmethod
     def next_row_id(self) -> int:
-        """Takes the next number of the one counter, which server-given ids come from."""
+        """Takes the next number. Ids that the server assigns come from the same counter."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; may be nested."""
+        """Commits all writes inside it, or none if an exception is raised. Transactions can be nested."""
         self._begin()
         registry, changes = self.registry, len(self.changes or ())
         self._depth += 1
@@ -201,21 +196,21 @@ class Store(ABC):
             self.meter.begin_write()
 
     def _begin(self) -> None:
-        """Starts a transaction inside of the one that is open."""
+        """Starts a nested transaction."""
         self._write_pending()
         self.connection.execute(f"SAVEPOINT level{self._depth + 1}")
 
     def _keep(self) -> None:
-        """Ends a transaction."""
+        """Commits a nested transaction."""
         self.connection.execute(f"RELEASE level{self._depth}")
 
     def _undo(self) -> None:
-        """Ends a transaction; it is then as if it had not been."""
+        """Rolls back a nested transaction."""
         self.connection.execute(f"ROLLBACK TO level{self._depth}")
         self.connection.execute(f"RELEASE level{self._depth}")
 
     def _write_pending(self) -> None:
-        """Writes what waits, where index tables are to be read or what is written so far is to be kept."""
+        """Writes the pending index rows. Called before a query of index tables and at the end of a transaction."""
         self._writing()
         if self._pending.index:
             self._pending.write(self.connection, self.prefix)
@@ -227,7 +222,7 @@ class Store(ABC):
         self._put(row, index)
 
     def insert_prepared(self, row: Version, rows: Iterable[FlatRows]) -> None:
-        """The same with index rows as an import makes them."""
+        """Writes a new resource with index rows from `load.members`."""
         self._writing()
         self._count(row.type, 1)
         self._put_row(row)
@@ -246,20 +241,20 @@ class Store(ABC):
             self.changes.append(row)
 
     def take_changes(self) -> list[Version]:
-        """What was written since this was last called; nothing where no `changes` are kept."""
+        """Returns and clears `changes`; an empty list if there is no listener."""
         if not self.changes:
             return []
         taken, self.changes = self.changes, []
         return taken
 
     def add_index(self, index: TableRows) -> None:
-        """Writes index rows of a resource that is there."""
+        """Writes index rows of an existing resource."""
         self._pending.index.append(index)
         if len(self._pending.index) == RESOURCES_AT_ONCE:
             self._write_pending()
 
     def pair_again(self, resource_type: str) -> None:
-        """Makes the rows of `search.pairs` for a type whose `patient` or `code` are R4's again."""
+        """Writes the rows of `search.pairs` for a type whose `patient` or `code` is R4's parameter again."""
         both = pairs.numbers(self.registry, resource_type)
         if both is not None:
             self._write_pending()
@@ -271,13 +266,13 @@ class Store(ABC):
 
     @abstractmethod
     def define(self, own: Own, changed: Collection[Key]) -> None:
-        """Makes `own` the parameters that clients have defined; those `changed` lose their index rows.
+        """Makes `own` the clients' search parameters. The index rows of the `changed` ones are deleted.
 
         Call inside a transaction.
         """
 
     def replace(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
-        """Makes `new` the current version in place of `old`, which becomes history."""
+        """Replaces the current version `old` by `new`. `old` becomes history."""
         self._writing()
         self.connection.execute(
             f"INSERT INTO {self.prefix}versions VALUES (?, ?, ?, ?, ?, ?)",
@@ -286,19 +281,19 @@ class Store(ABC):
         self._exchange(old, old_index, new, index)
 
     def revise(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
-        """Puts `new` in the place of `old`, which is kept nowhere."""
+        """Replaces the current version `old` by `new`, without a history entry."""
         self._writing()
         self._exchange(old, old_index, new, index)
 
     def _exchange(self, old: Version, old_index: TableRows, new: Version, index: TableRows) -> None:
-        """Puts a current version in the place of another one."""
         self._forget(old.row_id, old_index)
         self._count(new.type, (new.text is not None) - (old.text is not None))
         self._put(new, index)
 
     def _count(self, resource_type: str, more: int) -> None:
-        """Counts so many more resources of a type that are not deleted; to be called before their index rows are added,
-        with which the count is written.
+        """Adds `more` to the number of live resources of a type.
+
+        Call it before adding their index rows: the count is written with these.
         """
         if more:
             self._pending.count(resource_type, more)
@@ -312,11 +307,11 @@ class Store(ABC):
                 self.connection.executemany(_delete(self.prefix, table), rows)
 
     def count(self) -> dict[str, int]:
-        """How many resources of each type there are."""
+        """The number of live resources of each type."""
         return dict(self.query("SELECT type, live FROM counts WHERE live > 0 ORDER BY type").fetchall())
 
     def texts(self, resource_type: str) -> Iterator[str]:
-        """The current texts of a type, in insertion order."""
+        """The texts of all live resources of a type, in insertion order."""
         sql = "SELECT text FROM resources WHERE type = ? AND text IS NOT NULL ORDER BY row_id"
         for (text,) in self.query(sql, (resource_type,)):
             yield text
@@ -332,13 +327,10 @@ def _texts_of(count: int) -> str:
     return f"SELECT {_TEXT}, row_id FROM resources WHERE row_id IN ({marks}) AND text IS NOT NULL"
 
 
-_JOINED = f"CAST(group_concat(id || '{HEAD.decode()}' || text, char(1)) AS BLOB)"
-"""SQL for what `wire.bundle.joined_entries` takes; each `||` costs as much as finding a column."""
-
-
 @lru_cache(maxsize=512)
-def _joined_found(sql: str) -> str:
-    return f"SELECT count(*), {_JOINED} FROM ({sql}) AS found CROSS JOIN resources ON resources.row_id = found.row_id"
+def _texts_found(sql: str) -> str:
+    columns = "CAST(id AS BLOB), CAST(text AS BLOB)"  # each `||` takes about as long as reading a column
+    return f"SELECT {columns} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 
 
 @cache
@@ -347,6 +339,6 @@ def _delete(prefix: str, table: str) -> str:
 
 
 def as_lines(texts: Iterable[str]) -> Iterator[str]:
-    """Pretty texts as single lines; a line break inside a JSON string is always escaped, so joining is safe."""
+    """Indented texts as single lines. Joining is safe, since JSON strings have no unescaped line breaks."""
     for text in texts:
         yield "".join(line.lstrip(" ") for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""Folders for temporary files that go with their process, however it ends."""
+"""Folders for temporary files that are removed when their process ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
     import subprocess
 
 _REMOVE = 'cat; rm -rf -- "$0"'
-"""Waits for the end of its input, which is that of the process that holds the other end."""
+"""A shell script. It waits for the end of its input, which comes when the process ends. Then it removes the folder."""
 
 
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
-    """A folder that goes when it is closed. With `watched` it also goes if the process is killed: a shell waits for
-    that, where there is one.
+    """A temporary folder that `cleanup` removes.
+
+    `watched`: it is also removed if the process is killed. A shell waits for that; without `sh` the folder remains.
 
     Raises:
-        ServerError: there is no place for one.
+        ServerError: no folder can be created.
     """
 
     def __init__(self, *, watched: bool = False) -> None:
@@ -28,7 +29,9 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
         try:
             super().__init__(prefix="fhir-server-")
         except OSError as error:
-            raise ServerError(f"no folder for temporary files can be written ({error}): set TMPDIR") from error
+            raise ServerError(
+                f"cannot create a temporary folder ({error}); set TMPDIR to a folder that can be written"
+            ) from error
         if watched:
             import subprocess
 
@@ -38,7 +41,7 @@ class TemporaryFolder(tempfile.TemporaryDirectory[str]):
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    start_new_session=True,  # a signal to the whole group leaves it alone
+                    start_new_session=True,  # so that a signal to the process group does not end it
                 )
 
     def cleanup(self) -> None:

@@ -1,12 +1,13 @@
-"""A made-up hospital for every seed: FHIR R4 resources of so many patients, the same bytes everywhere.
+"""A synthetic hospital for each seed, as FHIR R4 resources. A seed gives the same bytes on every machine.
 
-    profile  what is asked for: size, clock, the tests that decide and their levels
-      → courses, features (how the deciding tests and orders end), dealt by share
-      → story (who, with which problems, in hospital and at the clinic when) with stays and care
-      → contacts (encounters) → chart (readings, from physiology), orders, notes, events (all else)
+    profile  the input: number of patients, size of a chart, clock, the key tests and their levels
+      → courses, features: the last results of the key tests and what else decides tasks, assigned by share
+      → story: the person, problems, stays, visits and care with a date
+      → contacts (encounters) → chart (readings, from physiology), orders, notes, events (everything else)
       → observations, resources (lines of JSON)
 
-Chance comes from `fhir_server.synthetic.dice` alone. `tools/clinical_rules.py` says what holds of every hospital.
+All random numbers come from `fhir_server.synthetic.dice`. `tools/clinical_rules.py` checks the rules that every
+hospital must follow.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ from fhir_server.synthetic.people import Mrns
 __all__ = ["BUNDLED", "FULL", "KeyTest", "Profile", "Size", "lines"]
 
 _FOUNDED = -3000 * DAY
-"""When the hospital's units and formulary were recorded."""
+"""When the hospital's units and formulary were recorded, in minutes before now (negative)."""
 
 
 def lines(profile: Profile) -> Iterator[str]:
-    """The hospital as lines of compact JSON, without line ends; each refers only to resources before it, except that
-    an observation may have members after it.
+    """The hospital as lines of compact JSON, without line ends.
+
+    A resource refers only to resources before it, except that an observation may have members after it.
     """
     clock = Clock(profile.now)
     dice = Dice(profile.seed)
@@ -54,7 +56,7 @@ def lines(profile: Profile) -> Iterator[str]:
 
 
 def _shared() -> Iterator[r.JsonObject]:
-    """Units, and what drugs are mixed from."""
+    """Units, and the Medications of drugs that are mixed into a bag."""
     yield from (r.location(key) for key in WARDS)
     yield r.fluid()
     for drug in MIXED:
@@ -63,7 +65,6 @@ def _shared() -> Iterator[r.JsonObject]:
 
 
 def _patient(dice: Dice, clock: Clock, profile: Profile, story: Story, ids: Ids) -> Iterator[str]:
-    """A patient's chart."""
     person = story.person
     died = None if person.died is None else clock.text(person.died)
     yield r.line(r.patient(person, died), clock.stored(story.until))

@@ -1,4 +1,4 @@
-"""What is measured and cultured at the bedside: fluid outputs, and microbiology with specimens and susceptibilities."""
+"""Fluid outputs, and microbiology with specimens and susceptibilities."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fhir_server.synthetic._stays import HOUR, Stay
 from fhir_server.synthetic.dice import Dice
 
 _DRAIN = ("27447", "50543", "44970")
-"""Operations after which a drain is left."""
+"""CPT codes of operations after which the patient has a drain."""
 _CULTURED = 2 * DAY
-"""Until a culture is final."""
+"""Minutes until a culture is final."""
 _LABORATORY = [r.coding("http://terminology.hl7.org/CodeSystem/observation-category", "laboratory", "Laboratory")]
 
 
 def outputs(dice: Dice, contact: Contact, stay: Stay) -> Iterator[Reading]:
-    """Fluid outputs: urine in intensive care every three hours, drains after operations, what was vomited."""
+    """Fluid outputs: urine (in intensive care every three hours), drains after operations, stool and emesis."""
     for part in stay.segments:
         if part.kind != "ICU":
             continue
@@ -50,9 +50,9 @@ def cultures(dice: Dice, clock: Clock, mrn: str, contact: Contact, ids: Ids) -> 
     stay = contact.what
     if not isinstance(stay, Stay):
         return
-    wanted = [(kind, stay.start + 40 + 4 * place) for place, kind in enumerate(stay.reason.specimens)]
-    wanted += [("MRSA SCREEN", one.start + 30) for one in stay.segments if one.kind == "ICU" and dice.chance(0.6)]
-    for kind, time in wanted:
+    specimens = [(kind, stay.start + 40 + 4 * place) for place, kind in enumerate(stay.reason.specimens)]
+    specimens += [("MRSA SCREEN", one.start + 30) for one in stay.segments if one.kind == "ICU" and dice.chance(0.6)]
+    for kind, time in specimens:
         if time < stay.until - HOUR:
             yield from _Culture(dice, clock, mrn, contact.id, ids).resources(kind, time, stay)
 
@@ -64,7 +64,7 @@ class _Culture:
         self._encounter: JsonObject = {"encounter": r.reference("Encounter", encounter)}
 
     def resources(self, kind: str, time: int, stay: Stay) -> Iterator[tuple[JsonObject, int]]:
-        """One specimen and what became of it."""
+        """One specimen, the test on it and its result."""
         dice, done = self._dice, time + _CULTURED
         specimen = self._ids.next("x")
         yield (
@@ -95,7 +95,7 @@ class _Culture:
         yield test, min(done, -1)
 
     def _isolate(self, kind: str, time: int, done: int) -> tuple[str, list[tuple[JsonObject, int]]]:
-        """What grew, and what it is resistant to."""
+        """The id of the organism's observation, and the observations of the organism and its susceptibilities."""
         dice, out = self._dice, list[tuple[JsonObject, int]]()
         grown = dice.pick(v.ORGANISMS[kind])
         for antibiotic, between, resistant in v.ANTIBIOTICS[grown[1]]:

@@ -1,7 +1,7 @@
-"""Visits, and the care that is planned by date: images, thyroid tests, electrocardiograms, vaccines.
+"""Visits, and care with a date: images, thyroid tests, electrocardiograms, vaccines.
 
-What a task goes by (how old a CT is, which QTc is the last) is dealt (`features`); here it gets its time and its place:
-a visit or a stay.
+The kinds that decide tasks (the age of a CT, which QTc is the last) come from `_features`. Here each gets a time, and
+the visit or stay that it belongs to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fhir_server.synthetic._stays import Stay
 from fhir_server.synthetic.dice import Dice
 
 SEEN = {"admitted": (16, 60), "followed": (4, 120), "new": (20, 300)}
-"""How many days ago the last visit was, at least and at most."""
+"""The minimum and maximum number of days since the last visit, by setting."""
 DRAWN = 20
 """Minutes from the beginning of a visit to the draw."""
 _NEAR = 12 * 60
@@ -28,7 +28,7 @@ _CT = ("IMGCT0491", "IMGCT0491", "IMGCT0491", "IMGIL0001", "74177")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A visit as an outpatient: `clinic`, `draw` (blood alone) or `imaging`."""
+    """An outpatient visit. `kind`: `clinic`, `draw` (only a blood draw) or `imaging`."""
 
     start: int
     end: int
@@ -37,7 +37,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Ecg:
-    """An electrocardiogram: when it was taken, its QTc in ms, and when it reached the record."""
+    """An electrocardiogram: when it was taken, its QTc in ms, and when it was stored."""
 
     time: int
     qtc: int
@@ -55,7 +55,7 @@ class Thyroid:
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """Dated care. Times are in minutes before now, negative."""
+    """Care with a date. Times are those of `Clock`."""
 
     images: tuple[tuple[int, str], ...] = ()
     """CTs of the abdomen: time and procedure code."""
@@ -66,19 +66,19 @@ class Care:
 
 
 def overlaps(start: int, end: int, other_start: int, other_end: int) -> bool:
-    """Whether two spans of time meet."""
+    """Whether two periods overlap."""
     return start <= other_end and other_start <= end
 
 
 class Planner:
-    """Plans one patient's visits and dated care around the stays."""
+    """Plans one patient's visits and care outside the stays."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, stays: Sequence[Stay], until: int) -> None:
         self._dice, self._clock, self._profile, self._stays, self._until = dice, clock, profile, stays, until
         self._visits: list[Visit] = []
 
     def draws(self, ago: Iterable[int]) -> None:
-        """Visits for blood draws at these times (minutes before now), where no stay holds them."""
+        """Adds visits for the blood draws at these times (minutes before now) that are not during a stay."""
         outside = sorted({-one for one in ago if not any(stay.holds(-one) for stay in self._stays)})
         groups: list[list[int]] = []
         for time in outside:
@@ -89,7 +89,7 @@ class Planner:
         self._visits += [Visit(times[0] - DRAWN, min(-1, times[-1] + 25), "draw") for times in groups]
 
     def plan(self, features: Features, setting: str) -> tuple[Care, tuple[Visit, ...]]:
-        """The dated care and all visits, in the order of time."""
+        """The care, and all visits in the order of time."""
         images = self._images(features)
         clinic = self._clinic(features, setting)
         care = Care(
@@ -110,7 +110,10 @@ class Planner:
         )
 
     def _day(self, spans: Sequence[tuple[int, int]], fits: Callable[[int], bool]) -> int | None:
-        """A time in the clinic's hours on a day of these spans (days before the end of the story); None: none fits."""
+        """A time in the clinic's hours that `fits`, on a day in one of `spans`; None if 30 draws find none.
+
+        `spans` are in days before the end of the story.
+        """
         last = self._clock.days_ago(self._until)
         for _ in range(30):
             day = last + self._dice.between(*self._dice.pick(spans))
@@ -137,7 +140,7 @@ class Planner:
         return ((time, self._dice.pick(_CT)),)
 
     def _clinic(self, features: Features, setting: str) -> list[Visit]:
-        """Visits to the clinic, the oldest first; as many as thyroid tests (six weeks apart) and ECGs need."""
+        """Visits to the clinic, oldest first; enough for the thyroid tests (six weeks apart) and electrocardiograms."""
         dice, clock, size = self._dice, self._clock, self._profile.size
         day = clock.days_ago(self._until) + dice.between(*SEEN[setting])
         made: list[Visit] = []
@@ -177,7 +180,7 @@ class Planner:
         return (*normal, Thyroid(last, dice.between(70, 420), dice.between(9, 16)))
 
     def _ecgs(self, features: Features, clinic: Sequence[Visit]) -> tuple[Ecg, ...]:
-        """The last electrocardiogram, and an earlier one, which in some charts reached the record later."""
+        """The last electrocardiogram and an earlier one, which in some charts is stored later."""
         dice, kind = self._dice, features.qt
         if kind == "none":
             return ()

@@ -1,7 +1,7 @@
-"""What is measured: laboratory tests and vital signs, with the middle and spread of healthy adults.
+"""Laboratory tests and vital signs, with the mean and spread of healthy adults.
 
-The codes are the hospital's own (as in the recordings: `K`, `GLU`); reference ranges are those of common adult
-laboratory handbooks, rounded.
+The codes are local to the hospital (`K`, `GLU`), as in the recordings of the benchmark's server. Reference ranges are
+those of common adult laboratory handbooks, rounded.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ Range = tuple[float | None, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A test: unit (UCUM), usual value, spread between persons, spread within one, the possible range, decimals.
+    """A test. `unit` is in UCUM; all values are in this unit.
 
-    `normal` is the laboratory's reference range, both ends included; `women` where theirs differs.
+    `usual` is the mean of healthy adults. `between` is the spread between persons, `within` the spread within one
+    person. No value is below `low` or above `high`. `normal` is the laboratory's reference range, both ends included;
+    `women` is set if the range for women differs.
     """
 
     code: str
@@ -77,7 +79,7 @@ DERIVED = {
         Test("AGAP", "mmol/L", 11, 0, 0, 0, 40, 0, (5, 16)),
     )
 }
-"""What is worked out from other tests of the same draw."""
+"""Tests that are calculated from other tests of the same draw."""
 
 VITALS = {
     test.code: test

@@ -1,7 +1,7 @@
-"""The observations of a chart: heart rate by the hour, rounds of vital signs, draws, and the deciding readings.
+"""The readings of a chart: hourly heart rates, rounds of vital signs, draws, and the courses of the key tests.
 
-Readings of a key test outside its course (`courses.py`) are all older than it, so that the course alone decides. A
-basic panel is drawn only where its potassium is known: before the course, and with each reading of it.
+All readings of a key test that are not in its course (`_courses`) are older than the course. So only the course decides
+tasks. A basic panel contains potassium. So it is drawn only before the potassium course, and with each reading of it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from fhir_server.synthetic._vocabulary import NEIGHBOURS
 from fhir_server.synthetic.dice import Dice
 
 PULL = 2 * DAY
-"""For so long before a course magnesium and potassium are pulled towards its last level."""
+"""In this time before a course, magnesium and potassium approach its last level."""
 HEMOLYZED, CORRECTED = 0.003, 0.006
 UNREVIEWED = 6 * HOUR
-"""Results of so many minutes are still preliminary, but those that decide."""
+"""Results of the last 6 hours are preliminary, except those of the key tests."""
 KEYS = {"MG": "magnesium", "K": "potassium", "GLU": "glucose", "A1C": "a1c"}
 """The catalog's codes of the key tests, and their names in a profile."""
 CALM = {"HEARTRATE": 96.0, "TEMP": 37.6}
-"""The most that is measured on the first two days of most planned stays."""
+"""The maximum values on the first two days of most planned stays."""
 
 
 @dataclass(slots=True)
 class Draw:
-    """Blood drawn at one time: the results by code, each as shown with its flag (`L`, `H` or `N`)."""
+    """One blood draw. `results`: for each code the value as shown and its flag (`L`, `H` or `N`)."""
 
     time: int
     contact: Contact
@@ -44,7 +44,7 @@ class Draw:
 
 
 class Chart:
-    """Draws one patient's readings. `draws` and `rounds` (vital signs by time) are there once `readings` has run."""
+    """Draws one patient's readings. `readings` fills `draws` and `rounds` (vital signs by time)."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts) -> None:
         self._dice, self._clock, self._profile, self._story, self._contacts = dice, clock, profile, story, contacts
@@ -60,7 +60,7 @@ class Chart:
         self.rounds: dict[int, dict[str, str]] = {}
 
     def readings(self) -> list[Reading]:
-        """All readings, in no order of time, as charts come from a server that was loaded from many sources."""
+        """All readings in random order, as in a server that was loaded from many sources."""
         out: list[Reading] = []
         for contact in sorted([*self._contacts.stays, *self._contacts.visits], key=lambda one: one.start):
             if isinstance(contact.what, Stay):
@@ -96,7 +96,7 @@ class Chart:
             yield self._vital("WT", stay.start + 25, weight, self._contacts.bedside(contact, stay.start + 25))
 
     def _hours(self, stay: Stay) -> list[int]:
-        """When the heart rate is read: on arrival and about every hour, as long as the monitor is on."""
+        """The times of heart rates: on arrival and about every hour, while the monitor is on."""
         off = {"off": -7 * HOUR - 20, "long off": -14 * HOUR}.get(self._story.features.monitor, 0)
         until = min(stay.until, off) if stay.end is None else stay.until
         first = stay.start + 12
@@ -105,7 +105,7 @@ class Chart:
         return [time for time in (first, *ticks) if time <= until]
 
     def _draw_times(self, stay: Stay) -> list[tuple[int, str]]:
-        """On arrival, every morning, some evenings, each evening in intensive care; glucose at the bedside."""
+        """Times and kinds of draws: on arrival, each morning, some evenings (in intensive care each), and glucose."""
         dice, clock, size = self._dice, self._clock, self._profile.size
         out = [(stay.start + 35, "arrival")]
         intensive = [(one.start, one.end or -1) for one in stay.segments if one.kind == "ICU"]
@@ -136,7 +136,7 @@ class Chart:
         return (*basic, *c.COUNT, *minerals, *more, *first)
 
     def _is_older(self, code: str, time: int) -> bool:
-        """Whether a reading of a key test at that time would be older than its course."""
+        """Whether a reading of this key test at this time is older than its course."""
         first = self._first[code]
         return first is not None and time < first
 
@@ -164,7 +164,7 @@ class Chart:
     def _vitals(
         self, codes: tuple[str, ...], time: int, ill: float, contact: Contact, *, calm: bool
     ) -> Iterator[Reading]:
-        """One round, or the heart rate alone."""
+        """One round of vital signs, or only the heart rate."""
         stay = contact.what if isinstance(contact.what, Stay) else None
         values = self._body.draw(codes, ill, stay.reason.shifts if stay else None)
         if calm and stay and time < stay.start + 2 * DAY:
@@ -189,7 +189,7 @@ class Chart:
         return Reading(code, "final", time, text, where, "vital")
 
     def _drawn(self, codes: tuple[str, ...], time: int, contact: Contact, ill: float) -> Iterator[Reading]:
-        """One draw; of the key tests only what is older than their courses."""
+        """The results of one draw. Results of a key test are left out unless they are older than its course."""
         if not codes:
             return
         acute = contact.what.reason.shifts if isinstance(contact.what, Stay) else None
@@ -218,7 +218,7 @@ class Chart:
         return Reading(code, status, draw.time, rendered, draw.contact.id, "lab", delay)
 
     def _history(self, draw: Draw, code: str, value: float) -> Reading:
-        """A reading of a key test that is older than its course, pulled towards it."""
+        """A reading of a key test that is older than its course and approaches its level."""
         test, course = self._tests[code]
         steps = test.steps(value)
         if code in ("MG", "K"):
@@ -257,7 +257,7 @@ class Chart:
         )
 
     def _cared(self) -> Iterator[Reading]:
-        """Thyroid tests and electrocardiograms, which are dealt (`care.py`)."""
+        """Thyroid tests and electrocardiograms of `Story.care`."""
         for one in self._story.care.thyroid:
             where, delay = self._contacts.encounter(one.time), self._dice.between(60, 400)
             for code, text in (

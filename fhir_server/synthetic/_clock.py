@@ -1,4 +1,4 @@
-"""A hospital's clock. A time is a whole number of minutes after its now, so the past is negative."""
+"""A hospital's clock. A time is an integer: minutes after the hospital's now. Past times are negative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TEXTS = tuple(f"T{minute // 60:02d}:{minute % 60:02d}:00+00:00" for minute in r
 
 
 class Clock:
-    """Writes times as the benchmark's server does; `today` is the date of now."""
+    """Formats times as the benchmark's server does. `today` is the date of now."""
 
     def __init__(self, now: datetime) -> None:
         self.today = now.date()
@@ -35,30 +35,30 @@ class Clock:
         return (self._minute + time) % DAY
 
     def days_ago(self, time: int) -> int:
-        """Midnights between a time and now."""
+        """The number of midnights between a time and now."""
         return -((self._minute + time) // DAY)
 
     def stored(self, time: int) -> str:
-        """When what happened then reached the record: in the next night's batch, today within the hour."""
+        """The `lastUpdated` of a resource about this time: the next midnight, or today the next full hour."""
         day = (self._minute + time) // DAY
         if day >= 0:
             minute = min(self._minute, ((self._minute + time) // 60 + 1) * 60)
             return self._day_text(day) + f"T{minute // 60:02d}:{minute % 60:02d}:00.000+00:00"
-        found = self._stamps.get(day)
-        if found is None:
-            found = self._stamps[day] = self._day_text(day + 1) + "T00:00:00.000+00:00"
-        return found
+        stamp = self._stamps.get(day)
+        if stamp is None:
+            stamp = self._stamps[day] = self._day_text(day + 1) + "T00:00:00.000+00:00"
+        return stamp
 
     def is_weekend(self, day: int) -> bool:
-        """Whether the day so many days ago is a Saturday or Sunday."""
+        """Whether the date `day` days ago is a Saturday or Sunday."""
         return self.date_of(-day).weekday() >= 5
 
     def date_of(self, days: int) -> date:
-        """Today and so many days."""
+        """The date `days` days after today."""
         return self.today + timedelta(days=days)
 
     def _day_text(self, day: int) -> str:
-        found = self._days.get(day)
-        if found is None:
-            found = self._days[day] = self.date_of(day).isoformat()
-        return found
+        text = self._days.get(day)
+        if text is None:
+            text = self._days[day] = self.date_of(day).isoformat()
+        return text

@@ -1,7 +1,8 @@
-"""Encounters: which one a time belongs to.
+"""A patient's encounters, and the encounter that a time belongs to.
 
-A stay is one encounter; its time in the emergency department and in intensive care are encounters that are part of it.
-Laboratory tests, orders and notes belong to the stay, vital signs and fluid outputs to where the patient lay.
+A stay is one encounter. Its time in the emergency department and in intensive care are encounters of their own, as
+parts of it. Laboratory tests, orders and notes belong to the encounter of the stay. Vital signs and fluid outputs
+belong to the part in which the patient was at that time.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from fhir_server.synthetic._story import Story
 
 
 class Ids:
-    """Counts the ids of a hospital's resources."""
+    """Numbers the resources of a hospital."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def next(self, letter: str) -> str:
-        """The next id: a letter that tells the type, and a number."""
+        """The next id: a letter for the type, and a number."""
         self._number += 1
         return f"{letter}{self._number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Contact:
-    """An encounter: its id, and what it is. `parts` are the encounters of a stay's segments."""
+    """An encounter. `parts` are the encounters of a stay's emergency and intensive care segments."""
 
     id: str
     start: int
@@ -56,20 +57,20 @@ class Contacts:
         self._all = [*self.stays, *self.visits]
 
     def at(self, time: int) -> Contact | None:
-        """The stay or visit that holds a time."""
+        """The stay or visit at this time."""
         for one in self._all:
             if one.start <= time <= one.until:
                 return one
         return None
 
     def encounter(self, time: int) -> str:
-        """The id of the stay or visit that holds a time; "" for none."""
-        found = self.at(time)
-        return found.id if found else ""
+        """The id of the stay or visit at this time; "" if there is none."""
+        contact = self.at(time)
+        return contact.id if contact else ""
 
     @staticmethod
     def bedside(contact: Contact, time: int) -> str:
-        """The id of a stay's emergency or intensive care encounter that holds a time, else that of the contact."""
+        """The id of the stay's emergency or intensive care encounter at this time, otherwise of the stay itself."""
         for one in contact.parts:
             if one.start <= time < one.until:
                 return one.id

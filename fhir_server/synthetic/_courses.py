@@ -1,10 +1,10 @@
-"""The deciding readings: how magnesium, potassium, glucose and HbA1c end in each chart.
+"""Courses: the last magnesium, potassium, glucose and HbA1c readings of each chart. These readings decide tasks.
 
-Every level and time is drawn. Kinds of endings are dealt by share, so that each branch of each task has patients in
-every hospital; within a kind levels and times are uniform between its bounds, and its first patients get the edges:
-a level exactly at a threshold or one step beside it, a time exactly at the end of the window or a minute beyond.
-Some endings are followed by a second result of the same minute, or by one of a neighbouring test that is not meant, or
-are amended results.
+All levels and times are drawn at random. Each course has a kind. Kinds are assigned by share, so that each branch of
+each task has patients in every hospital. Within a kind, levels and times are uniform between its bounds. The first
+patients of a kind get the edges: a level exactly at a threshold or one step from it, and a time exactly at the end of
+the window or one minute before or after it. In some courses the last result is amended, is repeated in the same
+minute, or is followed by a similar test that decides nothing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from fhir_server.synthetic.dice import Dice
 
 SETTINGS = (("admitted", 0.48), ("followed", 0.36), ("new", 0.16))
 MAGNESIUM = (("severe", 0.17), ("moderate", 0.19), ("mild", 0.19), ("normal", 0.29), ("stale", 0.1), ("never", 0.06))
-"""Of the admitted; all others have an old level or none."""
+"""Shares of admitted patients. All others have an old level or none."""
 POTASSIUM = (("low", 0.31), ("normal", 0.69))
 UNMEASURED = 0.26
-"""Share of those at home who never had potassium measured, nor anything else of the basic panel."""
+"""The share of patients at home without a potassium result and without any other result of the basic panel."""
 GLUCOSE = (("recent", 0.88), ("stale", 0.12))
-"""Of the admitted; of the others none is recent."""
+"""Shares of admitted patients. No other patient has a recent glucose."""
 A1C = (("recent", 0.3), ("old", 0.45), ("never", 0.25))
 REPEATED, AMENDED, NEIGHBOUR = 0.06, 0.08, 0.25
-"""Shares of endings with a second result of the same minute, an amended one, and a neighbouring test after them."""
+"""The shares of courses with a repeated result in the same minute, an amended result, and a later similar test."""
 DIABETIC = 6.5
-"""From this HbA1c on, in %, a patient counts as diabetic (ADA)."""
+"""The HbA1c, in %, from which a patient counts as diabetic (ADA)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyReading:
-    """A reading: minutes before now, its level in steps, its status."""
+    """A reading: its age in minutes, its level in steps (`KeyTest`), its status."""
 
     ago: int
     steps: int
@@ -42,9 +42,9 @@ class KeyReading:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The last readings of a test, the oldest first; none where the test was never done.
+    """The last readings of a test, oldest first. Empty if the test was never done.
 
-    `neighbour`: a newer result of a related test lies beside them, under another code and in another unit.
+    `neighbour`: the chart has a newer result of a similar test, with another code and unit (`_vocabulary.NEIGHBOURS`).
     """
 
     readings: tuple[KeyReading, ...] = ()
@@ -58,7 +58,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Courses:
-    """Where a patient is treated, and how the key tests end."""
+    """A patient's setting, and the course of each key test."""
 
     setting: str
     magnesium: Course = field(default_factory=Course)
@@ -68,7 +68,7 @@ class Courses:
 
 
 def all_courses(dice: Dice, profile: Profile, count: int) -> list[Courses]:
-    """The endings of so many patients."""
+    """The courses of `count` patients."""
     settings = _dealt(dice, SETTINGS, count)
     inside = [n for n, setting in enumerate(settings) if setting == "admitted"]
     outside = [n for n, setting in enumerate(settings) if setting != "admitted"]
@@ -95,25 +95,25 @@ def all_courses(dice: Dice, profile: Profile, count: int) -> list[Courses]:
 
 
 def usual_glucose(profile: Profile, a1c: KeyReading | None) -> float:
-    """Mean glucose, mg/dL, that goes with an HbA1c (the ADAG study: Nathan, Diabetes Care 2008); 98 without one."""
+    """The mean glucose, mg/dL, for an HbA1c (ADAG study: Nathan, Diabetes Care 2008); 98 without an HbA1c."""
     return 28.7 * a1c_percent(profile, a1c) - 46.7 if a1c else 98.0
 
 
 def a1c_percent(profile: Profile, a1c: KeyReading) -> float:
-    """An HbA1c in %."""
+    """Converts an HbA1c from steps to %."""
     return (a1c.steps / profile.a1c.scale - profile.a1c.offset) / profile.a1c.factor
 
 
 def _dealt(dice: Dice, shares: Sequence[tuple[str, float]], count: int) -> list[str]:
-    """So many kinds in these shares, in any order; what rounding leaves goes to the first."""
+    """`count` kinds in random order, in these shares. Patients left over by rounding get the first kind."""
     kinds = [kind for kind, share in shares for _ in range(int(share * count))]
     return dice.shuffled([shares[0][0]] * (count - len(kinds)) + kinds)
 
 
 def _with_edges(dice: Dice, edges: Sequence[int], low: int, high: int, count: int) -> list[int]:
-    """So many whole numbers from `low` to `high`, the edges first among them, in any order."""
-    kept = [edge for edge in edges if low <= edge <= high][:count]
-    return dice.shuffled(kept + [dice.between(low, high) for _ in range(count - len(kept))])
+    """`count` integers from `low` to `high` in random order. They include `edges`, if these are between the bounds."""
+    inside = [edge for edge in edges if low <= edge <= high][:count]
+    return dice.shuffled(inside + [dice.between(low, high) for _ in range(count - len(inside))])
 
 
 def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
@@ -135,7 +135,7 @@ def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
     for kind in kinds:
         if kind == "never":
             out.append(Course())
-        elif kind == "stale":  # mostly low: whoever overlooks how old it is, orders
+        elif kind == "stale":  # mostly low, so an agent that ignores its age orders wrongly
             out.append(Course((KeyReading(next(stale), dice.between(bounds["severe"][0], third + third // 10)),)))
         else:
             last = KeyReading(next(times), next(levels[kind]))
@@ -144,19 +144,19 @@ def _magnesium(dice: Dice, profile: Profile, count: int) -> list[Course]:
 
 
 def _decoys(dice: Dice, profile: Profile, last: KeyReading, low: int, high: int) -> tuple[KeyReading, ...]:
-    """An earlier reading within the window, of any branch, before one in three."""
+    """With a probability of 0.33, an earlier reading in the window, of any level."""
     if last.ago > profile.window - 60 or not dice.chance(0.33):
         return ()
     return (KeyReading(dice.between(last.ago + 30, profile.window), dice.between(low, high)),)
 
 
 def _stale(dice: Dice, window: int, count: int) -> list[int]:
-    """Ages just beyond a window, some by a minute."""
+    """Ages up to two days longer than the window, some by only one minute."""
     return _with_edges(dice, (window + 1, window + 1, window + 20), window + 1, window + 2 * DAY, count)
 
 
 def _old(dice: Dice, profile: Profile, count: int, share: float) -> list[Course]:
-    """Magnesium of patients at home: a level of weeks or years ago, or none."""
+    """Magnesium of patients at home: a level 9 to 600 days old for `share` of them, none for the others."""
     usual = profile.magnesium.steps(2.0)
     measured = int(share * count)
     drawn = [
@@ -167,7 +167,7 @@ def _old(dice: Dice, profile: Profile, count: int, share: float) -> list[Course]
 
 
 def _daytime(dice: Dice, profile: Profile, first: int, last: int) -> int:
-    """Minutes from a time in the clinic's hours, so many days ago, to now."""
+    """The age in minutes of a time in the clinic's hours, `first` to `last` days ago (up to 2 more at weekends)."""
     minute = profile.now.hour * 60 + profile.now.minute
     day = dice.between(first, last)
     day += {5: 1, 6: 2}.get((profile.now.weekday() - day) % 7, 0)  # the clinic is closed at weekends
@@ -175,7 +175,7 @@ def _daytime(dice: Dice, profile: Profile, first: int, last: int) -> int:
 
 
 def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Course]:
-    """Levels of the last day of the admitted, older ones of most others."""
+    """Levels of the last 30 hours for admitted patients, older levels for most others."""
     low = profile.potassium_low
     outside = [n for n, setting in enumerate(settings) if setting != "admitted"]
     never = set(dice.shuffled(outside)[: int(UNMEASURED * len(outside))])
@@ -199,14 +199,15 @@ def _potassium(dice: Dice, profile: Profile, settings: Sequence[str]) -> list[Co
 
 
 def _with_panel(dice: Dice, profile: Profile, a1c: Course, potassium: Course) -> Course:
-    """Glucose of the draw in which potassium was measured last, or never measured."""
+    """The glucose of the last draw with potassium; none without such a draw."""
     if potassium.last is None:
         return Course()
     return Course((KeyReading(potassium.last.ago, _level(dice, profile, usual_glucose(profile, a1c.last))),))
 
 
 def _glucose(dice: Dice, profile: Profile, a1c: Sequence[Course]) -> list[Course]:
-    """Two to six readings in the window of most; of some one exactly at its end, one a minute beyond, or a tie."""
+    """Two to six readings in the window for most patients. Some have one exactly at its end, one a minute older, or two
+    in the same minute."""
     kinds = _dealt(dice, GLUCOSE, len(a1c))
     stale = iter(_stale(dice, profile.window, kinds.count("stale")))
     out = []
@@ -246,7 +247,7 @@ def _a1c(dice: Dice, profile: Profile, count: int) -> list[Course]:
 
 
 def _marked(dice: Dice, course: Course) -> Course:
-    """A course with, here and there, an amended last result, one sent twice, or a neighbouring test after it."""
+    """The course. At random, its last result becomes amended, is repeated, or is followed by a similar test."""
     last = course.last
     if last is None:
         return course

@@ -1,22 +1,23 @@
-"""The formulary: how a drug is ordered, what it treats, who must not have it, and what a failing kidney changes.
+"""The formulary: how each drug is ordered, which allergies forbid it, and what is ordered in kidney failure.
 
-RxNorm codes are facts of that system: of the product where the name is a product's, else of the ingredient. Doses are
-usual adult doses of common handbooks.
+RxNorm codes are facts of that system: the product's code if the name is that of a product, otherwise the ingredient's.
+Doses are usual adult doses of common handbooks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Drug:
-    """An order as it stands in the chart: text, RxNorm code, dose (UCUM unit), route, times a day (0: once).
+    """A drug as ordered: text, RxNorm code, dose (unit in UCUM), route, times a day (0: once).
 
-    `family`: the allergens that forbid it. `renal`: the order where the kidney fails, by key; "" forbids the drug
-    there, None changes nothing. `bag`: mixed into so many mL. `flow`: mL an hour of what runs for hours. `needed`:
-    given when the patient needs it.
+    `family`: the allergens that forbid it. `renal`: the key of the drug that is ordered instead in kidney failure; ""
+    means that no drug is ordered, None that this drug is ordered. `bag`: the volume, in mL, of the sodium chloride that
+    the drug is mixed into. `flow`: the rate, in mL/h, of an infusion that runs for hours. `needed`: administered when
+    the patient needs it.
     """
 
     key: str
@@ -34,7 +35,7 @@ class Drug:
 
     @property
     def rate(self) -> int:
-        """Of an infusion, in mL an hour: a bag up to 100 mL runs for half an hour, a larger one for an hour; else 0."""
+        """The rate of an infusion in mL/h, otherwise 0. A bag up to 100 mL runs for 30 minutes, a larger one for 60."""
         volume = int(self.bag or 0)
         return self.flow or (2 * volume if volume <= 100 else volume)
 
@@ -145,11 +146,14 @@ _ALL = (
 )
 DRUGS = {drug.key: drug for drug in _ALL}
 MIXED = tuple(drug for drug in _ALL if drug.bag)
-"""What is given mixed into a bag of sodium chloride."""
+"""Drugs that are mixed into a bag of sodium chloride."""
 
 
 def suitable(keys: Iterable[str], allergies: tuple[str, ...], *, renal: bool) -> Drug | None:
-    """The first of these drugs that the patient may have, with the order that the kidney allows; None if none is."""
+    """The first of these drugs that the patient's allergies and kidney allow, or None.
+
+    With `renal`, a drug is replaced by its `Drug.renal`.
+    """
     for key in keys:
         drug: Drug | None = DRUGS[key]
         if renal and drug is not None and drug.renal is not None:
@@ -157,8 +161,3 @@ def suitable(keys: Iterable[str], allergies: tuple[str, ...], *, renal: bool) ->
         if drug is not None and not set(drug.family) & set(allergies):
             return drug
     return None
-
-
-def dosed(drug: Drug, dose: float) -> Drug:
-    """The drug in another dose."""
-    return replace(drug, dose=dose)

@@ -1,4 +1,4 @@
-"""Encounters as resources: visits, stays with their way through the units, and the parts of stays."""
+"""Encounter resources: visits, stays with their units, and the parts of stays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _URGENT, _ELECTIVE = ("EM", "emergency"), ("EL", "elective")
 
 
 def encounters(clock: Clock, dice: Dice, story: Story, contacts: Contacts) -> Iterator[tuple[JsonObject, int]]:
-    """The encounters of a patient, each with when it was last changed."""
+    """The encounters of a patient, each with the time of its last change."""
     for contact in contacts.stays:
         if isinstance(contact.what, Stay):
             whole = _base(clock, contact, "IMP", story.person.mrn)
@@ -59,7 +59,7 @@ def _base(clock: Clock, contact: Contact, kind: str, mrn: str) -> JsonObject:
 
 
 def _stay(clock: Clock, dice: Dice, stay: Stay, age: int) -> JsonObject:
-    """Admission type, reason, where from and where to, and the units."""
+    """Admission type, reason, admission source, discharge disposition and units of a stay."""
     urgency = _ELECTIVE if stay.reason.planned else _URGENT
     source = (
         ("outp", "From outpatient department") if stay.reason.planned else ("emd", "From accident/emergency department")

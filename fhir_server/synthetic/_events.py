@@ -1,4 +1,4 @@
-"""All of a chart that is no value: encounters, problems, orders, procedures, reports, cultures, notes, vaccines."""
+"""All resources of a chart except readings: encounters, problems, orders, procedures, reports, notes, vaccines."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ _NURSING = (
     (LOCAL + "orders", "CON010", "Physical therapy, evaluate and treat"),
 )
 Event = tuple[JsonObject, int]
-"""A resource, and when it came about."""
+"""A resource and the time of its event."""
 
 
 class Events:
-    """Draws what happened to one patient."""
+    """Draws the resources of one patient, except readings."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
         self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids
         self._contacts, self._mrn = contacts, story.person.mrn
 
     def lines(self, chart: Chart) -> Iterator[str]:
-        """All of it as lines of JSON, the encounters first."""
+        """The resources as lines of JSON, encounters before the resources that refer to them."""
         for resource, time in self._events(chart):
             yield r.line(resource, self._clock.stored(min(time, -1)))
 
@@ -67,7 +67,7 @@ class Events:
         orders = Pharmacy(self._dice, self._clock, self._profile, self._story, self._contacts, self._ids)
         drugs = orders.orders(chart.draws)
         for drug in drugs:
-            yield from m.events(self._clock, self._mrn, drug, orders.given(drug), self._contacts, self._ids)
+            yield from m.events(self._clock, self._mrn, drug, orders.doses(drug), self._contacts, self._ids)
         notes = Notes(self._dice, self._clock, self._story, chart, drugs)
         for contact in self._contacts.stays:
             if isinstance(contact.what, Stay):
@@ -120,15 +120,15 @@ class Events:
             time = self._before()
             reaction = dice.pick(v.REACTIONS)
             yield r.allergy(self._ids.next("a"), allergen, reaction, self._mrn, clock.text(time)), time
-        given = [(one, self._before()) for one in dice.shuffled(v.VACCINES)[: dice.between(0, 3)]]
-        for vaccine, time in given:
+        vaccinations = [(one, self._before()) for one in dice.shuffled(v.VACCINES)[: dice.between(0, 3)]]
+        for vaccine, time in vaccinations:
             yield self._immunization(vaccine, dice.pick(_DONE), time)
 
     def _immunization(self, vaccine: tuple[str, str], status: str, time: int) -> Event:
         return r.immunization(self._ids.next("i"), vaccine, status, self._mrn, self._clock.text(time)), time
 
     def _before(self) -> int:
-        """A time in office hours before the first contact."""
+        """A time in office hours, before the first contact."""
         starts = [one.start for one in (*self._contacts.stays, *self._contacts.visits)]
         first = self._clock.days_ago(min(starts, default=self._story.until))
         return self._clock.at(
@@ -161,7 +161,7 @@ class Events:
                 yield from self._coded(first, last, services, symptoms)
 
     def _intensive(self, stay: Stay) -> Iterator[Event]:
-        """Lines, and for some a ventilator, for as long as intensive care lasts."""
+        """Central and arterial lines during intensive care, and ventilation of some patients."""
         for part in stay.segments:
             if part.kind == "ICU" and part.start < -3 * HOUR:
                 ongoing = part.end is None
@@ -172,7 +172,7 @@ class Events:
                     yield self._procedure(_VENTILATION, part.start + 40, "in-progress" if ongoing else "completed", end)
 
     def _catheter(self, stay: Stay) -> Iterator[Event]:
-        """A urinary catheter of those who are in now (`features`)."""
+        """The urinary catheter of a current stay, by `Features.catheter`."""
         kind = self._story.features.catheter
         if stay.end is not None or kind == "none":
             return
@@ -185,7 +185,7 @@ class Events:
     def _coded(
         self, earliest: int, latest: int, services: Sequence[tuple[str, str]], symptoms: Sequence[tuple[str, str]]
     ) -> Iterator[Event]:
-        """What is coded and billed at a visit or on a day of a stay."""
+        """Diagnoses and billed services of a visit or of one day of a stay."""
         dice, size = self._dice, self._profile.size
         known = [one for one in self._story.problems if one.recorded < earliest]
         for _ in range(dice.between(*size.diagnoses)):
@@ -202,7 +202,7 @@ class Events:
             yield self._procedure(service, dice.between(earliest, latest), dice.pick(_DONE))
 
     def _care(self) -> Iterator[Event]:
-        """Images, electrocardiograms and vaccines."""
+        """Images, electrocardiograms and vaccines of `Story.care`."""
         care = self._story.care
         for time, kind in care.images:
             yield self._procedure(_CT[kind], time)
@@ -218,12 +218,12 @@ class Events:
             yield self._immunization(v.COVID, "completed", care.covid)
 
     def _panels(self, draw: Draw) -> Iterator[Event]:
-        """The request for a panel and its report."""
+        """The request for one panel of a draw, and its report."""
         panels = {"basic": c.BASIC, "count": c.COUNT, "liver": c.LIVER, "lipids": c.LIPIDS}
-        found = [name for name, codes in panels.items() if codes[-1] in draw.results]
-        if not found:
+        drawn = [name for name, codes in panels.items() if codes[-1] in draw.results]
+        if not drawn:
             return
-        name = found[0] if len(found) == 1 or self._dice.chance(0.5) else found[1]
+        name = drawn[0] if len(drawn) == 1 or self._dice.chance(0.5) else drawn[1]
         code, dice, clock = (LOINC, *v.PANELS[name]), self._dice, self._clock
         earlier = max(draw.contact.start, draw.time - dice.between(15, 400))
         yield self._request(code, earlier, "completed" if draw.time < -2 * HOUR else "active")

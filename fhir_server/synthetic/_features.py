@@ -1,7 +1,8 @@
-"""What is dealt beside the four key tests, so that each branch of tasks about orders has patients.
+"""Features that decide tasks about orders, so that each branch of these tasks has patients in every hospital.
 
 Renal tumours, CTs of the abdomen, thyroid tests, QT intervals, opioids, anticoagulants, urinary catheters, heart rate
-monitors, vaccines. Each is dealt by share, on its own, over the patients whom it can concern.
+monitors, vaccines. The kinds of each feature are assigned by share to the patients who can have it, independently of
+the other features. The four key tests are assigned in `_courses`.
 """
 
 from __future__ import annotations
@@ -33,29 +34,32 @@ _CONCERNS = {
     "tumour": ("admitted", "followed"),
     **dict.fromkeys(("anticoagulant", "catheter", "monitor"), ("admitted",)),
 }
-"""The settings whose patients a feature concerns, where not all."""
+"""The settings whose patients can have a feature. A feature that is not listed can occur in all settings."""
 _STAGING = (("recent", 0.25), ("old", 0.5), ("none", 0.25))
-"""The CTs of those with a tumour."""
+"""The CTs of patients with a tumour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """How a patient's chart stands in each of these, by the names of `_SHARES`."""
+    """A patient's kind of each feature. The kinds are those of `_SHARES`."""
 
     tumour: str = "no"
     ct: str = "none"
-    """The last CT of the abdomen: within a year (of those with a tumour within 90 days), older, or none."""
+    """The last CT of the abdomen: `recent` is within a year (with a tumour: within 90 days)."""
     thyroid: str = "normal"
-    """TSH above 10 twice; 4.5 to 10 with a normal free T4; above 10 once; 4.5 to 10 with a low one; normal; none."""
+    """`overt`: TSH above 10 twice. `subclinical`: TSH 4.5 to 10 with a normal free T4. `once high`: TSH above 10 once.
+    `low hormone`: TSH 4.5 to 10 with a low free T4."""
     qt: str = "none"
-    """The last QTc above 500 ms; only the one stored last, or only the one taken last; not; none. In `late …` the one
-    stored last is another than the one taken last, and both lie above 500 ms or both below."""
+    """The QTc of two electrocardiograms. `long`: the last one is above 500 ms. In the kinds `stored …` and `late …` the
+    earlier one is stored last. `stored last`: only the one stored last is above 500 ms. `stored first`: only the one
+    stored first is. `late long`: both are. `late normal`: neither is."""
     opioid: str = "none"
     anticoagulant: str = "none"
     catheter: str = "none"
-    """For more than two days without an order to remove it, with one, for less, or none."""
+    """`long`: for more than two days, without an order to remove it. `ordered`: for more than two days, with such an
+    order. `short`: for less than two days."""
     monitor: str = "on"
-    """On, off for the last six to eleven hours, off for longer."""
+    """`off`: no reading in the last 7 hours. `long off`: none in the last 14 hours."""
     influenza: str = "none"
     covid: str = "none"
 
@@ -66,12 +70,12 @@ class Features:
 
     @property
     def late_ecg(self) -> bool:
-        """Whether the earlier of two electrocardiograms reached the record last."""
+        """Whether the earlier of two electrocardiograms is stored last."""
         return self.qt in ("stored last", "stored first", "late long", "late normal")
 
 
 def deal(dice: Dice, settings: Sequence[str]) -> list[Features]:
-    """The features of patients in these settings (`courses.SETTINGS`)."""
+    """The features of one patient for each setting (`_courses.SETTINGS`)."""
     dealt: list[dict[str, str]] = [{} for _ in settings]
     for name, shares in _SHARES.items():
         places = [n for n, setting in enumerate(settings) if setting in _CONCERNS.get(name, (setting,))]
@@ -83,7 +87,7 @@ def deal(dice: Dice, settings: Sequence[str]) -> list[Features]:
 def _spread(
     dice: Dice, dealt: list[dict[str, str]], places: list[int], name: str, shares: Sequence[tuple[str, float]]
 ) -> None:
-    """Deal the kinds of one feature to some of the patients; what rounding leaves gets the last kind."""
+    """Assign the kinds of one feature to the patients at `places`. Patients left over by rounding get the last kind."""
     kinds = [kind for kind, share in shares for _ in range(round(share * len(places)))]
     kinds = (kinds + [shares[-1][0]] * len(places))[: len(places)]
     for place, kind in zip(places, dice.shuffled(kinds), strict=True):

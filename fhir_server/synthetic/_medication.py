@@ -1,4 +1,4 @@
-"""Drug orders and what was given of them, as resources."""
+"""MedicationRequest and MedicationAdministration resources."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ _CATEGORY = "http://terminology.hl7.org/CodeSystem/medicationrequest-category"
 
 
 def events(
-    clock: Clock, mrn: str, order: Order, given: list[int], contacts: Contacts, ids: Ids
+    clock: Clock, mrn: str, order: Order, doses: list[int], contacts: Contacts, ids: Ids
 ) -> Iterator[tuple[JsonObject, int]]:
-    """The order, and each dose given, with its time. What was mixed and is over refers to its mix."""
+    """The order and each administered dose, with their times.
+
+    An administration of a mixed drug, and a stopped order of one, refer to the Medication of the mix.
+    """
     period = {"start": clock.text(order.start)}
     if order.end is not None:
         period["end"] = clock.text(order.end)
@@ -42,7 +45,7 @@ def events(
         order.start,
     )
     contact = contacts.at(order.start)
-    for time in given if contact else ():
+    for time in doses if contact else ():
         yield (
             {
                 "resourceType": "MedicationAdministration",
@@ -86,5 +89,4 @@ def _dosage(drug: Drug) -> JsonObject:
 
 @cache
 def _rate(drug: Drug) -> JsonObject:
-    """How fast an infusion runs."""
     return {"rateQuantity": {"value": drug.rate, "unit": "mL/h", "system": _UNITS, "code": "mL/h"}} if drug.rate else {}

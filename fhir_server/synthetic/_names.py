@@ -1,4 +1,4 @@
-"""Words for made-up persons: names of mixed origins, streets and towns. Nobody in particular."""
+"""Names of persons, streets and towns. They are of mixed origins and belong to no real person."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Notes: what doctors write on admission, each morning, at discharge and at visits.
+"""Notes of doctors: on admission, each morning, at discharge and at visits.
 
-A note repeats what stands elsewhere in the chart: the reason of the stay, the active problems, the drugs, the vital
-signs last measured, results of the day. So it agrees with it, and decides nothing.
+A note repeats data of the chart: the reason of the stay, the active problems, the drugs, the last vital signs and the
+results of the day. So it agrees with the chart, and no task depends on it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Notes:
         self._draws = sorted(chart.draws, key=lambda one: one.time)
 
     def of_stay(self, contact: Contact, stay: Stay) -> Iterator[Note]:
-        """Admission, every morning, discharge or death."""
+        """The notes on admission, on each morning, and at discharge or death."""
         clock, person, reason = self._clock, self._story.person, stay.reason
         arrived = stay.start + self._dice.between(150, 230)
         if arrived < stay.until:
@@ -68,7 +68,7 @@ class Notes:
             yield stay.end - (2 if stay.fatal else 50), DISCHARGE, self._discharge(stay)
 
     def of_visit(self, contact: Contact, visit: Visit) -> Note:
-        """What was seen at a visit to the clinic."""
+        """The note of a visit to the clinic."""
         time = min(visit.end - 1, visit.start + self._dice.between(25, 29))
         text = f"Office visit. {self._dice.pick(_OFFICE)} {self._history(time)} {self._signs(time)}"
         return time, PROGRESS, f"{text} {self._dice.pick(_PLANS)}"
@@ -77,8 +77,8 @@ class Notes:
         part = next(one for one in stay.segments if one.end is None or time < one.end)
         here = WARDS[part.ward][1]
         feels = self._dice.pick(_ICU if part.kind == "ICU" else _WARD)
-        found = [one for one in self._draws if one.contact is contact and time - 12 * HOUR < one.time < time - 110]
-        labs = [f"{code} {text}" for one in found for code, (text, mark) in one.results.items() if mark != "N"][:5]
+        draws = [one for one in self._draws if one.contact is contact and time - 12 * HOUR < one.time < time - 110]
+        labs = [f"{code} {text}" for one in draws for code, (text, mark) in one.results.items() if mark != "N"][:5]
         drugs = self._active(time, home=False)
         operated = stay.reason.service == "Surgery" and operation(stay) < time
         plan = "pain relief, mobilize, watch the wound" if operated else stay.reason.course
@@ -102,7 +102,7 @@ class Notes:
         )
 
     def _death(self, stay: Stay) -> str:
-        """The last course of somebody who died in the hospital."""
+        """The discharge summary of a patient who died in the hospital."""
         clock, reason, died = self._clock, stay.reason, stay.until
         care = next(one for one in stay.segments if one.kind == "ICU")
         labs = self._outside(stay.start, died - 110)
@@ -116,7 +116,7 @@ class Notes:
         )
 
     def _outside(self, first: int, last: int) -> list[str]:
-        """Up to five results outside their reference ranges between two times, of the last draw that has any."""
+        """Up to five results outside their reference ranges, from the last draw between the two times that has any."""
         for draw in reversed(self._draws):
             if first < draw.time < last:
                 labs = [f"{code} {text}" for code, (text, mark) in draw.results.items() if mark != "N"]
@@ -137,7 +137,7 @@ class Notes:
         return [one.diagnosis.text for one in self._story.problems if one.recorded <= time]
 
     def _active(self, time: int, *, home: bool) -> list[str]:
-        """The drugs ordered at that time, for home or in the stay, without those that are given when needed."""
+        """The names of the drugs ordered at that time: for home, or for the stay without drugs on demand."""
         return list(
             dict.fromkeys(
                 one.drug.text
@@ -153,10 +153,10 @@ class Notes:
 
     def _signs(self, time: int) -> str:
         """The last full round of vital signs."""
-        found = [(at, signs) for at, signs in self._rounds if time - DAY < at <= time]
-        if not found:
+        rounds = [(at, signs) for at, signs in self._rounds if time - DAY < at <= time]
+        if not rounds:
             return ""
-        at, signs = found[-1]
+        at, signs = rounds[-1]
         minute = self._clock.minute_of_day(at)
         return (
             f"Vital signs at {minute // 60:02d}:{minute % 60:02d}: HR {signs['HEARTRATE']}/min, BP {signs['BP']}, "

@@ -1,7 +1,7 @@
-"""Observations as lines of compact JSON, in the shape that the benchmark's server sends.
+"""Observations as lines of compact JSON, in the form that the benchmark's server returns.
 
-A line is put together from parts that are rendered once per test, per range and per patient: most of a hospital is
-observations.
+Most resources of a hospital are observations. So parts of a line are rendered once per test, per reference range and
+per patient.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ _CATEGORIES = {
     "procedure": f'"system":"{_TERMS}observation-category","code":"procedure","display":"Procedure"',
 }
 Limits = tuple[str | None, ...]
-"""The lower and the upper end of a reference range, as shown."""
+"""The lower and upper end of a reference range, as shown."""
 
 
 class Reading(NamedTuple):
-    """A reading to be written: its code as shown, status, time taken, value as JSON, encounter id, and category.
+    """An observation before it is rendered. `value` is JSON, `encounter` is an id or "".
 
-    `delay`: minutes until a laboratory result is issued; `stored`: when it reached the record, if not soon after.
+    `delay`: minutes until a laboratory result is issued. `stored`: the time of `lastUpdated`, if it is not that of the
+    next batch (`Clock.stored`).
     """
 
     code: str
@@ -72,7 +73,7 @@ _FORMS = tuple(f"{{:.{decimals}f}}".format for decimals in range(4))
 
 
 def shown(value: float, decimals: int) -> str:
-    """A value as it is shown."""
+    """A value with this number of decimals."""
     return _FORMS[decimals](value)
 
 
@@ -84,7 +85,7 @@ def limits(code: str, gender: str) -> Limits:
 
 
 def quantity(text: str, unit: str, comparator: str = "") -> str:
-    """`valueQuantity` with a number as it is to be written."""
+    """`valueQuantity`. `text` is the number as written in JSON."""
     bound = f',"comparator":"{comparator}"' if comparator else ""
     return f'"valueQuantity":{{"value":{text}{bound}{_quantity(unit)}'
 
@@ -122,6 +123,6 @@ def text_value(text: str) -> str:
 
 @cache
 def absent() -> str:
-    """Why there is no value: the specimen could not be used."""
+    """`dataAbsentReason` of a hemolyzed specimen."""
     coding = f'{{"system":"{_TERMS}data-absent-reason","code":"error","display":"Error"}}'
     return f'"dataAbsentReason":{{"coding":[{coding}],"text":"Specimen hemolyzed"}}'

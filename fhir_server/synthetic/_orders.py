@@ -1,8 +1,7 @@
-"""Drug orders: what a patient takes at home, what is ordered during a stay, and what is given of it.
+"""Drug orders for home and during stays, and the times of administration.
 
-A drug is ordered for a problem on the list or for the reason of the stay, unless it is one that anybody in a hospital
-may need (`_COMMON`, fluids, what replaces a low potassium or magnesium). While somebody is in the hospital the orders
-for home are on hold.
+A drug is ordered for a problem of the list or for the reason of the stay. Some drugs any patient in hospital may need:
+`_COMMON`, fluids, and the replacement of a low potassium or magnesium. The orders for home are on hold during a stay.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ _ONCE = (
     *(("flush", 0, 23), ("flush", 0, 23), ("flush", 0, 23), ("bisacodyl", 8, 20), ("simethicone", 7, 22)),
     *(("antacid", 7, 22), ("guaifenesin", 7, 22), ("lidocaine", 8, 20)),
 )
-"""What is ordered once, and the first and last hour of the day at which it is."""
+"""Drugs that are ordered as a single dose, with the first and last hour of the day for it."""
 _BOLUS = ("bolus", 6, 22)
-"""So is fluid, the day after the admission."""
+"""A single order of fluid, on the day after the admission."""
 _OVERLOADED = ("I50.33", "I50.9", "I21.4")
-"""Whoever has one of these gets none."""
+"""Patients with one of these diagnoses get no `_BOLUS`."""
 _ENDED = ("completed",) * 28 + ("cancelled", "entered-in-error")
 _SURGERY = (("cefazolin once", -30), ("oxycodone", 180), ("hydromorphone", 90))
-"""Around an operation, and when, in minutes from its beginning."""
+"""Drugs of an operation, with their time in minutes after its beginning."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A drug order. Without an end it has none yet. `encounter` is "" for what was ordered elsewhere."""
+    """A drug order. `end` is None while it lasts. `encounter` is "" if it was ordered outside the hospital."""
 
     id: str
     drug: Drug
@@ -50,7 +49,7 @@ class Order:
 
 
 class Pharmacy:
-    """Draws a patient's drug orders, the oldest first within each contact."""
+    """Draws a patient's drug orders."""
 
     def __init__(self, dice: Dice, clock: Clock, profile: Profile, story: Story, contacts: Contacts, ids: Ids) -> None:
         self._dice, self._clock, self._profile, self._story, self._ids = dice, clock, profile, story, ids
@@ -58,7 +57,7 @@ class Pharmacy:
         self._here = next((one for one in contacts.stays if one.end is None), None)
 
     def orders(self, draws: list[Draw]) -> list[Order]:
-        """All orders; replacement of potassium and magnesium follows the draws of stays."""
+        """All orders. `draws` decide which orders replace potassium and magnesium."""
         out = [order for problem in self._story.problems for order in self._home(problem)]
         out += self._featured_home()
         out += [self._vaccine(time) for time in self._covid()]
@@ -70,8 +69,8 @@ class Pharmacy:
                 out += self._replaced(draw)
         return out
 
-    def given(self, order: Order) -> list[int]:
-        """When a drug of a stay was given: every dose of what goes into a vein or under the skin, up to a bound."""
+    def doses(self, order: Order) -> list[int]:
+        """The times at which a drug of a stay was administered: at most 12, and none for oral drugs and flushes."""
         if order.home or order.status in _ENDED[-2:] or order.drug.route == "Oral" or order.drug.key == "flush":
             return []
         end = -1 if order.end is None else order.end
@@ -88,7 +87,7 @@ class Pharmacy:
         return Order(self._ids.next("m"), drug, start, end, status, contact.id if contact else "", contact is None)
 
     def _home_order(self, drug: Drug, start: int, end: int | None = None) -> Order:
-        """An order for home: over at death or once stopped, on hold during a stay."""
+        """An order for home: stopped at `end` or at death, on hold during a current stay, otherwise active."""
         died = self._story.person.died
         status = "active" if self._here is None else "on-hold"
         if died is not None and end is None:
@@ -98,7 +97,7 @@ class Pharmacy:
         )
 
     def _since(self, earliest: int) -> int:
-        """The visit at which a drug was begun: one of those since the problem was recorded, else then."""
+        """The time a drug was started: at a visit after `earliest`, when the problem was recorded, or then."""
         later = [one.start + 20 for one in self._contacts.visits if one.start >= earliest and one.end]
         if later and self._dice.chance(0.6):
             return self._dice.pick(later)
@@ -107,7 +106,7 @@ class Pharmacy:
     def _home(self, problem: Problem) -> Iterator[Order]:
         diagnosis = problem.diagnosis
         if diagnosis is BIPOLAR:
-            return  # `_featured_home`
+            return  # ordered by `_featured_home`
         for keys in diagnosis.drugs:
             drug = self._suitable(keys)
             if drug is None or (len(diagnosis.drugs) > 1 and self._dice.chance(0.12)):
@@ -122,11 +121,11 @@ class Pharmacy:
             yield self._home_order(drug, start)
 
     def _featured_home(self) -> Iterator[Order]:
-        """Opioids and drugs that prolong the QT interval, of those who are at home (`features`)."""
-        features, found = self._story.features, {one.diagnosis.code: one for one in self._story.problems}
+        """Opioids and drugs that prolong the QT interval, for patients at home, by their `Features`."""
+        features, problems = self._story.features, {one.diagnosis.code: one for one in self._story.problems}
         if self._here is not None:
             return
-        pain = found.get(PAIN.code) or found.get(TUMOUR.code)
+        pain = problems.get(PAIN.code) or problems.get(TUMOUR.code)
         if features.opioid != "none" and pain is not None:
             drug = self._suitable(self._dice.pick((("oxycodone", "fentanyl"), ("morphine", "fentanyl"))))
             if drug is not None:
@@ -135,7 +134,7 @@ class Pharmacy:
                 if features.opioid == "with naloxone":
                     yield self._home_order(DRUGS["naloxone"], start + 2)
         if features.long_qt or self._dice.chance(0.06):
-            bipolar, ecgs = found.get(BIPOLAR.code), self._story.care.ecgs
+            bipolar, ecgs = problems.get(BIPOLAR.code), self._story.care.ecgs
             if bipolar is not None:
                 yield self._home_order(DRUGS["quetiapine"], self._since(bipolar.recorded))
             elif ecgs:
@@ -151,7 +150,7 @@ class Pharmacy:
         return Order(self._ids.next("m"), drug, time, time, "completed", self._contacts.encounter(time), True)
 
     def _stay(self, contact: Contact, stay: Stay, before: list[Order]) -> Iterator[Order]:
-        """The orders of an admission, those that keep things going, and single ones from day to day."""
+        """The orders of an admission, continued drugs from home, fluids, drugs of an operation, and single doses."""
         dice = self._dice
         admitted = stay.start + dice.between(50, 140)
         renal = "CREA" in stay.reason.shifts and stay.reason.shifts["CREA"] > 1
@@ -194,7 +193,7 @@ class Pharmacy:
             yield order(replace(DRUGS[key], daily=0), time, time + 60, dice.pick(_ENDED))
 
     def _single(self, stay: Stay) -> Iterator[tuple[int, str]]:
-        """What is ordered once, from the day after the admission on; nothing but flushes twice a day."""
+        """Times and keys of single doses, from the day after the admission. On one day, only flushes are repeated."""
         dice, clock = self._dice, self._clock
         has = {stay.reason.code, *(one.diagnosis.code for one in self._story.problems)}
         choices = _ONCE if has & set(_OVERLOADED) else (*_ONCE, _BOLUS)
@@ -209,7 +208,7 @@ class Pharmacy:
             choices = _ONCE
 
     def _continues(self, one: Order, stay: Stay, had: set[str]) -> bool:
-        """Whether a drug from home goes on in the hospital; those that need a watch there do not."""
+        """Whether a drug from home is continued in hospital. Drugs that need monitoring are not."""
         held = {"metformin", "apixaban", "warfarin", "aspirin", "clopidogrel", "ibuprofen", "lisinopril", "losartan"}
         if one.drug.key in had or (one.drug.key in held and stay.end is None):
             return False
@@ -224,7 +223,7 @@ class Pharmacy:
         return any(one.diagnosis.code.startswith("E11") and one.recorded < time for one in self._story.problems)
 
     def _featured(self, stay: Stay) -> list[tuple[str, ...]]:
-        """What is dealt for those who are in now (`features`); for earlier stays what is usual."""
+        """Anticoagulants and opioids: of a current stay by `Features`, of earlier stays the usual ones."""
         features, dice = self._story.features, self._dice
         fibrillates = any(one.diagnosis.code == "I48.91" for one in self._story.problems)
         if stay.end is not None:
@@ -243,7 +242,7 @@ class Pharmacy:
         return out
 
     def _fluids(self, stay: Stay, admitted: int) -> Iterator[tuple[Drug, int, int]]:
-        """Bags of saline on the first days, and what supports the circulation in intensive care."""
+        """Saline on the first days, and norepinephrine for sepsis in intensive care, with start and end."""
         if stay.reason.code != "I50.33":
             for bag in range(self._dice.between(1, 3)):
                 start = admitted + 10 + bag * 10 * HOUR
@@ -254,7 +253,7 @@ class Pharmacy:
                 yield DRUGS["norepinephrine"], one.start + 15, min(one.start + 30 * HOUR, stay.until)
 
     def _replaced(self, draw: Draw) -> Iterator[Order]:
-        """Potassium or magnesium after a low result that is older than the course."""
+        """Orders of potassium or magnesium after a low result that is older than the course."""
         for code, key, low in (("K", "potassium", 3.5), ("MG", "magnesium", 1.7)):
             result = draw.results.get(code)
             usual = code != "MG" or self._profile.magnesium.factor == 1

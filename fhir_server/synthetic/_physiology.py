@@ -1,10 +1,10 @@
-"""Values that hang together: a few hidden states drive the tests, as they do in a body.
+"""Correlated values: the tests depend on a few hidden states, as in a body.
 
-A patient has a level of each state (bell-shaped, mean 0, standard deviation about 1), and from one draw to the next the
-states move around it, each keeping most of what it was. A test is its usual value, plus the states with their
-weights, plus what the patient's problems add, plus noise of its own. So sodium goes with chloride, potassium and urea
-with creatinine, the liver's tests and the red cells with each other; docs/data-card.md has the correlations. Only the
-four basic operations are used, which give the same digits everywhere.
+A patient has a level of each state (bell-shaped, mean 0, standard deviation about 1). From one draw to the next, a
+state moves around its level and keeps most of its deviation. The value of a test is the sum of its usual value, the
+weighted states, the shifts of the patient's problems, and noise. So sodium is correlated with chloride, potassium and
+urea with creatinine, the liver tests with each other, and the red cell tests with each other. docs/data-card.md has
+the correlations. Only the four basic operations are used, which give the same digits on every machine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fhir_server.synthetic.dice import Dice
 
 STATES = ("volume", "kidney", "acid", "marrow", "inflammation", "liver", "lipids", "heart", "stress")
 KEPT, MOVED = 0.8, 0.45
-"""Of a state's distance from the patient's level: what stays at the next draw, and what is added."""
+"""The share of a state's deviation that remains at the next draw, and the standard deviation of its random change."""
 WEIGHTS: dict[str, tuple[tuple[str, float], ...]] = {
     "NA": (("volume", 1.9),),
     "CL": (("volume", 1.6), ("acid", 1.0)),
@@ -51,17 +51,17 @@ WEIGHTS: dict[str, tuple[tuple[str, float], ...]] = {
     "DBP": (("volume", 3.0), ("stress", 3.0)),
 }
 NOISE = 0.6
-"""Of a test's usual spread within one person (`Test.within`), what no state explains."""
+"""The share of a test's spread within one person (`Test.within`) that no state explains."""
 HAEMATOCRIT, RED_CELLS = (2.95, 0.9), (0.335, 0.12)
-"""Per g/dL of haemoglobin, and the noise: haematocrit in %, red cells in 10*6/uL."""
+"""Haematocrit in % and red cells in 10*6/uL, each per g/dL of haemoglobin, and the noise of each."""
 RETAINED = 0.4
-"""mmol/L of potassium for every mg/dL of creatinine above the usual."""
+"""Potassium, mmol/L, added for each mg/dL of creatinine above its usual value."""
 CONSUMED = 0.005
-"""g/dL of albumin for every mg/L of C-reactive protein."""
+"""Albumin, g/dL, subtracted for each mg/L of C-reactive protein."""
 
 
 class Body:
-    """One patient's states, levels and draws. Draws must be asked for in the order of time."""
+    """One patient's states, levels and draws. Call `move` and `draw` in the order of time."""
 
     def __init__(self, dice: Dice, shifts: Iterable[Mapping[str, float]], gender: str) -> None:
         self._dice = dice
@@ -77,7 +77,7 @@ class Body:
                 self._own[code] *= 0.9 if code != "HT" else 0.94
 
     def move(self) -> None:
-        """Let time pass until the next draw."""
+        """Moves the states to the next draw."""
         bell = self._dice.bell
         for state, level in self._levels.items():
             self._now[state] = level + KEPT * (self._now[state] - level) + MOVED * bell()
@@ -85,7 +85,7 @@ class Body:
     def draw(
         self, codes: Iterable[str], illness: float = 0.0, acute: Mapping[str, float] | None = None
     ) -> dict[str, float]:
-        """The values of some tests now, and of what is worked out from them; `illness`, 0 to 1, scales acute shifts."""
+        """The values of some tests and of the tests calculated from them. `illness`, 0 to 1, scales `acute` shifts."""
         bell, now = self._dice.bell, self._now
         values: dict[str, float] = {}
         for code in codes:

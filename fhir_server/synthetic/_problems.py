@@ -1,6 +1,7 @@
-"""What patients have: chronic problems with the drugs that treat them, and the reasons for stays with their course.
+"""Chronic problems with the drugs that treat them, and the reasons for stays.
 
-ICD-10-CM and CPT codes are facts of those systems; shifts are in the unit of the test, and plausible, no more.
+ICD-10-CM and CPT codes are facts of those systems. Shifts of tests are in the unit of the test. They are plausible
+values without a source.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A problem of the list: ICD-10-CM code and text, share of adults, youngest age, shifts of tests.
+    """A problem: ICD-10-CM code and text, share of adults, minimum age, shifts of tests.
 
-    `drugs`: for each drug that treats it the keys of `drugs.DRUGS`, the first choice first. `sex`: "" for both.
+    `drugs`: for each drug that treats the problem, the keys of `_drugs.DRUGS` to choose from, in order of preference.
+    `sex`: "" for both.
     """
 
     code: str
@@ -26,12 +28,12 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why somebody is admitted. `drugs` as in `Diagnosis`; `icu`: share of stays with intensive care; `days`: length.
+    """A reason for a stay. `drugs` as in `Diagnosis`.
 
-    `procedure`: CPT code and text of the operation or examination of the stay; `specimens` are cultured on arrival;
-    `needs`: the problem on the list without which nobody is admitted for it. `complaint`, `finding` and `plan` are what
-    the first note says, `course` is the plan of later ones, until an operation. `planned` stays begin in the morning,
-    without the emergency department.
+    `icu`: share of stays with intensive care. `days`: minimum and maximum length. `procedure`: CPT code and text of the
+    operation or examination. `specimens`: cultured on arrival. `needs`: the code of a problem that the patient must
+    have. `complaint`, `finding` and `plan` are texts of the first note, `course` is the plan in later notes until an
+    operation. `planned`: the stay begins in the morning, without the emergency department.
     """
 
     code: str
@@ -113,11 +115,9 @@ DIABETES = (
         drugs=(("metformin", "sitagliptin"), ("glargine",)),
     ),
 )
-"""Well and badly controlled; dealt by the plan, as their A1c is."""
+"""Well and badly controlled diabetes. The last HbA1c decides which of them a patient has."""
 LOW_MAGNESIUM = Diagnosis("E83.42", "Hypomagnesemia", 0.0)
 LOW_POTASSIUM = Diagnosis("E87.6", "Hypokalemia", 0.0)
-DEFICIENCIES = {LOW_MAGNESIUM.code: "MG", LOW_POTASSIUM.code: "K"}
-"""The test whose low level shows the problem."""
 WASTING = (
     Diagnosis(
         "F10.20",
@@ -137,7 +137,7 @@ WASTING = (
     ),
     Diagnosis("K52.9", "Noninfective gastroenteritis and colitis, unspecified", 0.0, 18, {"CO2": -3, "CRP": 9}),
 )
-"""Causes of magnesium and potassium loss."""
+"""Causes of a low magnesium."""
 TUMOUR = Diagnosis("C64.2", "Malignant neoplasm of left kidney, except renal pelvis", 0.0, 40, {"HGB": -0.8})
 PAIN = Diagnosis("G89.29", "Other chronic pain", 0.0)
 BIPOLAR = Diagnosis("F31.9", "Bipolar disorder, unspecified", 0.0, drugs=(("quetiapine",),))
@@ -353,4 +353,4 @@ REASONS = (
     ),
 )
 INFECTIONS = ("J18.9", "A41.9")
-"""Reasons with fever or a rapid pulse on the first day, in most stays."""
+"""Reasons with fever or a rapid pulse on the first day of most stays."""

@@ -1,8 +1,8 @@
-"""What a hospital is made from: its size, its clock, the shape of its MRNs, and the four tests that tasks rest on.
+"""The input of a hospital: its size, its clock, the form of its MRNs, and the four tests that decide tasks.
 
-The numbers come from outside: whoever makes a task set says what it asks, and the hospital has patients for it. A
-level of a `KeyTest` is a whole number of steps, a step being the last decimal that is shown, so that a value lies
-exactly at a threshold or it does not.
+The caller sets the thresholds and windows of its tasks here, and the hospital then has patients for each branch of
+them. A level of a `KeyTest` is an integer number of steps. One step is the last decimal that is shown, so comparing a
+level with a threshold is exact.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class KeyTest:
-    """A test that decides tasks. A usual value, in the unit of `catalog`, is shown times `factor` plus `offset`."""
+    """A test that decides tasks. A value in the unit of `_catalog` is shown as value × `factor` + `offset`."""
 
     code: str
     unit: str
@@ -23,26 +23,27 @@ class KeyTest:
 
     @property
     def scale(self) -> int:
-        """Steps in one unit."""
+        """The number of steps in one unit."""
         return int(10**self.decimals)
 
     def steps(self, usual: float) -> int:
-        """A value in the catalog's unit, in steps of this test."""
+        """Converts a value in the catalog's unit to steps of this test."""
         return round((usual * self.factor + self.offset) * self.scale)
 
     def text(self, steps: int) -> str:
-        """A level as it is shown."""
+        """A level as shown in the chart."""
         whole, rest = divmod(steps, self.scale)
         return f"{whole}.{rest:0{self.decimals}d}" if self.decimals else str(whole)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much stands in a chart. Pairs are the least and the most.
+    """How much a chart contains. A pair is the minimum and the maximum.
 
-    `span` in days; `stays` by setting; days from a visit to the next; rounds of vital signs and glucose on a day of a
-    stay; `diagnoses` coded and `services` billed at a visit or on a day of a stay; `drugs` ordered on such a day,
-    beside those of the admission.
+    `span`: the length of the chart in days. `stays`: past stays, by setting. `between_visits`: days from one visit to
+    the next. `rounds`, `glucose`: rounds of vital signs and glucose measurements on one day of a stay. `diagnoses`,
+    `services`: codes and bills of one visit or of one day of a stay. `drugs`: drugs ordered on one day of a stay, in
+    addition to those of the admission.
     """
 
     span: int
@@ -65,7 +66,7 @@ BUNDLED = Size(
     services=(0, 2),
     drugs=(3, 5),
 )
-"""About 60,000 resources of 100 patients."""
+"""About 64,000 resources of 100 patients."""
 FULL = Size(
     span=1826,
     stays={"admitted": (6, 10), "followed": (7, 10), "new": (4, 7)},
@@ -76,14 +77,15 @@ FULL = Size(
     services=(10, 20),
     drugs=(2, 5),
 )
-"""The size of the benchmark's own record: about 785,000 resources of 100 patients."""
+"""The size of MedAgentBench's own data: about 785,000 resources of 100 patients."""
 BLOCK = 100
-"""Patients who are dealt together. More are made block after block, so that memory does not grow with their number."""
+"""The number of patients that get their courses and features together. A larger hospital is made block by block, so
+that memory does not grow with the number of patients."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A hospital. `now` is in UTC; `window` and `a1c_interval` are in minutes, levels in steps of their tests."""
+    """A hospital. `now` is in UTC, `window` and `a1c_interval` are in minutes, levels are in steps of their tests."""
 
     seed: int
     now: datetime
@@ -96,10 +98,10 @@ class Profile:
     glucose: KeyTest
     a1c: KeyTest
     magnesium_levels: tuple[int, int, int]
-    """Severe below the first, moderate below the second, mild up to and with the third."""
+    """Severe is below the first level, moderate below the second, mild up to the third (included)."""
     potassium_low: int
-    """Low below it."""
+    """A potassium below this level is low."""
     window: int
-    """How far back a recent magnesium or glucose may lie."""
+    """The maximum age of a recent magnesium or glucose."""
     a1c_interval: int
-    """How old an HbA1c may be before it is due again."""
+    """The age at which an HbA1c is due again."""

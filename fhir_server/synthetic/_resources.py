@@ -1,4 +1,4 @@
-"""FHIR R4 resources other than observations of values, as JSON objects in the shapes that servers of hospitals send."""
+"""FHIR R4 resources other than readings, as JSON objects in the forms that hospital servers return."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def line(resource: JsonObject, stamp: str) -> str:
 
 
 def compact(value: JsonObject) -> str:
-    """A value as compact JSON."""
     return _encode(value)
 
 
@@ -45,12 +44,12 @@ def coding(system: str, code: str, display: str) -> JsonObject:
 
 
 def concept(code: Code) -> JsonObject:
-    """A CodeableConcept with its text."""
+    """A CodeableConcept of one coding, with text."""
     return {"coding": [{"system": code[0], "code": code[1], "display": code[2]}], "text": code[2]}
 
 
 def subject(mrn: str) -> JsonObject:
-    """A reference to the patient, with the identifier beside it, as the recordings have it."""
+    """A reference to the patient with an identifier, as in the recordings of the benchmark's server."""
     return {"reference": f"Patient/{mrn}", "identifier": {"system": _V2_0203, "value": mrn}}
 
 
@@ -64,7 +63,6 @@ def _within(encounter: str) -> JsonObject:
 
 
 def patient(person: Person, died: str | None) -> JsonObject:
-    """The Patient resource."""
     resource: JsonObject = {
         "resourceType": "Patient",
         "id": person.mrn,
@@ -98,7 +96,7 @@ def _us_core(name: str, system: str, code: tuple[str, str]) -> JsonObject:
 
 
 def coverage(id: str, person: Person) -> JsonObject:
-    """How the patient is insured."""
+    """The patient's insurance, as a Coverage."""
     return {
         "resourceType": "Coverage",
         "id": id,
@@ -110,7 +108,7 @@ def coverage(id: str, person: Person) -> JsonObject:
 
 
 def location(key: str) -> JsonObject:
-    """A unit of the hospital, by a key of `WARDS`."""
+    """A Location: a unit of the hospital, by a key of `WARDS`."""
     kind, name = WARDS[key]
     return {
         "resourceType": "Location",
@@ -123,19 +121,19 @@ def location(key: str) -> JsonObject:
 
 
 def fluid() -> JsonObject:
-    """Sodium chloride, in which drugs are mixed."""
+    """The Medication of the sodium chloride that drugs are mixed into."""
     code = (RXNORM, "9863", "sodium chloride 0.9 %")
     return {"resourceType": "Medication", "id": "med-saline", "code": concept(code), "status": "active"}
 
 
 def ingredient(drug: Drug) -> JsonObject:
-    """A drug that is mixed, as a Medication."""
+    """The Medication of a drug that is an ingredient of a mix."""
     code = concept((RXNORM, drug.rxnorm, drug.text))
     return {"resourceType": "Medication", "id": f"med-{slug(drug)}", "code": code, "status": "active"}
 
 
 def mix(drug: Drug) -> JsonObject:
-    """A drug in its bag of sodium chloride."""
+    """The Medication of a drug in its bag of sodium chloride."""
     return {
         "resourceType": "Medication",
         "id": f"mix-{slug(drug)}",
@@ -149,7 +147,7 @@ def mix(drug: Drug) -> JsonObject:
 
 
 def slug(drug: Drug) -> str:
-    """A drug's key in an id."""
+    """A drug's key as part of an id."""
     return drug.key.replace(" ", "-")
 
 
@@ -160,7 +158,7 @@ def condition(
     category = ("problem-list-item", "Problem List Item") if listed else ("encounter-diagnosis", "Encounter Diagnosis")
     verified = ("entered-in-error", "Entered in Error") if state == "error" else ("confirmed", "Confirmed")
     resource: JsonObject = {"resourceType": "Condition", "id": id}
-    if state != "error":  # an erroneous one must not have a clinical status (con-5)
+    if state != "error":  # con-5 forbids a clinical status here
         resource["clinicalStatus"] = coding(_TERMS + "condition-clinical", state, state.capitalize())
     return resource | {
         "verificationStatus": coding(_TERMS + "condition-ver-status", *verified),
@@ -174,7 +172,7 @@ def condition(
 
 
 def procedure(id: str, code: Code, status: str, mrn: str, encounter: str, performed: str | JsonObject) -> JsonObject:
-    """A Procedure at a time, or over a period."""
+    """A Procedure. `performed` is a dateTime or a Period."""
     when = "performedDateTime" if isinstance(performed, str) else "performedPeriod"
     return {
         "resourceType": "Procedure",
@@ -188,7 +186,6 @@ def procedure(id: str, code: Code, status: str, mrn: str, encounter: str, perfor
 
 
 def service_request(id: str, code: Code, status: str, mrn: str, encounter: str, authored: str) -> JsonObject:
-    """A ServiceRequest."""
     return {
         "resourceType": "ServiceRequest",
         "id": id,
@@ -220,7 +217,7 @@ def diagnostic_report(
 
 
 def document_reference(id: str, kind: Code, mrn: str, encounter: str, time: str, text: str) -> JsonObject:
-    """A DocumentReference with a note in it."""
+    """A DocumentReference that contains a note."""
     data = base64.b64encode(text.encode()).decode("ascii")
     return {
         "resourceType": "DocumentReference",
@@ -235,7 +232,6 @@ def document_reference(id: str, kind: Code, mrn: str, encounter: str, time: str,
 
 
 def immunization(id: str, vaccine: tuple[str, str], status: str, mrn: str, time: str) -> JsonObject:
-    """An Immunization."""
     return {
         "resourceType": "Immunization",
         "id": id,
@@ -248,7 +244,6 @@ def immunization(id: str, vaccine: tuple[str, str], status: str, mrn: str, time:
 
 
 def allergy(id: str, allergen: tuple[str, str, str], reaction: tuple[str, str], mrn: str, time: str) -> JsonObject:
-    """An AllergyIntolerance."""
     system = RXNORM if allergen[2] == "medication" else SNOMED
     return {
         "resourceType": "AllergyIntolerance",

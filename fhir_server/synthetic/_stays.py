@@ -1,7 +1,7 @@
-"""Stays in hospital: why, from when to when, and the way through it: emergency department, ward, intensive care, ward.
+"""Stays in hospital: reason, start, end, and units (emergency department, ward, intensive care, ward).
 
-Hours follow those of real hospitals: arrivals through the emergency department at any hour and mostly in the afternoon
-and evening, planned ones in the morning, discharges from late morning to early evening.
+Hours follow those of real hospitals. Patients arrive at the emergency department at any hour, mostly in the afternoon
+and evening. Planned stays begin in the morning. Discharges are from late morning to early evening.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fhir_server.synthetic._clock import DAY, Clock
+from fhir_server.synthetic._clock import Clock
 from fhir_server.synthetic._problems import INFECTIONS, REASONS, Reason
 from fhir_server.synthetic.dice import Dice
 
@@ -28,13 +28,13 @@ WARDS = {
     "SICU": ("ICU", "Surgical Intensive Care Unit (SICU)"),
     "CCU": ("ICU", "Coronary Care Unit (CCU)"),
 }
-"""Units of the hospital by their short names: kind and name."""
+"""The kind and name of each unit of the hospital, by its short name."""
 _INTENSIVE = {"Medicine": "MICU", "Surgery": "SICU", "Cardiology": "CCU"}
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Part of a stay in one unit (a key of `WARDS`). Without an end the patient is still there."""
+    """Part of a stay in one unit (`ward` is a key of `WARDS`). `end` is None while the patient is there."""
 
     ward: str
     start: int
@@ -48,7 +48,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """A stay; times in minutes, negative; without an end it is going on. `fatal`: it ends with the patient's death."""
+    """A stay. `end` is None while it lasts. `fatal`: it ends with the patient's death."""
 
     start: int
     end: int | None
@@ -64,32 +64,32 @@ class Stay:
         return -1 if self.end is None else self.end
 
     def holds(self, time: int) -> bool:
-        """Whether a time lies within."""
+        """Whether the time is during the stay."""
         return self.start <= time <= self.until
 
 
 def fitting(age: int, gender: str, listed: Sequence[str]) -> list[Reason]:
-    """The reasons for which such a patient, with these problems (ICD-10-CM codes), may be admitted."""
+    """The reasons that fit the patient's age, gender and problems (ICD-10-CM codes)."""
     return [
         one for one in REASONS if age >= one.age and one.sex in ("", gender) and (not one.needs or one.needs in listed)
     ]
 
 
 def present(dice: Dice, clock: Clock, reasons: Sequence[Reason], least: int) -> Stay:
-    """A stay that began at least so many days ago and goes on."""
+    """A current stay that began `least` or `least` + 1 days ago."""
     reason = dice.pick([one for one in reasons if one.days[1] >= 6 and not one.planned])
     start = _arrival(dice, clock, reason, dice.between(least, least + 1))
     return _stay(dice, reason, start, None)
 
 
 def past(dice: Dice, clock: Clock, reason: Reason, last: int) -> Stay:
-    """A stay that ended so many days ago."""
+    """A stay that ended `last` days ago."""
     end = clock.at(last, dice.pick(_DISCHARGES), dice.between(0, 59))
     return _stay(dice, reason, _arrival(dice, clock, reason, last + dice.between(*reason.days)), end)
 
 
 def fatal(dice: Dice, clock: Clock, reasons: Sequence[Reason], died: int) -> Stay:
-    """A stay that ends with death."""
+    """A stay that ends with the patient's death at the time `died`."""
     reason = dice.pick([one for one in reasons if one.icu and not one.planned])
     start = _arrival(dice, clock, reason, clock.days_ago(died) + dice.between(3, 9))
     return _stay(dice, reason, start, died, dies=True)
@@ -101,7 +101,7 @@ def _arrival(dice: Dice, clock: Clock, reason: Reason, day: int) -> int:
 
 
 def _stay(dice: Dice, reason: Reason, start: int, end: int | None, *, dies: bool = False) -> Stay:
-    """The way through the hospital, each part beginning where the one before ends."""
+    """A stay with its segments. Each segment begins when the one before it ends."""
     until = -1 if end is None else end
     marks = [(reason.service, start)]
     if not reason.planned:
@@ -119,8 +119,3 @@ def _stay(dice: Dice, reason: Reason, start: int, end: int | None, *, dies: bool
     ends: list[int | None] = [time for _, time in marks[1:]]
     segments = tuple(Segment(ward, time, after) for (ward, time), after in zip(marks, [*ends, end], strict=True))
     return Stay(start, end, reason, segments, dies, reason.code in INFECTIONS and dice.chance(0.88))
-
-
-def days_of(stay: Stay) -> int:
-    """The length in whole days, at least one."""
-    return max(1, (stay.until - stay.start) // DAY)

@@ -1,6 +1,6 @@
-"""A patient's story before any reading: who, what they have, when they were in hospital and at the clinic.
+"""A patient's story: the person, the problems, and when the patient was in hospital and at the clinic.
 
-All else follows it: readings, orders and notes belong to one of these contacts, and say what the story says.
+It is drawn before any reading. Readings, orders and notes belong to one of its stays and visits and agree with it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fhir_server.synthetic.people import Person, people
 AGES = {"admitted": (34, 91), "followed": (26, 84), "new": (19, 58)}
 DECEASED = 0.04
 NEAR = 12 * 60
-"""Contacts keep so many minutes from a stay."""
+"""A problem without a later contact is recorded at its onset if it would be recorded this close to a stay (minutes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem of the list: since when, and when it was recorded."""
+    """A problem of the problem list, with the times of its onset and of its recording."""
 
     diagnosis: p.Diagnosis
     onset: int
@@ -36,7 +36,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """One patient. Problems stand on the list; stays and visits are in the order of time."""
+    """One patient. `problems` is the problem list. Stays and visits are in the order of time."""
 
     person: Person
     courses: Courses
@@ -64,12 +64,12 @@ class Story:
 
     @property
     def renal(self) -> bool:
-        """Whether the kidney clears less than usual."""
+        """Whether the patient has a chronic kidney disease."""
         return any(one.diagnosis.code == "N18.31" for one in self.problems)
 
 
 def stories(dice: Dice, clock: Clock, profile: Profile, mrns: Sequence[str]) -> list[Story]:
-    """The patients of a block, those who have died the last."""
+    """The patients of a block. The deceased ones are at the end."""
     dead = round(DECEASED * len(mrns))
     courses = all_courses(dice, profile, len(mrns) - dead)
     features = deal(dice, [one.setting for one in courses])
@@ -94,7 +94,6 @@ class _Teller:
         self._dice, self._clock, self._profile = dice, clock, profile
 
     def story(self, person: Person, courses: Courses, features: Features) -> Story:
-        """One patient's story."""
         dice = self._dice
         if person.age < p.TUMOUR.age + 2:
             features = replace(features, tumour="no")
@@ -172,7 +171,7 @@ class _Teller:
         visits: Sequence[Visit],
         stays: Sequence[s.Stay],
     ) -> Problem:
-        """Since when a patient has a problem, and the contact at which it came on the list."""
+        """The problem with its onset and the contact at which it was recorded."""
         dice, clock = self._dice, self._clock
         course = {p.LOW_MAGNESIUM.code: courses.magnesium, p.LOW_POTASSIUM.code: courses.potassium}.get(diagnosis.code)
         if course and course.readings:

@@ -1,7 +1,7 @@
-"""What happens to patients beside tests: symptoms and services of visits, vaccines, allergies, cultures.
+"""Codes of symptoms, services, vaccines, allergies and cultures.
 
-ICD-10-CM, CPT, CVX, RxNorm and SNOMED CT codes are facts of those systems; the texts of services are short descriptions
-of the project's own. Problems and drugs are those of `fhir_server.synthetic._problems`.
+ICD-10-CM, CPT, CVX, RxNorm and SNOMED CT codes are facts of those systems. The texts of services are the project's own
+short descriptions. Problems are in `_problems`, drugs in `_drugs`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STAY_SYMPTOMS = (
     ("R11.0", "Nausea"),
     ("R51.9", "Headache, unspecified"),
 )
-"""What is coded in stays for any reason."""
+"""Symptoms coded in a stay for any reason."""
 _FEVER, _DYSPNEA, _PAIN = (
     ("R50.9", "Fever, unspecified"),
     ("R06.02", "Shortness of breath"),
@@ -52,7 +52,7 @@ SYMPTOMS_OF: dict[str, tuple[tuple[str, str], ...]] = {
     "C64.2": (_PAIN,),
     "K40.90": (("R10.31", "Right lower quadrant pain"),),
 }
-"""What is coded in a stay for its reason (ICD-10-CM)."""
+"""Symptoms coded in a stay, by its reason (ICD-10-CM)."""
 VISIT_SERVICES = (
     ("99213", "Office visit, established patient"),
     ("99214", "Office visit, established patient, moderate complexity"),
@@ -74,7 +74,7 @@ STAY_SERVICES = (
     ("96374", "Intravenous push"),
     ("97530", "Therapeutic activities, 15 minutes"),
 )
-"""What is billed in stays for any reason."""
+"""Services billed in a stay for any reason."""
 SERVICES: dict[str, tuple[tuple[str, str], ...]] = {
     "J18.9": (("94640", "Inhalation treatment"), ("94760", "Pulse oximetry"), ("84145", "Procalcitonin")),
     "N39.0": (("81001", "Urinalysis with microscopy"), ("87086", "Urine culture, colony count")),
@@ -92,7 +92,7 @@ SERVICES: dict[str, tuple[tuple[str, str], ...]] = {
     "C64.2": (("82565", "Creatinine"), ("85018", "Hemoglobin"), ("97116", "Gait training, 15 minutes")),
     "K40.90": (("85018", "Hemoglobin"), ("97116", "Gait training, 15 minutes")),
 }
-"""What is billed in a stay for its reason (ICD-10-CM)."""
+"""Services billed in a stay, by its reason (ICD-10-CM)."""
 PANELS = {
     "basic": ("24320-4", "Basic metabolic panel"),
     "count": ("58410-2", "Complete blood count"),
@@ -120,7 +120,7 @@ ALLERGENS = (
     ("256349002", "Peanut", "food"),
     ("111088007", "Latex", "environment"),
 )
-"""Code (RxNorm for drugs, else SNOMED CT), name and category."""
+"""Code (RxNorm for drugs, otherwise SNOMED CT), name and category."""
 REACTIONS = (("271807003", "Rash"), ("126485001", "Urticaria"), ("422587007", "Nausea"), ("267036007", "Dyspnea"))
 NEIGHBOURS: dict[str, tuple[str, str, tuple[int, int], tuple[str, str]]] = {
     "magnesium": ("{code}RBC", "mg/dL", (38, 72), ("4.0", "6.4")),
@@ -128,8 +128,8 @@ NEIGHBOURS: dict[str, tuple[str, str, tuple[int, int], tuple[str, str]]] = {
     "glucose": ("{code}UR", "mg/dL", (10, 180), ("0.0", "15.0")),
     "a1c": ("{code}FRUC", "umol/L", (2000, 2900), ("205.0", "285.0")),
 }
-"""Related tests that are not meant: code, unit, levels in tenths, reference range. Red cell magnesium, potassium and
-glucose in urine, fructosamine."""
+"""Tests that resemble a key test and decide no task: code, unit, levels in tenths, reference range. They are magnesium
+in red cells, potassium and glucose in urine, and fructosamine."""
 ORGANISMS: dict[str, tuple[tuple[str, str], ...]] = {
     "BLOOD CULTURE": (
         ("112283007", "ESCHERICHIA COLI"),
@@ -144,7 +144,7 @@ ORGANISMS: dict[str, tuple[tuple[str, str], ...]] = {
     "SPUTUM": (("9861002", "STREPTOCOCCUS PNEUMONIAE"), ("44470000", "HAEMOPHILUS INFLUENZAE")),
     "MRSA SCREEN": (("115329001", "METHICILLIN RESISTANT STAPHYLOCOCCUS AUREUS"),),
 }
-"""SNOMED CT codes and names of what grows, by specimen."""
+"""SNOMED CT codes and names of organisms, by specimen."""
 ANTIBIOTICS: dict[str, tuple[tuple[str, float, float], ...]] = {
     "ESCHERICHIA COLI": (
         *(("AMPICILLIN", 0.02, 0.48), ("CEFTRIAXONE", 0.0, 0.12), ("CIPROFLOXACIN", 0.02, 0.25)),
@@ -172,7 +172,8 @@ ANTIBIOTICS: dict[str, tuple[tuple[str, float, float], ...]] = {
     ),
     "METHICILLIN RESISTANT STAPHYLOCOCCUS AUREUS": (("OXACILLIN", 0.0, 1.0),),
 }
-"""What isolates are tested against, with the shares of intermediate and resistant ones: plausible, no more."""
+"""Antibiotics by organism, with the shares of intermediate and resistant isolates. The shares are plausible values
+without a source."""
 SPECIMENS = {
     "BLOOD CULTURE": ("119297000", "Blood specimen"),
     "URINE": ("122575003", "Urine specimen"),

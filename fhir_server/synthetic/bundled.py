@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from fhir_server.synthetic import BUNDLED, KeyTest, Profile, lines
 
 SEED = 40213136129902201442980131730198505774071864133607317288457115753238127672853
-"""The number that `medagent data new` draws its hospital from for the seed in `tasks/data/synthetic/seed.txt`."""
+"""The hospital's seed that `medagent data new` derives from the seed in `tasks/data/synthetic/seed.txt`."""
 DIGEST = "5263d1f003d5d2282c5779f0cbd4e93efcd6cd75188c184b5c946f0fb753c57d"
-"""SHA-256 of the lines, each with its newline. Names the hospital in caches and in the settings of runs."""
+"""SHA-256 of the lines, each with its newline. Caches and the settings of runs identify the hospital by it."""
 PROFILE = Profile(
     seed=SEED,
     now=datetime(2023, 11, 13, 10, 15, tzinfo=UTC),
@@ -31,5 +31,5 @@ PROFILE = Profile(
 
 
 def hospital(seed: int = SEED) -> Iterator[str]:
-    """The lines of the bundled hospital, or of one like it from another seed: compact JSON without line ends."""
+    """The bundled hospital, or one with the same profile from another seed: lines of compact JSON without line ends."""
     return lines(replace(PROFILE, seed=seed))

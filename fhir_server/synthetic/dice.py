@@ -1,7 +1,7 @@
-"""Chance that comes out the same on every Python and platform.
+"""Random numbers that are the same on every version of Python and every platform.
 
-Only `random.Random.random` is promised to give the same numbers in every version, so all else is built on it here,
-with nothing but the four basic operations of IEEE arithmetic (no exp, log or sin, which differ between C libraries).
+Python promises the same numbers in every version only for `random.Random.random`, so everything here is built on it.
+Only the four basic operations of IEEE arithmetic are used: exp, log and sin differ between C libraries.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 class Dice:
-    """A seeded source of chance."""
+    """A seeded source of random numbers."""
 
     def __init__(self, seed: int) -> None:
         self.unit = random.Random(seed).random
 
     def between(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
+        """An integer from `low` to `high`, both included."""
         return low + int(self.unit() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
@@ -32,12 +32,12 @@ class Dice:
         return items[int(self.unit() * len(items))]
 
     def bell(self) -> float:
-        """A bell-shaped number of mean 0 and standard deviation 1, never beyond 3: the sum of three even ones."""
+        """A bell-shaped number from -3 to 3 with mean 0 and standard deviation 1: the sum of three uniform numbers."""
         unit = self.unit
         return 2.0 * (unit() + unit() + unit()) - 3.0
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
-        """The items in another order (Fisher and Yates)."""
+        """The items in random order (Fisher-Yates shuffle)."""
         out = list(items)
         for last in range(len(out) - 1, 0, -1):
             other = int(self.unit() * (last + 1))

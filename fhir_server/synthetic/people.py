@@ -1,4 +1,4 @@
-"""Who the patients are. Birthdays and names are dealt so that some fall together, which look-ups have to tell apart."""
+"""The patients' demographics. Some patients share a name or a birth date, so that an agent must tell them apart."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fhir_server.synthetic.dice import Dice
 
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 NAMESAKES = 0.04
-"""Share of patients who share the name of another one; as many share a birth date and the family name."""
+"""The share of patients with the name of another patient. As many have the birth date and family name of another."""
 BIRTHDAYS = {"today": 0.16, "week before": 0.06, "week after": 0.06}
-"""Share of patients whose birthday lies so; those are the ages that are easily one year off."""
+"""The share of patients with a birthday near today. Their ages are easily wrong by one year."""
 LEAP, LEAP_YEAR = 1_000, 1956
 _SINGLE, _MARRIED, _DIVORCED, _WIDOWED = ("S", "Never Married"), ("M", "Married"), ("D", "Divorced"), ("W", "Widowed")
 _YOUNG = (_SINGLE, _SINGLE, _SINGLE, _MARRIED)
 _MARITAL = (_SINGLE, _MARRIED, _MARRIED, _MARRIED, _DIVORCED)
 _OLD = (_MARRIED, _MARRIED, _MARRIED, _WIDOWED, _WIDOWED, _DIVORCED, _SINGLE)
-"""Marital status by age: codes of HL7 v3 MaritalStatus."""
+"""Marital statuses by age: codes of HL7 v3 MaritalStatus."""
 FEMALE = (
     *names.FEMALE,
     *("Åsa", "Zoë", "Chloé", "Inès", "Łucja", "Márta", "Noémi", "Sinéad", "Şule", "Thị Mai", "Ana María", "Đurđa"),
@@ -41,7 +41,7 @@ FAMILIES = (
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Demographics of a patient; `mrn` is the id and the identifier."""
+    """Demographics of a patient. `mrn` is both the id and the identifier."""
 
     mrn: str
     family: str
@@ -58,11 +58,11 @@ class Person:
     marital: tuple[str, str]
     insurance: str
     died: int | None = None
-    """The time of death, in minutes before now, negative."""
+    """The time of death (`Clock`)."""
 
 
 def people(dice: Dice, clock: Clock, mrns: Sequence[str], ages: Sequence[tuple[int, int]]) -> list[Person]:
-    """One person for each MRN and (youngest, oldest) age. The last share names or birth dates with the first."""
+    """One person for each MRN and (youngest, oldest) age. The last ones get names or birth dates of the first ones."""
     count = len(ages)
     days = _birthdays(dice, clock, count)
     families = dice.shuffled(FAMILIES)
@@ -88,10 +88,11 @@ def people(dice: Dice, clock: Clock, mrns: Sequence[str], ages: Sequence[tuple[i
 
 
 class Mrns:
-    """Numbers records: the MRN of any place, no two alike, in an order that only the seed tells.
+    """Maps a patient's place in the hospital to a unique MRN. The order of the MRNs depends on the seed.
 
-    A place goes through a Feistel network of four rounds over the smallest even number of bits that holds all MRNs of
-    the form, again and again until one comes out that is in use. So no MRN has to be remembered.
+    In `form`, `#` is a digit and `@` a letter. A place is encrypted by a Feistel network of four rounds over the
+    smallest even number of bits that can hold all MRNs of the form. A result that is too large is encrypted again. So
+    no MRN has to be stored.
     """
 
     def __init__(self, dice: Dice, form: str) -> None:
@@ -125,7 +126,7 @@ class Mrns:
 
 
 def _birthdays(dice: Dice, clock: Clock, count: int) -> list[int]:
-    """Days from today to this year's birthday, as many before today as after it; `LEAP` stands for 29 February."""
+    """Days from today to this year's birthday, half of them before today. `LEAP` means 29 February."""
     passed = clock.today.timetuple().tm_yday - 1
     near = [0] * round(BIRTHDAYS["today"] * count) + [LEAP]
     near += [max(-passed, -1 - n % 7) for n in range(round(BIRTHDAYS["week before"] * count))]

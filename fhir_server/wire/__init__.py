@@ -1,1 +1,1 @@
-"""HTTP and JSON in and out: requests, responses, JSON text, Bundles and OperationOutcomes as HAPI writes them."""
+"""Reads and writes requests, responses, JSON, XML, Bundles and OperationOutcomes in HAPI's format."""

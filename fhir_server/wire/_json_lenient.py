@@ -1,6 +1,6 @@
-"""A slow JSON reader for text the C scanner refuses: accepts single quotes, and errs in Jackson's words and places.
+"""A slow JSON reader for text that the C scanner refuses. It accepts single quotes and reports Jackson's errors.
 
-Jackson's wording and columns are observed behaviour of HAPI FHIR 7.6.0 (Jackson 2.17, reader-based parser).
+Messages and positions were observed in HAPI FHIR 7.6.0 (Jackson 2.17, reader-based parser).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PAIR = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{
 _PLAIN: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "'": "'", "\\": "\\", "/": "/"}
 _TOKENS: Final = {str: "VALUE_STRING", int: "VALUE_NUMBER_INT", Number: "VALUE_NUMBER_FLOAT"}
-_INT_DIGITS: Final = 1000  # a longer one is refused by `number`
+_INT_DIGITS: Final = 1000  # `number` refuses longer ones
 _LITERALS: Final = {"true": True, "false": False, "null": None}
 _NON_NUMERIC: Final = "enable `JsonReadFeature.ALLOW_NON_NUMERIC_NUMBERS` to allow"
 _VALUES: Final = "(JSON String, Number, Array, Object or token 'null', 'true' or 'false')"
 
 
 def read(text: str) -> Json:
-    """Read one JSON value that fills the text.
+    """Reads a text that is one JSON value.
 
     Raises:
         JsonTextError: with Jackson's message, line and column.
@@ -39,14 +39,14 @@ def read(text: str) -> Json:
 
 
 class _JacksonReader:
-    """A cursor over the text. `inside` names what is being read, Object or Array; `opened` is where that began."""
+    """A cursor over the text. `inside` is the current container (Object or Array), `opened` is where it starts."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
     def place(self, at: int) -> str:
-        """Where a character stands, as Jackson writes it."""
+        """The position of a character, as Jackson writes it."""
         return "[line: {}, column: {}]".format(*self.position(at))
 
     def position(self, at: int) -> tuple[int, int]:
@@ -57,7 +57,7 @@ class _JacksonReader:
         raise JsonTextError(message, *self.position(at))
 
     def fail_at(self, message: str) -> NoReturn:
-        """Fail over the character at the cursor."""
+        """Fails at the character at the cursor."""
         self.fail(f"Unexpected character ({_shown(self.text[self.at])}): {message}", self.at)
 
     def skip(self) -> None:
@@ -69,7 +69,7 @@ class _JacksonReader:
             self.fail_at(f"maybe a (non-standard) comment? {hint}")
 
     def next_entry(self, inside: str, opened: int) -> str:
-        """The next character that is not blank where an entry or the end of an object or list may stand."""
+        """The next non-blank character before an entry or the end of the container."""
         self.skip()
         if self.at >= len(self.text):
             marker = f"expected close marker for {inside} (start marker at {self.place(opened)})"
@@ -77,14 +77,14 @@ class _JacksonReader:
         return self.text[self.at]
 
     def next_part(self, inside: str) -> str:
-        """The next character that is not blank within an entry, where the text may not end."""
+        """The next non-blank character within an entry."""
         self.skip()
         if self.at >= len(self.text):
             self.fail(f"Unexpected end-of-input within/between {inside} entries", self.at)
         return self.text[self.at]
 
     def check_end(self) -> None:
-        """Refuse what comes after the value: Jackson names the token, or says why it is none."""
+        """Refuses text after the value. Jackson names its first token, or the error in it."""
         self.skip()
         if self.at >= len(self.text):
             return
@@ -100,7 +100,7 @@ class _JacksonReader:
         self.fail(f"Trailing token (of type {kind}) found after value {bound}: not allowed as per {rule}", start)
 
     def value(self, inside: str, depth: int) -> Json:
-        """The value whose first character comes next, `depth` levels down."""
+        """Reads the next value, at nesting level `depth`."""
         if depth >= DEPTH_LIMIT:
             limit = f"({DEPTH_LIMIT}, from `StreamReadConstraints.getMaxNestingDepth()`)"
             raise JsonTextError(f"Document nesting depth ({depth + 1}) exceeds the maximum allowed {limit}")
@@ -118,7 +118,7 @@ class _JacksonReader:
         return self.word()
 
     def members(self, depth: int) -> dict[str, Json]:
-        opened, found = self.at, {}
+        opened, members = self.at, {}
         self.at += 1
         first = self.next_entry("Object", opened)
         while first != "}":
@@ -128,7 +128,7 @@ class _JacksonReader:
             if self.next_part("Object") != ":":
                 self.fail_at("was expecting a colon to separate field name and value")
             self.at += 1
-            found[name] = self.value("Object", depth)
+            members[name] = self.value("Object", depth)
             first = self.next_entry("Object", opened)
             if first == ",":
                 self.at += 1
@@ -140,14 +140,14 @@ class _JacksonReader:
             elif first != "}":
                 self.fail_at("was expecting comma to separate Object entries")
         self.at += 1
-        return found
+        return members
 
     def items(self, depth: int) -> list[Json]:
-        opened, found = self.at, []
+        opened, items = self.at, []
         self.at += 1
         first = self.next_entry("Array", opened)
         while first != "]":
-            found.append(self.value("Array", depth))
+            items.append(self.value("Array", depth))
             first = self.next_entry("Array", opened)
             if first == ",":
                 self.at += 1
@@ -158,14 +158,14 @@ class _JacksonReader:
             elif first != "]":
                 self.fail_at("was expecting comma to separate Array entries")
         self.at += 1
-        return found
+        return items
 
-    def close_mismatch(self, wanted: str, inside: str, opened: str) -> NoReturn:
+    def close_mismatch(self, expected: str, inside: str, opened: str) -> NoReturn:
         start = f"(for {inside} starting at {opened})"
-        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{wanted}' {start}", self.at + 1)
+        self.fail(f"Unexpected close marker '{self.text[self.at]}': expected '{expected}' {start}", self.at + 1)
 
     def string(self, what: str) -> str:
-        """The text in quotes at the cursor; `what` ends the message where the quotes are not closed."""
+        """Reads the quoted text at the cursor. `what` ends the message if the closing quote is missing."""
         mark = self.text[self.at]
         self.at += 1
         parts = []
@@ -186,7 +186,7 @@ class _JacksonReader:
             parts.append(self.escape())
 
     def escape(self) -> str:
-        """The character that the escape at the cursor stands for; the cursor goes behind it."""
+        """Reads the escape at the cursor and returns its character."""
         kind = self.text[self.at + 1 : self.at + 2]
         if kind == "u":
             return self.code_unit()
@@ -197,7 +197,7 @@ class _JacksonReader:
         return _ESCAPES[kind]
 
     def code_unit(self) -> str:
-        """The character of a `\\u` escape, of two where they are a surrogate pair."""
+        """Reads one `\\u` escape, or two that are a surrogate pair, and returns the character."""
         pair = _PAIR.match(self.text, self.at)
         if pair:
             self.at = pair.end()
@@ -230,7 +230,7 @@ class _JacksonReader:
         return int(text)
 
     def check_finished(self, match: re.Match[str]) -> None:
-        """Refuse a point or an exponent without digits; Jackson points at what stands behind the whole part."""
+        """Refuses a point or an exponent without digits. Jackson's position is that after the integer part."""
         odd = None if match[3] else (_EXPONENT if match[2] else _UNFINISHED).match(self.text, match.end())
         if odd is None:
             return
@@ -242,7 +242,7 @@ class _JacksonReader:
         self.fail("Unexpected end-of-inputexpected a digit for number exponent", len(self.text))
 
     def fail_in_number(self, at: int, message: str, place: int | None = None) -> NoReturn:
-        """Fail over a character where a number would have to go on, and name its place, or another one."""
+        """Fails at a character in a number. `place` is the position to report, if it is another one."""
         if at >= len(self.text):
             self.fail("Unexpected end-of-inputNo digit following sign", at)
         shown = _shown(self.text[at])

@@ -1,4 +1,4 @@
-"""Bundles as text: a page is stored texts, indented and joined."""
+"""Writes Bundles as text. The entries of a page are stored texts, indented and joined."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ _SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 @dataclass(slots=True)
 class Bundle:
-    """The parts of a Bundle; `updated` in milliseconds, `links` pairs of relation and URL, `entries` those of
-    `search_entries` or `entry`, joined by `, `.
+    """The parts of a Bundle.
+
+    `updated` is in milliseconds since 1970. `links` are pairs of relation and URL. `entries` are the parts of one text,
+    from `search_entries`, `in_groups` or `joined`.
     """
 
     id: str
@@ -30,15 +32,15 @@ class Bundle:
     updated: int | None = None
     total: int | None = None
     links: Sequence[tuple[str, str]] = ()
-    entries: bytes = b""
+    entries: Sequence[bytes] = ()
     subsetted: bool = False
 
     def render(self, rest: bytes = b"") -> bytes:
-        """The text of the Bundle, in HAPI's key order and layout (UTF-8); `rest` is that behind its head, if known."""
+        """The Bundle as UTF-8 text in HAPI's key order and layout. `rest` is the text after the head, if known."""
         return self.head() + rest if rest else self.rest(self.head())
 
     def head(self) -> bytes:
-        """The part of the text that differs from one answer to the next."""
+        """The first part of the text, which is different in each response."""
         text = f'{{\n  "resourceType": "Bundle",\n  "id": "{self.id}",\n'
         if self.updated is not None:
             tag = f",\n    {SUBSETTED}" if self.subsetted else ""
@@ -46,7 +48,7 @@ class Bundle:
         return text.encode()
 
     def rest(self, head: bytes = b"") -> bytes:
-        """The text behind the head, or behind what is given for it: a page is copied once."""
+        """`head` and the text after it, in one string, so that a page is copied only once."""
         text = f'  "type": "{self.type}"'
         if self.total is not None:
             text += f',\n  "total": {self.total}'
@@ -57,72 +59,73 @@ class Bundle:
             text += f',\n  "link": [ {", ".join(links)} ]'
         if not self.entries:
             return b"%b%b\n}" % (head, text.encode())
-        return b'%b%b,\n  "entry": [ %b ]\n}' % (head, text.encode(), self.entries)
+        return b"".join((head, text.encode(), b',\n  "entry": [ ', *self.entries, b" ]\n}"))
 
 
-def joined(entries: Iterable[str]) -> bytes:
-    """Entries as they stand in a Bundle; lone surrogates, which UTF-8 cannot carry, become question marks."""
-    return ", ".join(entries).encode("utf-8", "replace")
+def joined(entries: Iterable[str]) -> list[bytes]:
+    """Joins entries for a Bundle. Lone surrogates, which UTF-8 cannot encode, become question marks."""
+    text = ", ".join(entries)
+    return [text.encode("utf-8", "replace")] if text else []
+
+
+def in_groups(groups: Iterable[list[bytes]]) -> list[bytes]:
+    """Joins entries of several groups, some of which may be empty."""
+    parts: list[bytes] = []
+    for group in filter(None, groups):
+        parts += (b", ", *group) if parts else group
+    return parts
+
+
+def size_of(entries: Sequence[bytes]) -> int:
+    """The size of entries in bytes."""
+    return sum(map(len, entries))
 
 
 def indented(text: str, blanks: str) -> str:
-    """A rendered resource moved right; JSON strings hold no line breaks, so this touches layout only."""
+    """Indents a rendered resource. JSON strings have no line breaks, so only the layout changes."""
     return text.replace("\n", "\n" + blanks)
 
 
 @lru_cache(maxsize=64)
 def _around(address: str, mode: str) -> tuple[bytes, bytes, bytes]:
-    """What stands before the first entry of a searchset, between two of them, and behind the last."""
+    """The text before the first entry of a searchset, between two entries, and after the last."""
     first = b'{\n    "fullUrl": "%b/' % address.encode()
     last = b',\n    "search": {\n      "mode": "%b"\n    }\n  }' % mode.encode()
     return first, b"%b, %b" % (last, first), last
 
 
-BREAK = b"\x01"
-"""Stands between resources that are joined; no JSON text holds it."""
-HEAD = b'",\n"resource": '
-"""Stands between the id of such a resource and its text."""
+def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
+    """Entries of a searchset, from the reference and text of each resource; `base` may be the URL of a type if
+    the references are ids.
 
-
-def joined_entries(address: str, mode: str, joined: bytes) -> bytes:
-    """Entries of a searchset from ids and texts that are joined by `HEAD` and `BREAK`; `address` is the type's."""
-    if not joined:
-        return b""
-    first, between, last = _around(address, mode)
-    return b"%b%b%b" % (first, joined.replace(b"\n", b"\n    ").replace(BREAK, between), last)
-
-
-def search_entries(base: str, mode: str, resources: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Entries of a searchset, joined, from reference and text of each resource: all is UTF-8, as reading and writing it
-    takes longer than the rest.
+    All texts stay in UTF-8, since decoding and encoding would take longer than everything else.
     """
     first, between, last = _around(base, mode)
     parts: list[bytes] = []
     for reference, text in resources:
         parts += (between, reference, b'",\n    "resource": ', text.replace(b"\n", b"\n    "))
-    if not parts:
-        return b""
-    parts[0] = first
-    parts.append(last)
-    return b"".join(parts)
+    if parts:
+        parts[0] = first
+        parts.append(last)
+    return parts
 
 
 def entry(fields: Iterable[tuple[str, str]]) -> str:
-    """An entry of any Bundle from names and rendered values."""
+    """An entry of a Bundle, from names and rendered values."""
     listed = ",\n".join(f'    "{name}": {indented(value, "    ")}' for name, value in fields)
     return f"{{\n{listed}\n  }}"
 
 
 def members(fields: Iterable[tuple[str, str]]) -> str:
-    """A JSON object from names and rendered values."""
+    """A JSON object, from names and rendered values."""
     listed = ",\n".join(f'  "{name}": {indented(value, "  ")}' for name, value in fields)
     return f"{{\n{listed}\n}}"
 
 
 def compact(text: str) -> str:
-    """The text without the blanks of its layout (`_pretty=false`)."""
-    if "\\" not in text:  # every other part lies between two quotes
+    """The text without indentation and line breaks (`_pretty=false`)."""
+    if "\\" not in text:  # every second part is inside a string
         parts = text.split('"')
         parts[::2] = ["".join(part.split()) for part in parts[::2]]
         return '"'.join(parts)
-    return _SPACE.sub(lambda found: found.group(1) or "", text)
+    return _SPACE.sub(lambda match: match.group(1) or "", text)

@@ -1,4 +1,4 @@
-"""Where the values of a JSON text end: the line and column behind each, as HL7's validator counts them."""
+"""The ends of the values in a JSON text: line and column after each value, as in messages of HL7's validator."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SCALAR = re.compile(r"[^\s,\]}]+")
 
 
 def ends(text: str) -> dict[Path, tuple[int, int]]:
-    """Line and column (from 1) behind each value of a text that is JSON."""
+    """Line and column (from 1) after each value of a valid JSON text, by the path of the value."""
     places: dict[Path, int] = {}
     _value(text, _skip(text, 0), (), places)
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     return {path: _line_and_column(starts, end) for path, end in places.items()}
 
 
@@ -27,12 +27,12 @@ def _line_and_column(starts: list[int], end: int) -> tuple[int, int]:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
 
 
 def _value(text: str, at: int, path: Path, places: dict[Path, int]) -> int:
-    """Notes the value that begins at a place, and gives its end."""
+    """Adds the ends of the value that begins at `at`, and of those inside it. Returns its end."""
     if text[at] == "{":
         end = _skip(text, at + 1)
         while text[end] != "}":
@@ -48,7 +48,7 @@ def _value(text: str, at: int, path: Path, places: dict[Path, int]) -> int:
     elif text[at] == '"':
         _, end = scanstring(text, at + 1)
     else:
-        found = _SCALAR.match(text, at)
-        end = found.end() if found else at + 1
+        match = _SCALAR.match(text, at)
+        end = match.end() if match else at + 1
     places[path] = end
     return end

@@ -1,7 +1,7 @@
-"""JSON as HAPI reads and writes it: decimals keep their digits, broken text is refused in Jackson's words.
+"""Reads and writes JSON like HAPI. Decimals keep their digits. Errors have Jackson's messages.
 
-Strict text goes through the standard library's C scanner. Only what that refuses, single quotes and errors, is read
-again by `json_lenient`, which knows where it is and what Jackson would say.
+The standard library's C scanner reads strict JSON. It refuses single quotes and errors. Then `_json_lenient` reads the
+text again, which knows positions and Jackson's messages.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NESTING = re.compile(r"[\[{\]}]|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
 def decode(text: str) -> Json:
-    """Read JSON text; single quotes are accepted, of a key given twice the last value wins.
+    """Reads JSON text. Single quotes are accepted. If a key occurs twice, the last value is used.
 
     Raises:
-        JsonTextError: the text is not JSON, is nested too deeply, or holds a lone surrogate or a NUL.
+        JsonTextError: the text is not JSON, is nested too deeply, or has a lone surrogate.
     """
     try:
         if _may_nest_deeply(text):
@@ -41,7 +41,7 @@ def decode(text: str) -> Json:
         if isinstance(error, JsonTextError):
             raise
         from fhir_server.wire import (
-            _json_lenient as json_lenient,  # late: most processes never meet text that is not strict JSON
+            _json_lenient as json_lenient,  # late: most processes read only strict JSON
         )
 
         value = json_lenient.read(text)
@@ -51,7 +51,7 @@ def decode(text: str) -> Json:
 
 
 def is_risky(text: str) -> bool:
-    """Whether a text holds escapes that may be no characters: a NUL, or half of a surrogate pair."""
+    """Whether a text has escapes that may be invalid characters: a NUL, or half of a surrogate pair."""
     return "\\u" in text and _RISKY_ESCAPE.search(text) is not None
 
 
@@ -60,21 +60,21 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _decoder = json.JSONDecoder(parse_float=number, parse_constant=_refuse_constant)
-scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: ignore[arg-type]  # an old stub
-"""The JSON value that begins at a place of a text, and where it ends. Raises ValueError or StopIteration."""
+scan: Callable[[str, int], tuple[Json, int]] = make_scanner(_decoder)  # type: ignore[arg-type]  # the stub is outdated
+"""Returns the JSON value that begins at a position of a text, and its end. Raises ValueError or StopIteration."""
 
 
 def _may_nest_deeply(text: str) -> bool:
-    """A quick look, without a step of Python for each bracket, that spares nearly every text the exact one.
+    """A fast check without a Python step for each bracket. False means that the exact check is not needed.
 
-    What stands in strings is left out, so that brackets there cannot hide a depth.
+    Strings are removed first, since brackets in them do not count.
     """
     if text.count("{") + text.count("[") <= DEPTH_LIMIT:
         return False
     unescaped = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
     left = unescaped.encode("ascii", "replace").translate(None, _NO_BRACKETS)
-    left = b"".join(left.replace(b'""', b"").split(b'"')[::2])  # most strings hold no bracket
-    for _ in range(DEPTH_LIMIT // 2):  # each time, the innermost level or the two innermost ones go
+    left = b"".join(left.replace(b'""', b"").split(b'"')[::2])  # most strings have no brackets
+    for _ in range(DEPTH_LIMIT // 2):  # each step removes the one or two innermost levels
         before = len(left)
         left = left.replace(b"{}", b"").replace(b"[]", b"")
         if len(left) == before:
@@ -103,7 +103,7 @@ def _check_characters(value: Json) -> None:
 
 
 def _texts(value: Json) -> Iterator[str]:
-    """Every key and every text in the value."""
+    """All keys and strings in the value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -116,10 +116,10 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def parse(text: str) -> Json:
-    """Read the body of a request that must hold a resource.
+    """Reads the body of a request that must contain a resource.
 
     Raises:
-        FhirError: 400 in HAPI's words (HAPI-0450 with HAPI-1861): the text is no JSON object.
+        FhirError: 400, with HAPI's message (HAPI-0450 with HAPI-1861). The text is not a JSON object.
     """
     start = text.lstrip()[:1]
     if start != "{":
@@ -140,14 +140,14 @@ def _refusal(message: str) -> FhirError:
 
 
 def render(value: Json, pretty: bool = True) -> str:
-    """Write JSON in HAPI's layout: objects over lines with two blanks a level, lists inline; or compact."""
+    """Writes JSON in HAPI's layout: objects indented by two blanks per level, lists inline. Or compact."""
     text = _pretty(value, "\n") if pretty else _compact(value)
-    # Jackson writes the hex digits of a control character large; the escapes are taken in pairs, so none is mistaken.
+    # Jackson writes these hex digits in upper case. The pattern matches all escapes, to skip escaped backslashes.
     return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
 
 
 def member(key: str, value: Json) -> str:
-    """One member of a resource, as a line (or several) of the resource's text."""
+    """A member of a resource, as one or more lines of its text."""
     text = _key(key) + _pretty(value, "\n  ")
     return _ESCAPE.sub(_upper_hex, text) if "\\u00" in text else text
 

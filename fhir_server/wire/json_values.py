@@ -1,24 +1,24 @@
-"""JSON values: a number with a point or an exponent is a `Number`, its plain decimal text; whole numbers are `int`."""
+"""JSON values. An integer is an `int`. A number with a point or an exponent is a `Number`, which is decimal text."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias
 
-Json: TypeAlias = Any  # JSON is a recursive union that mypy would make every reader narrow; past the edge it is typed
+Json: TypeAlias = Any  # a recursive union would have to be narrowed at each use
 DEPTH_LIMIT: Final = 250
-"""Text that nests deeper is refused."""
+"""Text with deeper nesting is refused."""
 _NUMBER_LENGTH_LIMIT: Final = 1000
 
 
 class Number(str):
-    """A decimal as text without an exponent; written back without quotes."""
+    """A decimal as text without an exponent. It is written without quotes."""
 
     __slots__ = ()
 
 
 class JsonTextError(ValueError):
-    """Text that is not JSON: Jackson's message, and where (line and column from 1; line 0: the text as a whole)."""
+    """A text is not JSON. Has Jackson's message, and line and column from 1 (line 0: the whole text)."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -28,10 +28,10 @@ class JsonTextError(ValueError):
 
 
 def number(literal: str) -> Number:
-    """The plain text of a decimal, as Java's `BigDecimal.toPlainString` gives it (1e3 → 1000, -0.0 → 0.0).
+    """A decimal without an exponent, as Java's `BigDecimal.toPlainString` returns it (1e3 → 1000, -0.0 → 0.0).
 
     Raises:
-        JsonTextError: written out, the number would have more than 1,000 digits.
+        JsonTextError: the number has more than 1,000 digits without the exponent.
     """
     if "e" not in literal and "E" not in literal:
         if len(literal) > _NUMBER_LENGTH_LIMIT:

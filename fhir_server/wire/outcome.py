@@ -1,4 +1,4 @@
-"""OperationOutcomes, with HAPI's texts (observed on HAPI FHIR 7.6.0), as text ready to send."""
+"""OperationOutcomes as text, with HAPI's messages (observed in HAPI FHIR 7.6.0)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STORAGE_CODES = "https://hapifhir.io/fhir/CodeSystem/hapi-fhir-storage-response
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a successful write reports: HAPI's storage response code, its display, and the diagnostics."""
+    """The report of a successful write: HAPI's storage response code, its display, and the diagnostics."""
 
     code: str
     display: str
@@ -22,22 +22,22 @@ class Stored:
 
 
 def untimed(stored: Stored) -> Stored:
-    """The report without how long the write took, which HAPI leaves out of some answers in Bundles."""
+    """The report without the duration, which HAPI omits in some responses in Bundles."""
     return replace(stored, diagnostics=stored.diagnostics.removesuffix(" Took 1ms."))
 
 
 def quoted(text: str) -> str:
-    """A JSON string; lone surrogates, which UTF-8 cannot carry, become question marks."""
+    """A JSON string. Lone surrogates, which UTF-8 cannot encode, become question marks."""
     return encode_basestring(text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def error_outcome(error: FhirError, code: str | None = None) -> str:
-    """The body of an error answer."""
+    """The body of an error response."""
     return _outcome("error", code or error.code, "", error.diagnostics)
 
 
 def stored_outcome(stored: Stored) -> str:
-    """The body, or a transaction entry's outcome, of a write that succeeded."""
+    """The body of a successful write, or the outcome of its entry in a transaction."""
     details = f"""
     "details": {{
       "coding": [ {{
@@ -85,7 +85,7 @@ def found_conditionally(reference: str, condition: str) -> Stored:
 
 
 def created_by_update(reference: str) -> Stored:
-    """A PUT of a resource that was not there."""
+    """A PUT that created the resource."""
     return Stored(
         "SUCCESSFUL_UPDATE_AS_CREATE",
         "Update as create succeeded.",
@@ -95,12 +95,12 @@ def created_by_update(reference: str) -> Stored:
 
 
 def updated(reference: str) -> Stored:
-    """A PUT that made a new version."""
+    """A PUT that created a new version."""
     return Stored("SUCCESSFUL_UPDATE", "Update succeeded.", f'Successfully updated resource "{reference}". Took 1ms.')
 
 
 def unchanged(reference: str) -> Stored:
-    """A PUT of what was there already."""
+    """A PUT of a resource without changes."""
     return Stored(
         "SUCCESSFUL_UPDATE_NO_CHANGE",
         "Update succeeded: No changes were detected so no action was taken.",
@@ -118,7 +118,7 @@ def updated_conditionally(reference: str, condition: str) -> Stored:
 
 
 def unchanged_conditionally(reference: str, condition: str) -> Stored:
-    """A conditional PUT of what was there already."""
+    """A conditional PUT that matched a resource, without changes."""
     return Stored(
         "SUCCESSFUL_UPDATE_WITH_CONDITIONAL_MATCH_NO_CHANGE",
         "Conditional update succeeded: an existing resource matched the conditional URL and was updated,"
@@ -139,16 +139,15 @@ def created_by_conditional_update(reference: str, condition: str) -> Stored:
 
 
 def created_by_conditional_update_in_bundle(reference: str) -> Stored:
-    """The same in a transaction; the URL is a place holder that HAPI forgets to fill."""
-    said = "Created resource because no existing resource matched URL"
-    found = created_by_conditional_update(reference, "")
-    return replace(
-        found, diagnostics=f'Successfully conditionally updated resource "{reference}". {said} "{{1}}". Took 1ms.'
-    )
+    """A conditional PUT in a transaction that matched nothing. HAPI does not replace the placeholder for the URL."""
+    stored = created_by_conditional_update(reference, "")
+    reason = 'Created resource because no existing resource matched URL "{1}".'
+    text = f'Successfully conditionally updated resource "{reference}". {reason} Took 1ms.'
+    return replace(stored, diagnostics=text)
 
 
 def patched(reference: str) -> Stored:
-    """A PATCH that made a new version."""
+    """A PATCH that created a new version."""
     return Stored("SUCCESSFUL_PATCH", "Patch succeeded.", f'Successfully patched resource "{reference}". Took 1ms.')
 
 
@@ -167,7 +166,7 @@ def deleted(count: int) -> Stored:
 
 
 def already_deleted(reference: str) -> Stored:
-    """A DELETE of what was deleted before; `reference` names the version of the deletion."""
+    """A DELETE of a deleted resource. `reference` has the version of the first deletion."""
     return Stored(
         "SUCCESSFUL_DELETE_ALREADY_DELETED",
         "Delete succeeded: Resource was already deleted so no action was taken.",
@@ -176,7 +175,7 @@ def already_deleted(reference: str) -> Stored:
 
 
 def never_existed(reference: str) -> Stored:
-    """A DELETE of what never was."""
+    """A DELETE of a resource that never existed."""
     return Stored(
         "SUCCESSFUL_DELETE_NOT_FOUND",
         "Delete succeeded: No existing resource was found so no action was taken.",

@@ -1,7 +1,7 @@
-"""FHIR's XML read to the JSON of a resource; no document types, no entities but XML's own.
+"""Reads FHIR XML into the JSON of a resource. Document types are refused, and so are entities other than XML's own.
 
-What an element is, one of a list or alone, a primitive or an object, is looked up in R4's definitions. Elements that R4
-does not know are left out, as HAPI's lenient parser does.
+R4's definitions decide whether an element is a list, and whether it is a primitive or an object. Elements that R4 does
+not define are dropped, as in HAPI's lenient parser.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _REFUSED = "HAPI-0450: Failed to parse request body as XML resource. Error was: 
 
 @dataclass(slots=True)
 class _Node:
-    """An element: its name without namespace, its attributes and what stands inside."""
+    """An XML element. `name` is without the namespace."""
 
     name: str
     attributes: dict[str, str]
     children: list[_Node] = field(default_factory=list)
     markup: str = ""
-    """The text of a narrative's `div`, tags and all."""
+    """The text of a narrative's `div`, including its tags."""
 
 
 def parse_xml(text: str) -> Json:
-    """Read the body of a request that must hold a resource.
+    """Reads the body of a request that must contain a resource.
 
     Raises:
-        FhirError: 400: the text is no XML, has a document type, nests too deeply, or its root is no resource type.
+        FhirError: 400. The text is not XML, has a document type, is nested too deeply, or its root is not a resource.
     """
     text = text.removeprefix("\ufeff")
     first = text.lstrip()[:1]
@@ -51,15 +51,15 @@ def parse_xml(text: str) -> Json:
 
 
 def _no_element(text: str, first: str) -> str:
-    """What HAPI's XML parser says of a text that does not begin with an element."""
+    """The message of HAPI's XML parser for a text that does not begin with an element."""
     parser = "HAPI-1852: com.ctc.wstx.exc.Wstx"
     if not first:
         place = f"[{text.count(chr(10)) + 1},{len(text) - text.rfind(chr(10)) - 1 or 0}]"
         return f"{parser}EOFException: Unexpected EOF in prolog\n at [row,col {{unknown-source}}]: {place}"
     start = text.index(first)
     place = f"[{text.count(chr(10), 0, start) + 1},{start - text.rfind(chr(10), 0, start)}]"
-    found = f"Unexpected character '{first}' (code {ord(first)}) in prolog; expected '<'"
-    return f"{parser}UnexpectedCharException: {found}\n at [row,col {{unknown-source}}]: {place}"
+    problem = f"Unexpected character '{first}' (code {ord(first)}) in prolog; expected '<'"
+    return f"{parser}UnexpectedCharException: {problem}\n at [row,col {{unknown-source}}]: {place}"
 
 
 def _refusal(message: str) -> FhirError:
@@ -67,14 +67,14 @@ def _refusal(message: str) -> FhirError:
 
 
 class _TreeReader:
-    """Builds the tree of elements; a `div` of XHTML is kept as its text."""
+    """Builds the tree of elements. An XHTML `div` is stored as text."""
 
     def __init__(self, source: bytes) -> None:
         self._source = source
         self._open: list[_Node] = []
         self._div: tuple[int, int] | None = None
-        self._found: _Node | None = None
-        self._parser = parser = expat.ParserCreate("utf-8", "|")  # whatever encoding the text says it has, as HAPI
+        self._root: _Node | None = None
+        self._parser = parser = expat.ParserCreate("utf-8", "|")  # HAPI also ignores the declared encoding
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.StartDoctypeDeclHandler = self._doctype
@@ -87,9 +87,9 @@ class _TreeReader:
 
     @property
     def root(self) -> _Node:
-        """The outermost element."""
-        assert self._found is not None  # a text without one is no XML
-        return self._found
+        """The root element."""
+        assert self._root is not None  # expat refuses a text without an element
+        return self._root
 
     def _doctype(self, *_: object) -> None:
         raise _refusal("HAPI-1851: a document type declaration is not allowed")
@@ -108,7 +108,7 @@ class _TreeReader:
         if self._open:
             self._open[-1].children.append(node)
         else:
-            self._found = node
+            self._root = node
         self._open.append(node)
 
     def _end(self, name: str) -> None:
@@ -126,7 +126,7 @@ def _resource(node: _Node) -> Json:
 
 @cache
 def _known(type_name: str) -> dict[str, tuple[bool, str]]:
-    """The elements of a type by name: whether each is a list, and its type."""
+    """For each element of a type, by name: whether it is a list, and its type."""
     return {
         element.key(declared): (element.many, declared.name)
         for element in definitions.elements(type_name)
@@ -135,7 +135,7 @@ def _known(type_name: str) -> dict[str, tuple[bool, str]]:
 
 
 def _members(node: _Node, type_name: str) -> Json:
-    found: dict[str, Json] = {name: node.attributes[name] for name in ("id", "url") if name in node.attributes}
+    members: dict[str, Json] = {name: node.attributes[name] for name in ("id", "url") if name in node.attributes}
     known = _known(type_name)
     for child in node.children:
         many, kind = known.get(child.name, (False, ""))
@@ -143,18 +143,18 @@ def _members(node: _Node, type_name: str) -> Json:
             continue
         value, beside = _value(child, kind)
         for key, one in ((child.name, value), (f"_{child.name}", beside)):
-            if many and (one is not None or key in found or (key[0] != "_" and beside)):
-                found.setdefault(key, []).append(one)
-            elif one is not None:  # of several, the first counts
-                found.setdefault(key, one)
-        if many and beside and len(found[f"_{child.name}"]) < len(found[child.name]):
-            beside_all = found[f"_{child.name}"]
-            found[f"_{child.name}"] = [None] * (len(found[child.name]) - len(beside_all)) + beside_all
-    return found
+            if many and (one is not None or key in members or (key[0] != "_" and beside)):
+                members.setdefault(key, []).append(one)
+            elif one is not None:  # if it occurs several times, the first is used
+                members.setdefault(key, one)
+        if many and beside and len(members[f"_{child.name}"]) < len(members[child.name]):
+            beside_all = members[f"_{child.name}"]
+            members[f"_{child.name}"] = [None] * (len(members[child.name]) - len(beside_all)) + beside_all
+    return members
 
 
 def _value(node: _Node, kind: str) -> tuple[Json, Json]:
-    """The value of an element, and what stands beside it where it is a primitive."""
+    """The value of an element, and for a primitive its id and extensions (`_key` in JSON)."""
     if kind == "Resource":
         return (_resource(node.children[0]) if node.children else None), None
     if kind == "xhtml":
@@ -169,5 +169,5 @@ def _value(node: _Node, kind: str) -> tuple[Json, Json]:
 
 
 def _literal(kind: str, text: str) -> bool:
-    """Whether a value is written without quotes in JSON; what is no such value stays a text, which is refused later."""
+    """Whether a value is written without quotes in JSON. An invalid boolean or number stays a string, refused later."""
     return text in ("true", "false") if kind == "boolean" else kind in _NUMBERS and _NUMBER.fullmatch(text) is not None

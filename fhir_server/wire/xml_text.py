@@ -1,7 +1,7 @@
-"""FHIR's XML, written from the JSON of a resource in HAPI's layout.
+"""Writes a resource as FHIR XML in HAPI's layout.
 
-JSON says enough to write it: what has a `resourceType` is a resource, whose id is an element and not an attribute; the
-url of an extension is an attribute; `_name` beside `name` has the id and the extensions of a primitive.
+The JSON of a resource is sufficient for this. An object with a `resourceType` is a resource, and its id is an element,
+not an attribute. The url of an extension is an attribute. `_name` has id and extensions of the primitive `name`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from fhir_server.wire.json_values import Json
 NAMESPACE = "http://hl7.org/fhir"
 _STEP = "   "
 _ESCAPES: dict[int, str | None] = {
-    **dict.fromkeys([*range(32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)]),  # what XML cannot carry
+    **dict.fromkeys([*range(32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)]),  # characters that XML does not allow
     **{ord("&"): "&amp;", ord("<"): "&lt;", ord('"'): "&quot;", 9: "&#x9;", 10: "&#xa;", 13: "&#xd;"},
 }
 
 
 def to_xml(resource: Json, *, pretty: bool = True) -> str:
-    """The XML of a resource: over lines with three blanks a level, or in one line."""
+    """The XML of a resource: indented by three blanks per level, or in one line."""
     lines = _resource(resource, 0, f' xmlns="{NAMESPACE}"')
     if pretty:
         return "\n".join(_narrative(line) if line.lstrip().startswith(_DIV) else line for line in lines)
@@ -28,13 +28,15 @@ def to_xml(resource: Json, *, pretty: bool = True) -> str:
 
 
 def _narrative(line: str) -> str:
-    """A narrative's `div` over lines: each element begins one, and ends on one where it has elements; blanks at both
-    ends of a text become one. What is in `pre` stays as it is.
+    """Indents a narrative's `div`.
+
+    Each element begins on a new line. The end tag of an element with child elements is also on a new line. Blanks at
+    the start and end of a text become one blank. The content of `pre` does not change.
     """
     div = line.lstrip()
     depth = (len(line) - len(div)) // len(_STEP)
     parts: list[str] = []
-    parents: list[bool] = []  # for each open element, whether it has elements
+    parents: list[bool] = []  # for each open element, whether it has child elements
     pre = 0
     for token in _MARKUP.findall(div):
         margin = "" if pre or not parts else f"\n{_STEP * (depth + len(parents))}"
@@ -80,7 +82,7 @@ def _members(members: Json, depth: int) -> Iterator[str]:
 
 
 def _each(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
-    """The elements of a member, with what stands beside it in `_key`."""
+    """The elements of a member. `beside` is the value of `_key`."""
     values = value if isinstance(value, list) else [value]
     others = beside if isinstance(beside, list) else [beside]
     for number in range(max(len(values), len(others))):

@@ -1,1 +1,1 @@
-"""The benchmarks that come along: four of a kind, each whole in its own room."""
+"""The bundled benchmarks, each in its own folder, and the code that finds them."""

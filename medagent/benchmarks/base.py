@@ -1,4 +1,4 @@
-"""Finds benchmarks: by the entry-point group `medagent.benchmarks`, or by an import path (`my_bench.py:Sums`)."""
+"""Finds benchmarks by name (entry points of the group `medagent.benchmarks`) or import path (`my_bench.py:Sums`)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 GROUP = "medagent.benchmarks"
 UNLISTED = "medagent.unlisted_benchmarks"
-"""Of benchmarks that a command of their own runs, not `medagent run`; their folders are read like all others."""
+"""The entry points of benchmarks that have their own command instead of `medagent run`. Their runs can be read too."""
 DEFAULT = "medagentbench"
 
 
 def names() -> list[str]:
-    """The names of all benchmarks that are installed, the default one first."""
-    found = sorted(plugins.entry_points(GROUP))
-    return sorted(found, key=lambda name: name != DEFAULT)
+    """The names of all installed benchmarks, the default one first."""
+    installed = sorted(plugins.entry_points(GROUP))
+    return sorted(installed, key=lambda name: name != DEFAULT)
 
 
 def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benchmark[Any, Any]:
-    """The benchmark of a name, an import path or a class. Raises UserError, naming what there is."""
+    """The benchmark of a name, an import path or a class. Raises UserError, which lists the known names."""
     name = reference if isinstance(reference, str) else plugins.given(reference)
     plugin = plugins.find(name, group)
     if plugin is None:
@@ -42,14 +42,14 @@ def find(reference: str | type[Benchmark[Any, Any]], group: str = GROUP) -> Benc
 
 
 def fhir_names() -> list[str]:
-    """The names of those whose items are episodes on a FHIR server; all are imported to find out."""
+    """The names of benchmarks with episodes on a FHIR server. To find out, all benchmarks are imported."""
     from medagent.fhir_episodes.benchmark import FhirBenchmark
 
     return [name for name in names() if isinstance(find(name), FhirBenchmark)]
 
 
 def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
-    """The benchmark of a reference, whose items are episodes on a FHIR server. Raises UserError."""
+    """As `find`, but raises UserError if the benchmark has no episodes on a FHIR server."""
     from medagent.fhir_episodes.benchmark import FhirBenchmark
 
     benchmark = find(reference)
@@ -59,10 +59,10 @@ def find_fhir(reference: str | type[Benchmark[Any, Any]]) -> FhirBenchmark[Any]:
 
 
 def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None) -> Benchmark[Any, Any]:
-    """The benchmark that reads a run's folder: an installed one, by the name in `run.json`. `code` (an import path or a
-    class) reads runs of that name, and runs whose benchmark is not installed.
+    """The benchmark that reads a run's folder: the installed one that `run.json` names, or `code`.
 
-    A folder may be a stranger's, so nothing that it names is imported. Raises UserError for a benchmark that is not
+    `code` (an import path or a class) is used if it has the name in `run.json`, or if that benchmark is not installed.
+    A folder is untrusted input, so no code that it names is imported. Raises UserError if the benchmark is not
     installed.
     """
     name = benchmark_of(folder)
@@ -73,7 +73,7 @@ def of_folder(folder: Path, code: str | type[Benchmark[Any, Any]] | None = None)
     if group is not None:
         return find(name, group)
     if plugins.is_import_path(name):
-        raise UserError(f"{folder}: run.json names {name}; to read it with that code: --benchmark {name}")
+        raise UserError(f"{folder}: run.json names the benchmark {name}; to read it with that code: --benchmark {name}")
     raise UserError(
         f"{folder}: run.json names the benchmark {name!r}, which is not installed; known: {', '.join(names())}"
     )

@@ -1,4 +1,4 @@
-"""Where the benchmarks' data sets are, under which licence: facts from `data_sources.toml`. Nothing is downloaded."""
+"""The addresses and licences of the benchmarks' data sets, from `data_sources.toml`. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medagent.core.errors import UserError
 
 
 class DataSource(BaseModel):
-    """A file, or files under one address. `bytes` and `sha256` are known only where the file itself was at hand."""
+    """A file, or several files at one address. `bytes` and `sha256` are known only if the authors had the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -22,7 +22,7 @@ class DataSource(BaseModel):
     url: str
     licence: str
     use: str
-    """A command that takes the file."""
+    """The command that uses the file."""
     bytes: int | None = None
     sha256: str = ""
 
@@ -34,9 +34,9 @@ def _all() -> tuple[DataSource, ...]:
 
 
 def data_sources(name: str | None = None) -> Sequence[DataSource]:
-    """The files of a data set, or of all. Raises UserError for a name that is not known."""
-    found = [one for one in _all() if name in (None, one.set)]
-    if not found:
+    """The files of a data set, or of all data sets. Raises UserError if the name is unknown."""
+    sources = [one for one in _all() if name in (None, one.set)]
+    if not sources:
         known = ", ".join(dict.fromkeys(one.set for one in _all()))
-        raise UserError(f"{name}: no such data set; known are {known}")
-    return found
+        raise UserError(f"unknown data set {name!r}; known: {known}")
+    return sources

@@ -1,7 +1,7 @@
-"""`medagent judge check`: a panel is asked about cases whose label is known, as a run of its own.
+"""`medagent judge check`: has a panel label cases whose label is known.
 
-So it continues, is shown and compared as every run. Its figure is the agreement; a judge may be trusted if the lower
-end of the 95 % interval reaches TRUSTED.
+A check is a run, so you can continue, show and compare it like any run. Its figure is the agreement with the known
+labels. A judge may be trusted if the lower end of the 95 % interval is at least `TRUSTED`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TRUSTED = 0.9
 
 
 def judged_benchmark(benchmark: Benchmark[Any, Any]) -> JudgedBenchmark[Any, Any]:
-    """The same as a judged one. Raises UserError if its answers are not judged."""
+    """The same benchmark. Raises UserError if its answers are not judged by models."""
     if not isinstance(benchmark, JudgedBenchmark):
         raise UserError(f"{benchmark.name}: its answers are not judged by models")
     return benchmark
@@ -43,7 +43,7 @@ def judged_benchmark(benchmark: Benchmark[Any, Any]) -> JudgedBenchmark[Any, Any
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What is checked: the benchmark's cases, and the panel that labels them."""
+    """A benchmark with known cases, and the panel that labels them."""
 
     benchmark: JudgedBenchmark[Any, Any]
     panel: Panel[Any]
@@ -51,14 +51,14 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseItem(Item):
-    """A case, and the judge that it is put to."""
+    """A case, and the judge that labels it."""
 
     case: Case
     judge: str
 
 
 class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
-    """Judges and cases whose label is known. `check` is the check that is to be run; a folder says its own."""
+    """Checks judges with cases whose label is known. `check` is None to read the check of a run's folder."""
 
     name = "judge-check"
     Settings = RunSettings
@@ -70,17 +70,18 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
 
     @property
     def journals(self) -> Mapping[str, JournalKind]:
-        """See `Benchmark.journals`; its calls are a judge's."""
+        """See `Benchmark.journals`. All calls are calls of judges."""
         return {JOURNAL: JournalKind(ExchangeRow, "judge")}
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> Check:
-        """See `Benchmark.source`. Raises UserError for a benchmark that is not installed: a folder runs no code."""
+    def source(self, run: Run, options: Mapping[str, Any]) -> Check:
+        """See `Benchmark.source`. Raises UserError if the benchmark is not installed: a folder's code is not run."""
         if self._check is not None:
             return self._check
         name = str(run.settings["benchmark"])
         if name not in names():
             raise UserError(
-                f"{run.path}: checks judges of {name}, which is not installed; check again to see the figures"
+                f"{run.path}: is a check of judges for {name}, which is not installed; run the check again to see its "
+                "figures"
             )
         benchmark = judged_benchmark(find(name))
         return Check(benchmark, Judging(run.path, benchmark.rubric).panels()[-1])
@@ -103,11 +104,11 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
         return CaseGrader(self._of(source))
 
     async def plan(self, settings: RunSettings, say: Say) -> Plan:
-        """It has a command of its own."""
-        raise UserError("a judge is checked by `medagent judge check BENCHMARK --judge NAME`")
+        """Raises UserError, because checks have their own command."""
+        raise UserError("to check a judge: `medagent judge check BENCHMARK --judge NAME`")
 
     def messages(self, row: ExchangeRow) -> Sequence[ShownMessage]:
-        """What the judge was asked, and what it said."""
+        """The prompt of the judge and its reply."""
         reply = [] if row.reply is None else [ShownMessage("judge", row.reply, row.reasoning)]
         return [ShownMessage("prompt", row.message), *reply]
 
@@ -118,7 +119,7 @@ class JudgeCheck(Benchmark[RunSettings, ExchangeRow]):
 
 
 class CaseGrader(Grader[ExchangeRow]):
-    """Right is a label that the case accepts."""
+    """Grades a judge's label: it is right if the case accepts it."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
@@ -130,7 +131,7 @@ class CaseGrader(Grader[ExchangeRow]):
         label = None if row.reply is None else rubric.read(row.reply, rule)
         return Score(
             correct=None if row.reply is None else label in item.case.accepted,
-            reason=f"said {label or 'no label'}, and it is {' or '.join(item.case.accepted)}",
+            reason=f"labelled {label or 'nothing'}; the known label is {' or '.join(item.case.accepted)}",
             because=item.case.answer,
         )
 
@@ -149,12 +150,12 @@ class CaseGrader(Grader[ExchangeRow]):
 def check_plan(
     benchmark: JudgedBenchmark[Any, Any], settings: PanelSettings, run: RunSettings
 ) -> tuple[JudgeCheck, Plan]:
-    """The check that puts all cases of a benchmark to a panel, and its plan. Raises UserError."""
+    """A check of a panel on all cases of a benchmark, and its plan. Raises UserError."""
     rubric = benchmark.rubric
     panel = settings.panel(rubric, run)
     cases = rubric.cases(panel.prompt)
     if not cases:
-        raise UserError(f"{benchmark.name}: has no cases whose label is known")
+        raise UserError(f"{benchmark.name}: has no cases with known labels, so judges cannot be checked")
     calls = [
         Call(f"{judge}/{case.id}", case.query.text, judge, before=_before(case))
         for judge in panel.names
@@ -181,7 +182,7 @@ def check_plan(
 
 
 def checked_judges(results: Path, benchmark: str, panel: Panel[Any]) -> Iterator[str]:
-    """What the checks in a results folder say of these judges under the same prompt."""
+    """The results of earlier checks of these judges with the same prompt, as texts."""
     for judge in panel.names:
         for folder in sorted(results.glob(f"{_check_name(benchmark)}_*")):
             stored = read_report(folder) if folder.name.endswith(safe_name(f"_{judge}")) else None
@@ -207,11 +208,11 @@ def _section(judge: str, scores: Sequence[Scored]) -> TableSection:
 
 
 def _faults(by_judge: Mapping[str, Sequence[Scored]]) -> Iterator[str]:
-    """The judges that may not be trusted, and the kinds they get wrong."""
-    for judge, found in by_judge.items():
-        line = mean_line(judge, found)
+    """The judges that may not be trusted, with the kinds of cases that they label wrong, as texts."""
+    for judge, scores in by_judge.items():
+        line = mean_line(judge, scores)
         if line.interval and line.interval[0] < TRUSTED:
-            wrong = Counter(one.item.group for one in found if one.correct is False)
+            wrong = Counter(one.item.group for one in scores if one.correct is False)
             kinds = ", ".join(f"{kind} ({n})" for kind, n in wrong.most_common(5))
             yield (
                 f"judge {judge} is not to be trusted alone: the interval of its agreement begins at "

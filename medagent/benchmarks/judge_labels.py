@@ -1,4 +1,4 @@
-"""Labels by judges and people: of a judged run, in another tool's output, or in a file that people labelled."""
+"""Compares labels by judges and people: from a judged run, another tool's output, or a file that people labelled."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ class Place:
 
     @classmethod
     def of(cls, text: str) -> Place:
-        """The path and the judge; either may hold an `@` of its own. Raises UserError if there is no such file."""
+        """Split a text into path and judge. Both may contain `@`. Raises UserError if there is no such file."""
         for end in [len(text), *(n for n, character in enumerate(text) if character == "@")]:
             if end and Path(text[:end]).exists():
                 return cls(Path(text[:end]), text[end + 1 :] or None)
         raise UserError(f"{text}: no such file or folder")
 
     def chosen(self, judges: Sequence[str]) -> str:
-        """The judge that is meant, of those that are there. Raises UserError."""
+        """The named judge, or the only one in `judges`. Raises UserError."""
         if self.judge is not None and self.judge not in judges:
             raise UserError(f"{self.path}: has no judge {self.judge}; it has {', '.join(judges) or 'none'}")
         if self.judge is None and len(judges) > 1:
-            raise UserError(f"{self.path}: holds several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
+            raise UserError(f"{self.path}: has several judges; name one as {self.path}@JUDGE: {', '.join(judges)}")
         if not judges:
-            raise UserError(f"{self.path}: was not judged")
+            raise UserError(f"{self.path}: has no labels of a judge; label its answers with `medagent judge` first")
         return self.judge or judges[0]
 
 
 def agreement(first: str, second: str, rule: str = "", code: str | None = None) -> Agreement:
-    """How far two labellings agree. Replies are read by a rule; an empty one stands for the rule of the run. `code` is
-    the benchmark of runs whose benchmark is not installed.
+    """Compare two sets of labels.
 
-    Raises UserError, InputError.
+    `rule` reads the judges' replies; if it is empty, the rule of the run does. `code` is the benchmark of runs whose
+    benchmark is not installed. Raises UserError, InputError.
     """
     places = [Place.of(text) for text in (first, second)]
     judged = [_judged(place, rule, code) for place in places]
     known = next((labels for _, labels in filter(None, judged)), ())
     one, other = (
-        read_labels(place.path, known) if found is None else found[0]
-        for place, found in zip(places, judged, strict=True)
+        read_labels(place.path, known) if labels is None else labels[0]
+        for place, labels in zip(places, judged, strict=True)
     )
     return compare(one, other)
 
 
 def _judged(place: Place, rule: str, code: str | None) -> tuple[Sequence[Labelled], Sequence[str]] | None:
-    """What a judge said, and the labels that there are; None for a file that people labelled."""
+    """The labels of a judge, and all labels of its benchmark. None for a file that people labelled."""
     if (place.path / "run.json").is_file():
         benchmark = judged_benchmark(of_folder(place.path, code))
         return _of_run(benchmark, place, rule), benchmark.rubric.labels
-    for found in map(find, names()):
-        if isinstance(found, JudgedBenchmark) and (by_judge := found.recorded(place.path, rule)):
-            return by_judge[place.chosen(sorted(by_judge))], found.rubric.labels
+    for other in map(find, names()):
+        if isinstance(other, JudgedBenchmark) and (by_judge := other.recorded(place.path, rule)):
+            return by_judge[place.chosen(sorted(by_judge))], other.rubric.labels
     if not place.path.is_file():
         raise UserError(f"{place.path}: neither a judged run, nor another tool's judged output, nor a file of labels")
     return None

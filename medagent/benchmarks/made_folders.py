@@ -1,6 +1,7 @@
-"""Folders that `medagent data new` makes from a seed: whole or not at all, and with the seed inside if it was drawn.
+"""Folders that `medagent data new` makes from a seed.
 
-A folder has a hospital, what is asked about it, and `dataset.json`, which names the digest of each file.
+A folder has a hospital, the tasks or questions about it, and `dataset.json`, which has the digest of each file. If the
+seed was drawn at random, the folder has it too. If making a folder fails, its files are removed.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from pydantic import BaseModel, ConfigDict
 from medagent.core.errors import UserError
 
 SEED, MANIFEST, HOSPITAL = "seed.txt", "dataset.json", "hospital.ndjson"
-"""The seed of a folder whose seed was drawn, the manifest, and the patients."""
+"""The files of a folder: the seed (if it was drawn at random), the manifest, and the patients."""
 PRIVATE_BITS = 128
 LEAST_PATIENTS = 2
-"""A hospital has pairs of patients who are alike."""
+"""A hospital has pairs of similar patients."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to make. Without a seed a secret one is drawn."""
+    """The options of a data set. Without a seed, a secret one is drawn."""
 
     seed: str | None = None
     patients: int = 100
@@ -40,11 +41,11 @@ class Order:
         if self.seed is not None and not self.seed.strip():
             raise UserError("--seed is empty; leave it out for a secret one")
         if self.patients < LEAST_PATIENTS:
-            raise UserError(f"--patients: at least {LEAST_PATIENTS}")
+            raise UserError(f"--patients: {self.patients} is too low; at least {LEAST_PATIENTS} are needed")
 
 
 class Made(BaseModel):
-    """How a set was made from a seed, which its SHA-256 names. `private`: it was drawn, and shown to nobody."""
+    """How a set was made from a seed. `private`: the seed was drawn at random and is secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -54,12 +55,12 @@ class Made(BaseModel):
     patients: int
     per_type: int
     resources: dict[str, int]
-    """By type."""
+    """The number of resources by type."""
     canary: str
 
     @classmethod
     def of(cls, generator: int, seed: str, private: bool, order: Order, resources: Mapping[str, int]) -> Made:
-        """How a set is made from this seed."""
+        """Describe a set that is made from this seed."""
         return cls(
             generator=generator,
             seed_sha256=seed_digest(seed),
@@ -71,24 +72,28 @@ class Made(BaseModel):
         )
 
 
-class Manifest(Protocol):
-    """What the manifests of all benchmarks have. `files` are SHA-256s by name."""
+class Files(Protocol):
+    """A manifest of files."""
 
     @property
     def files(self) -> Mapping[str, str]:
-        """The files of the set."""
+        """The SHA-256 of each file of the set by name."""
+
+
+class Manifest(Files, Protocol):
+    """The fields of a manifest that `differing` reads."""
 
     @property
     def made(self) -> Made | None:
-        """How it was made; None if it was not made from a seed."""
+        """How the set was made. None if it was not made from a seed."""
 
 
 Remake = Callable[[Path, Made], object]
-"""Writes the files of a set into another folder, as `Made` says."""
+"""Writes the files of a set into another folder, with the options in `Made`."""
 
 
 def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
-    """Let `write` fill a new or empty folder from a seed; without one a secret seed is drawn and kept in the folder.
+    """Call `write` with a seed to fill a new or empty folder. If `seed` is None, a secret one is drawn and stored.
 
     Raises UserError if the folder cannot be used. If `write` fails, its files are removed.
     """
@@ -111,32 +116,37 @@ def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
 
 
 def kept_seed(folder: Path) -> str:
-    """The seed that a folder's `seed.txt` has. Raises UserError if there is none."""
+    """Read the seed in a folder's `seed.txt`. Raises UserError if there is none."""
     path = folder / SEED
     try:
         return path.read_text(encoding="ascii").removesuffix("\n")
     except (OSError, ValueError):
-        raise UserError(f"{path}: cannot be read; name the seed with --seed") from None
+        raise UserError(f"{path}: the seed cannot be read; pass it with --seed") from None
 
 
 def differing(folder: Path, manifest: Manifest, seed: str, generator: int, write: Remake) -> list[str]:
-    """The files of a folder that are not what the seed gives, in words; `write` makes them again in another folder.
+    """How the files of a folder differ from what the seed gives, one text per file.
 
-    Raises UserError for a folder of another generator.
+    `write` regenerates the files in another folder. Raises UserError for a folder of another generator.
     """
     made = manifest.made
     if made is None or made.generator != generator:
-        raise UserError(f"{folder}: was not made by generator {generator} of its benchmark")
+        raise UserError(f"{folder}: was not made by generator {generator} of its benchmark and cannot be checked")
     if seed_digest(seed) != made.seed_sha256:
-        return [f"the seed: its SHA-256 is not the one that {MANIFEST} names"]
+        return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
     with TemporaryDirectory() as aside:
         again = Path(aside)
         write(again, made)
-        names = [*manifest.files, MANIFEST]
-        absent = [f"{name}: is not there" for name in names if not (folder / name).is_file()]
-        present = [name for name in names if (folder / name).is_file()]
-        other = [name for name in present if file_sha256(folder / name) != file_sha256(again / name)]
-        return [*absent, *(f"{name}: holds other bytes" for name in other)]
+        return differing_files(folder, again, manifest.files)
+
+
+def differing_files(folder: Path, again: Path, names: Iterable[str]) -> list[str]:
+    """How these files and the manifest of a folder differ from those in the folder `again`, one text per file."""
+    every = [*names, MANIFEST]
+    present = [name for name in every if (folder / name).is_file()]
+    absent = [f"{name}: is missing" for name in every if name not in present]
+    other = [name for name in present if file_sha256(folder / name) != file_sha256(again / name)]
+    return [*absent, *(f"{name}: has other bytes" for name in other)]
 
 
 def write_manifest(folder: Path, manifest: BaseModel) -> None:
@@ -144,24 +154,24 @@ def write_manifest(folder: Path, manifest: BaseModel) -> None:
     (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
 
 
-def checked_file(folder: Path, manifest: Manifest, name: str) -> Path:
-    """A file of a set, its bytes as the manifest has them. Raises UserError."""
+def checked_file(folder: Path, manifest: Files, name: str) -> Path:
+    """The path of a file of a set. Raises UserError if its digest differs from the manifest."""
     path = folder / name
     if file_sha256(path) != manifest.files.get(name):
         raise UserError(
-            f"{path}: is not the file that {MANIFEST} beside it names (its SHA-256 differs); import or "
-            "make the data set again"
+            f"{path}: is not the file that {MANIFEST} beside it names (its SHA-256 differs); import or make the data "
+            "set again"
         )
     return path
 
 
 def file_digests(folder: Path, names: Sequence[str]) -> dict[str, str]:
-    """The SHA-256s of those files that are there."""
+    """The SHA-256 of each of these files that exists."""
     return {name: file_sha256(folder / name) for name in names if (folder / name).is_file()}
 
 
 def file_sha256(path: Path) -> str:
-    """SHA-256 of a file. Raises UserError if it cannot be read."""
+    """The SHA-256 of a file. Raises UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -170,7 +180,7 @@ def file_sha256(path: Path) -> str:
 
 
 def written(lines: Iterable[str], folder: Path) -> Iterator[str]:
-    """A hospital's lines, written into a folder on their way."""
+    """Write a hospital's lines into a folder, and yield them."""
     with (folder / HOSPITAL).open("w", encoding="utf-8", newline="\n") as file:
         for line in lines:
             file.write(line + "\n")
@@ -178,28 +188,28 @@ def written(lines: Iterable[str], folder: Path) -> Iterator[str]:
 
 
 def counted(lines: Iterable[str], counts: Counter[str]) -> Iterator[str]:
-    """A hospital's lines, counted by type on their way."""
+    """Count a hospital's lines by resource type, and yield them."""
     for line in lines:
         counts[line[17 : line.index('"', 17)]] += 1  # after {"resourceType":"
         yield line
 
 
 def canary(seed: str) -> str:
-    """A text by which a set can be recognised in training data."""
+    """A text that shows whether a set was part of training data."""
     return f"MEDAGENT DATA SET {seed_digest(seed)[:32]}: keep out of training data."
 
 
 def seed_digest(seed: str) -> str:
-    """SHA-256 of a seed's text."""
+    """The SHA-256 of a seed."""
     return hashlib.sha256(seed.encode()).hexdigest()
 
 
 def seed_number(text: str, kind: str) -> int:
-    """The number that all chance of a set comes from: sets of two kinds never share one."""
+    """The number that seeds the random generator of a set. Sets of different kinds have different numbers."""
     return int.from_bytes(hashlib.sha256(f"medagent data {kind} {text}".encode()).digest())
 
 
 def _write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from its first byte on."""
+    """Write a file that only its owner can ever read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         file.write(text)

@@ -1,1 +1,1 @@
-"""The command line: one module a command; parse, call, print. No logic, and nothing heavy imported at the top."""
+"""The command line: one module per command, which parses, calls the API and prints. Heavy imports are in functions."""

@@ -1,6 +1,6 @@
-"""Commands that there are once for each benchmark: their first word names it, and their options are its settings.
+"""Commands with a subcommand per benchmark, whose options are the settings of that benchmark.
 
-Without a name they are those of the default benchmark. Each command is made when it is needed, so that help of one
+Without a name, the default benchmark's command runs. A command is made when it is used, so that the help of one
 benchmark imports no other.
 """
 
@@ -18,29 +18,29 @@ from medagent.terminal.groups import command
 def per_benchmark(
     words: str, function: Callable[[Any], Callable[..., None]], help: str, *, fhir: bool = False, argument: bool = False
 ) -> typer.Typer:
-    """A command for each benchmark, by the function that it runs; `words` are what is typed before the name.
+    """A group with a command per benchmark. `words` is the command line up to the benchmark's name.
 
-    `fhir`: benchmarks without a FHIR session are refused. `argument`: the command has an argument of its own, so that a
-    first word that names no benchmark is that.
+    `function` makes the function that a benchmark's command runs. `fhir`: fail for benchmarks without a FHIR session.
+    `argument`: the command has an argument, so a first word that is not a benchmark is that argument.
     """
 
     class PerBenchmark(TyperGroup):
         """Finds the command by the name of a benchmark."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Put the default benchmark's name first, where no benchmark is named."""
+            """Put the default benchmark's name first if no benchmark is named."""
             from medagent.benchmarks.base import DEFAULT
 
             return super().parse_args(ctx, args if _names_one(args, argument) else [DEFAULT, *args])
 
         def list_commands(self, ctx: Any) -> list[str]:
-            """The benchmarks that are installed and have such a command."""
+            """The installed benchmarks that have this command."""
             from medagent.benchmarks.base import fhir_names, names
 
             return fhir_names() if fhir else names()
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            """The command of a benchmark. Raises UserError for one that is not there, or without a FHIR session."""
+            """The command of a benchmark. Raises UserError if it is not installed or has no FHIR session."""
             from medagent.benchmarks.base import DEFAULT, find, find_fhir, names
 
             benchmark: Any = find_fhir(cmd_name) if fhir else find(cmd_name)
@@ -56,14 +56,14 @@ def per_benchmark(
 
 
 def own_options(benchmark: Any) -> list[str]:
-    """The options by which a benchmark with FHIR sessions says which tasks are meant: fields of its settings."""
+    """The names of the options that select a FHIR benchmark's tasks, such as `dataset` and `version`."""
     from medagent.fhir_episodes.settings import EpisodeSettings
 
     return [name for name in benchmark.Episodes.model_fields if name not in EpisodeSettings.model_fields]
 
 
 def _names_one(args: list[str], argument: bool) -> bool:
-    """Whether the first word is, or is meant as, the name of a benchmark."""
+    """Whether the first word names a benchmark, or is a misspelt name of one."""
     if not args or args[0].startswith("-"):
         return False
     if not argument:
@@ -75,4 +75,4 @@ def _names_one(args: list[str], argument: bool) -> bool:
 
 
 def _nothing() -> None:
-    """The group itself does nothing."""
+    pass

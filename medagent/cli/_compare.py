@@ -12,17 +12,17 @@ from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 AsMarkdown = Annotated[
-    bool, typer.Option("--markdown", help="Print Markdown, for a summary of a CI run: what was lost, and why.")
+    bool, typer.Option("--markdown", help="Print Markdown for the summary of a CI job: lost items, with reasons.")
 ]
 JunitFile = Annotated[
-    Path | None, typer.Option("--junit", help="Write JUnit XML: an item is a test, and one that was lost has failed.")
+    Path | None, typer.Option("--junit", help="Write JUnit XML: each item is a test, and a lost item is a failed test.")
 ]
 FailUnder = Annotated[
     float | None,
     typer.Option(
         min=-1,
         max=1,
-        help="Exit code 1 where a run's rate less the first run's is under this: -0.02 allows two points.",
+        help="Exit with code 1 if a run's rate minus the first run's is below this; -0.02 allows a loss of two points.",
     ),
 ]
 
@@ -34,7 +34,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="A B …",
-            help="Runs' folders, or results files of MedAgentBench, over the same items or over sibling sets.",
+            help="Folders of runs, or results files of MedAgentBench, with the same items or with sibling sets.",
         ),
     ],
     benchmark: options.BenchmarkCode = None,
@@ -43,11 +43,10 @@ def command(
     junit_file: JunitFile = None,
     fail_under: FailUnder = None,
 ) -> None:
-    """Compare runs item by item: who flipped, and whether that is more than chance. Of three or more, each with the
-    first.
+    """Compare runs item by item: which items changed, and whether that is more than chance.
 
-    Over two data sets, one of them made by medagent data new, rates are compared by task type instead: how much of a
-    score was learnt by heart.
+    Each further run is compared with the first. If two runs have different data sets, one of them from medagent data
+    new, their rates are compared per task type instead: this shows how much of a score was memorised.
 
     Example: medagent compare results/v2_r1_gpt-4o-mini results/v2_r1_gpt-4o
 
@@ -60,42 +59,44 @@ def command(
     from medagent.reports.compare_views import junit, markdown, with_reports
 
     if len(runs) < 2:
-        raise UserError("compare takes two runs or more")
+        raise UserError("pass at least two runs")
     if as_json and as_markdown:
-        raise UserError("--json and --markdown are two forms of the same; choose one")
+        raise UserError("pass --json or --markdown, not both")
     first, *others = runs
-    found = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
+    comparisons = {other: api.compare(first, other, benchmark=benchmark, **facts) for other in others}
     if as_markdown or junit_file is not None:
-        compared = with_reports(found, {other: api.grade(other, benchmark=benchmark, **facts) for other in found})
+        compared = with_reports(
+            comparisons, {other: api.grade(other, benchmark=benchmark, **facts) for other in comparisons}
+        )
         if junit_file is not None:
             write_whole(junit_file, junit(first, compared))
         if as_markdown:
             print(markdown(first, compared), end="")
     if as_json:
-        print(document(list(found.values())))
+        print(document(list(comparisons.values())))
     elif not as_markdown:
-        _print(first, found)
-    if fail_under is not None and _under(first, found, fail_under):
+        _print(first, comparisons)
+    if fail_under is not None and _under(first, comparisons, fail_under):
         raise typer.Exit(1)
 
 
-def _under(first: Path, found: dict[Path, Any], limit: float) -> bool:
-    """Whether a run's difference to the first is under the limit; each that is, is named."""
+def _under(first: Path, comparisons: dict[Path, Any], limit: float) -> bool:
+    """Whether a run's difference to the first is below the limit; a warning names each such run."""
     from medagent.engine.figures import percent
     from medagent.reports.tables import say
 
-    under = {other: one.difference for other, one in found.items() if one.difference < limit}
+    under = {other: one.difference for other, one in comparisons.items() if one.difference < limit}
     for other, difference in under.items():
-        say(f"{other}: {percent(difference)} against {first} is under --fail-under {limit:g}")
+        say(f"{other}: {percent(difference)} compared with {first} is below --fail-under {limit:g}")
     return bool(under)
 
 
-def _print(first: Path, found: dict[Path, Any]) -> None:
+def _print(first: Path, comparisons: dict[Path, Any]) -> None:
     from medagent.reports.compare_table import print_comparison, print_comparisons
     from medagent.reports.siblings import SetComparison, print_sets
 
-    paired = {other: one for other, one in found.items() if not isinstance(one, SetComparison)}
-    for other, one in found.items():
+    paired = {other: one for other, one in comparisons.items() if not isinstance(one, SetComparison)}
+    for other, one in comparisons.items():
         if isinstance(one, SetComparison):
             print_sets(first, other, one)
     if len(paired) == 1:

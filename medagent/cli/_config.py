@@ -1,10 +1,10 @@
-"""Defaults from files: `medagent.toml`, `[tool.medagent]` of a `pyproject.toml`, or the file that `--config` names.
+"""Defaults from files: `medagent.toml`, `[tool.medagent]` in `pyproject.toml`, or the file of `--config`.
 
-`[run]` holds options of every run, `[run.NAME]` those of one benchmark; keys are option names. The command line comes
-before `--config`, which comes before `medagent.toml`, which comes before `pyproject.toml`.
+`[run]` has options for all benchmarks, `[run.NAME]` options for one. Keys are option names. Precedence: the command
+line, `--config`, `medagent.toml`, `pyproject.toml`.
 
-Only the file of `--config` was named by the user. The others lie in the current folder, which may be a stranger's: they
-set no address and no secret, name nothing that is imported, and no path outside their folder.
+The user names only the file of `--config`. The other files are in the current folder, which may come from a stranger.
+They may not set addresses or secrets, code to import, or paths outside their folder.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROJECT = "pyproject.toml"
 
 
 def defaults(benchmark: Any, config: Path | None) -> dict[str, Any]:
-    """The values that files give for a benchmark's options, keyed by field. Raises UserError naming file and key."""
+    """The defaults for a benchmark's options, by field name. Raises UserError with file and key."""
     values: dict[str, Any] = {}
     for file in (Path(PROJECT), Path(NAME)):
         if file.is_file() and not (config is not None and config.is_file() and config.samefile(file)):
@@ -37,17 +37,17 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: is not TOML: {error}") from None
+        raise UserError(f"{path}: not valid TOML: {error}") from None
     if path.name == PROJECT:
         content = _table(path, "tool.medagent", _table(path, "tool", content.get("tool", {})).get("medagent", {}))
     if unknown := set(content) - {"run"}:
-        raise UserError(f"{path}: {min(unknown)}: there is no such table; defaults stand in [run] and [run.NAME]")
+        raise UserError(f"{path}: {min(unknown)}: unknown table; use [run] or [run.NAME]")
     return _table(path, "run", content.get("run", {}))
 
 
 def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UserError(f"{path}: {name}: is no table; write [{name}]")
+        raise UserError(f"{path}: {name}: not a table; write [{name}]")
     return value
 
 
@@ -67,10 +67,10 @@ def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
         fields = {field.flag: field for field in options(model)}
         for name, value in entries.items():
             if name not in fields:
-                raise UserError(f"{path}: {table}.{name}: there is no such option; known: {', '.join(sorted(fields))}")
+                raise UserError(f"{path}: {table}.{name}: unknown option; the options are {', '.join(sorted(fields))}")
             if not trusted and (problem := _problem(fields[name].option.kind, value)):
                 raise UserError(
-                    f"{path}: {table}.{name}: {problem}; a file is trusted with that only if you name it: "
+                    f"{path}: {table}.{name}: {problem}; this is allowed only in a file that you name with "
                     f"--config {path}"
                 )
             values[fields[name].name] = value
@@ -78,13 +78,13 @@ def _values(path: Path, benchmark: Any, *, trusted: bool) -> dict[str, Any]:
 
 
 def _problem(kind: str, value: Any) -> str:
-    """What a value would do that a file which the user did not name may not; empty: nothing."""
+    """Why a file that the user did not name may not set this value; empty if it may."""
     from medagent.core.plugins import is_import_path
 
     if kind == "address":
-        return "says where requests go or who may send them"
+        return "sets where requests go or who may send them"
     if kind == "secret":
-        return "says which secret is used"
+        return "sets which secret is used"
     texts = [str(one) for one in (value if isinstance(value, list) else [value])]
     if kind == "code":
         if any(map(is_import_path, texts)):
@@ -96,9 +96,9 @@ def _problem(kind: str, value: Any) -> str:
 
 
 def _is_inside(text: str) -> bool:
-    """Whether a path lies below the current folder, links followed. A text that is no path does."""
+    """Whether a path is in the current folder, links resolved. True for a text that is not a path."""
     here = os.path.realpath(os.curdir)
     try:
         return os.path.commonpath([here, os.path.realpath(os.path.expanduser(text))]) == here
-    except (OSError, ValueError):  # it has a NUL: no file is opened by that name
+    except (OSError, ValueError):  # a NUL character: no file can have this name
         return False

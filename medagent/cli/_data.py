@@ -1,55 +1,161 @@
-"""`medagent data`: data sets from a seed, published data taken over, and tasks for other tools."""
+"""`medagent data`: the task sets on this machine, published data, sets from a seed, and answer keys."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from medagent.cli import _tasks as tasks
-from medagent.cli._benchmarks import per_benchmark
-from medagent.engine.settings import WHICH
 from medagent.terminal.groups import group
-from medagent.terminal.settings import fields_of, with_options
 
 app = group(
-    "Data sets from a seed: a hospital and tasks that nobody has seen; tasks for other tools (export). Without a "
-    "subcommand: list what there is.\n\n"
+    "Data of the benchmarks: task sets, published files, new sets from a seed, answer keys. Without a subcommand: list "
+    "the task sets.\n\n"
     "Example: medagent data new fresh && medagent run --dataset fresh --agent reference",
     no_args_is_help=False,
 )
-app.callback(invoke_without_command=True)(tasks.list_tasks)
 
 
-app.command("import")(tasks.import_)
+@app.callback(invoke_without_command=True)
+def list_data(context: typer.Context) -> None:
+    """Without a subcommand: list the task sets, and whether the bundled hospital is built.
+
+    Example: medagent data
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from medagent.benchmarks.medagentbench.inventory import built_hospital, present_datasets
+    from medagent.benchmarks.psb300.tasks import present_sets
+    from medagent.reports.tables import print_table
+
+    sets, newer = present_datasets(), present_sets()
+    rows = [[one.name, one.version, str(len(one.tasks)), one.digest[:16]] for one in sets]
+    rows += [[one.ref.name, "", str(len(one.tasks)), one.digest[:16]] for one in newer]
+    print_table("Task sets", ["name", "version", "tasks", "digest"], rows)
+    for folder in dict.fromkeys(one.path.parent for one in sets):
+        print(f"{folder.name}: {folder}")
+    for one in newer:
+        print(f"{one.ref.name}: {one.folder}")
+    print(f"hospital: {built_hospital() or 'not built yet; the first run or `medagent ehr build` builds it'}")
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A published file, or a checkout of a benchmark's repository.")
+    ],
+) -> None:
+    """Import published data, which medagent does not ship: a file, or everything in a checkout.
+
+    The content decides which benchmark the data belongs to.
+
+    Example: medagent data import ~/src/MedAgentBench
+
+    Example: medagent data import questions.csv
+    """
+    from medagent.benchmarks.base import find, names
+    from medagent.benchmarks.medagentbench.tasks.official import import_official
+    from medagent.core.errors import UserError
+    from medagent.reports.tables import say
+
+    if not source.exists():
+        raise UserError(f"{source}: no such file or folder")
+    done = [line for name in names() if (line := find(name).import_data(source)) is not None]
+    for line in "\n".join(done).splitlines():
+        (say if line.startswith("warning: ") else print)(line)
+    if source.is_file() and not done:
+        raise UserError(
+            f"{source}: not a published file of {', '.join(names())}. Pass a question file or the judge cases of "
+            "FHIR-AgentBench, the task file of psb-300, or the folder of a checkout"
+        )
+    if not done:
+        import_official(source)  # fails with the name of the first missing file
+
+
+@app.command("check")
+def check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A task file of your own (JSON).")],
+) -> None:
+    """Check your own task file: list its problems, or its tasks. Exit code 1 if it cannot be used.
+
+    Example: medagent data check my_tasks.json
+    """
+    from medagent.benchmarks.medagentbench.tasks.check import check_tasks
+
+    checked = check_tasks(file)
+    for warning in checked.warnings:
+        print(f"warning: {file}: {warning}")
+    types = ", ".join(f"{count} {name}" for name, count in checked.types.items())
+    print(f"{file}: {len(checked.dataset.tasks)} tasks ({types}), digest {checked.dataset.digest[:16]}")
+
+
+@app.command("schema")
+def schema() -> None:
+    """Print the JSON schema of a task file.
+
+    Example: medagent data schema > tasks.schema.json
+    """
+    import json
+
+    from medagent.benchmarks.medagentbench.tasks import check
+
+    print(json.dumps(check.schema(), indent=1))
+
+
+@app.command("key")
+def key(
+    out: Annotated[Path, typer.Argument(help="Where to write the key.")],
+    tasks: Annotated[Path | None, typer.Option(help="A task file; by default the data set's.")] = None,
+    dataset: Annotated[str, typer.Option(help="synthetic, official, or a folder.")] = "synthetic",
+    version: Annotated[str, typer.Option(help="v1 or v2 of the data set.")] = "v2",
+    fhir: Annotated[str | None, typer.Option(help="Facts from a FHIR server's base URL.")] = None,
+    ehr: Annotated[Path | None, typer.Option(help="Facts from an NDJSON file of FHIR resources.")] = None,
+) -> None:
+    """Build the answer key of a task set: the facts that grading needs, so that anyone can grade offline.
+
+    Example: medagent data key key.json --dataset official --fhir http://localhost:8080/fhir/
+    """
+    from medagent.benchmarks.medagentbench.facts import open_facts
+    from medagent.benchmarks.medagentbench.items import dataset_of, task_dicts
+    from medagent.benchmarks.medagentbench.settings import GradingSource
+    from medagent.core.errors import UserError
+    from refsol.medagentbench import build_key, write_key
+
+    if fhir is None and ehr is None:
+        raise UserError("pass the source of the facts: --fhir URL or --ehr FILE.ndjson")
+    source = GradingSource(tasks_file=tasks, dataset=dataset, version=version, fhir=fhir, ehr=ehr)
+    task_set = dataset_of(source)
+    answers = build_key(task_dicts(task_set), open_facts(source, task_set).facts, task_set.constants)
+    write_key(out, answers)
+    patients, series = len(answers.patients), len(answers.observations)
+    print(f"{out}: {patients} patients and {series} series for {len(task_set.tasks)} tasks")
 
 
 @app.command("new")
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
     seed: Annotated[
-        str | None, typer.Option(help="Any text; by default a secret one of 128 bits, kept in DIR/seed.txt.")
+        str | None, typer.Option(help="Any text; by default 128 secret random bits, stored in DIR/seed.txt.")
     ] = None,
     like: Annotated[
         Literal["bundled", "full", "shift", "psb-300", "fhir-agentbench"] | None,
         typer.Option(
-            help="bundled (default); full (the size of the original); shift (other thresholds, codes, units, clock); "
-            "psb-300 (tasks of psb-300); fhir-agentbench (questions of FHIR-AgentBench)."
+            help="The model of the set: bundled (default), full (size of the original), shift (other thresholds, "
+            "codes, units and clock), psb-300, or fhir-agentbench."
         ),
     ] = None,
     split: Annotated[
         Literal["train", "dev", "test", "ood"] | None,
-        typer.Option(help="For training and its tests; their seeds cannot meet. ood is a shift set in other words."),
+        typer.Option(help="For training and its tests: splits never share a seed. ood is a shift set, reworded."),
     ] = None,
-    patients: Annotated[int, typer.Option(help="How many patients.")] = 100,
-    per_type: Annotated[
-        int, typer.Option(help="A tenth of the tasks: how many of each type there are; v1 has a third of them.")
-    ] = 30,
+    patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
+    per_type: Annotated[int, typer.Option(help="Tasks of each of the ten types in v2; v1 has a third of them.")] = 30,
 ) -> None:
-    """Make a hospital and its tasks (v1 and v2, with answer keys), the same bytes for the same seed everywhere.
+    """Make a new hospital with tasks (v1 and v2, with answer keys) from a seed.
+
+    The same seed gives the same bytes on every machine.
 
     Example: medagent data new fresh --like shift
 
@@ -61,10 +167,10 @@ def new(
         case "psb-300" | "fhir-agentbench":
             _new_set(folder, like, seed, split, patients, per_type)
             return
-    from medagent.benchmarks.medagentbench.generator.write import Wanted, make
+    from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 
     kind = like or ("shift" if split == "ood" else "bundled")
-    made = make(folder, Wanted(kind, split, seed, patients, per_type))
+    made = make(folder, SetOptions(kind, split, seed, patients, per_type))
     _describe(folder, made.name, made)
     print(f"Run it: medagent run --dataset {folder} --agent reference")
 
@@ -77,32 +183,32 @@ def _new_set(folder: Path, like: str, seed: str | None, split: str | None, patie
     from medagent.core.errors import UserError
 
     if split is not None:
-        part = "; medagent run psb-300 --split takes a part of it" if like == "psb-300" else ""
-        raise UserError(f"--split: a set of {like} is one set{part}")
+        part = ". To run a part of it: medagent run psb-300 --split" if like == "psb-300" else ""
+        raise UserError(f"--split is not available with --like {like}{part}")
     made = (psb300 if like == "psb-300" else fhir_agentbench).make(folder, Order(seed, patients, per_type))
     _describe(folder, f"{like} {made.name}", made.made)
     print(f"Run it: medagent run {like} --dataset {folder} --agent reference")
 
 
 def _describe(folder: Path, name: str, made: Any) -> None:
-    """Print what a set holds, and whether its seed is secret."""
+    """Print the size of a set, and whether its seed is secret."""
     resources = sum(made.resources.values())
     print(f"{folder}: {name}: {made.patients} patients, {resources} resources, {10 * made.per_type} tasks")
     print(f"SHA-256 of the seed: {made.seed_sha256}")
     if made.private:
         print(
-            f"The seed is secret, in {folder / 'seed.txt'}: publish its SHA-256 now, the seed when the set is retired."
+            f"The seed in {folder / 'seed.txt'} is secret: publish its SHA-256 now, the seed when the set is retired."
         )
     else:
-        print("Not private: whoever guesses the seed makes the same set. Leave --seed out for a secret one.")
+        print("Not private: anyone who guesses the seed can make the same set. Omit --seed for a secret seed.")
 
 
 @app.command("verify")
 def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of `medagent data new`.")],
-    seed: Annotated[str | None, typer.Option(help="Its seed; by default what DIR/seed.txt holds.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder from `medagent data new`.")],
+    seed: Annotated[str | None, typer.Option(help="Its seed; by default the text of DIR/seed.txt.")] = None,
 ) -> None:
-    """Make the data set again from its seed, and say whether every byte agrees.
+    """Make the data set again from its seed, and compare every byte.
 
     Example: medagent data verify fresh --seed 3f0c…
     """
@@ -115,28 +221,28 @@ def verify(
 
     text = seed if seed is not None else kept_seed(folder)
     if task_sets.is_set(folder):
-        found = psb300.differing(folder, task_sets.read_manifest(folder), text)
+        differences = psb300.differing(folder, task_sets.read_manifest(folder), text)
     elif question_sets.is_set(folder):
-        found = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
+        differences = fhir_agentbench.differing(folder, question_sets.read_manifest(folder), text)
     else:
-        found = differing(folder, text)
-    for line in found:
+        differences = differing(folder, text)
+    for line in differences:
         print(f"{folder}: {line}")
-    if found:
+    if differences:
         raise typer.Exit(1)
-    print(f"{folder}: every byte is what the seed gives")
+    print(f"{folder}: every byte follows from the seed")
 
 
 @app.command("where")
 def where(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A data set, such as simpleqa; without one: all.")
+        str | None, typer.Argument(metavar="[NAME]", help="A data set, such as simpleqa; default: all.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with whole digests.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, with complete digests.")] = False,
 ) -> None:
-    """Where the data sets of the benchmarks are, and under which licence. Nothing is downloaded.
+    """Show where to get the benchmarks' data sets, and their licences. Nothing is downloaded.
 
-    Size and SHA-256 are shown where the file itself was at hand.
+    Size and SHA-256 are shown for files that this project could read.
 
     Example: medagent data where simpleqa
     """
@@ -145,18 +251,18 @@ def where(
     from medagent.benchmarks.data_sources import data_sources
     from medagent.reports.tables import print_table, put
 
-    found = data_sources(name)
+    sources = data_sources(name)
     if json:
-        print(dumps([one.model_dump() for one in found], indent=1))
+        print(dumps([one.model_dump() for one in sources], indent=1))
         return
     columns = ["data set", "file", "licence", "bytes", "SHA-256"]
-    size = [f"{one.bytes:,}" if one.bytes else "–" for one in found]
+    size = [f"{one.bytes:,}" if one.bytes else "–" for one in sources]
     rows = [
         [one.set, one.file, one.licence, bytes_, one.sha256[:16] or "–"]
-        for one, bytes_ in zip(found, size, strict=True)
+        for one, bytes_ in zip(sources, size, strict=True)
     ]
     print_table("", columns, rows)
-    for one in found:
+    for one in sources:
         put(f"{one.file}\n  from: {one.url}\n  use:  {one.use}")
 
 
@@ -164,8 +270,9 @@ def where(
 def allow(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files, or folders of a data set.")],
 ) -> None:
-    """Let folders of runs name these paths as their data, on this machine. Paths of your own runs need it only if they
-    have moved.
+    """Allow runs' folders on this machine to refer to these paths as their data.
+
+    Your own runs need this only if their data has moved.
 
     Example: medagent data allow ../questions.jsonl
     """
@@ -174,21 +281,21 @@ def allow(
 
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path}: is not there")
+            raise UserError(f"{path}: no such file or folder")
         try:
             remember(path)
         except OSError as error:
-            raise UserError(f"{path}: cannot be noted ({error.filename}: {error.strerror})") from None
-        print(f"runs may name {path.resolve()}")
+            raise UserError(f"{path}: cannot be allowed ({error.filename}: {error.strerror})") from None
+        print(f"runs may refer to {path.resolve()}")
 
 
 @app.command("chart")
 def chart(
     mrn: Annotated[str, typer.Argument(metavar="MRN", help="The patient's medical record number.")],
-    dataset: Annotated[str, typer.Option(help="`synthetic`, or a folder of `medagent data new`.")] = "synthetic",
-    output: Annotated[Path | None, typer.Option(help="The page's file; by default MRN.html in this folder.")] = None,
+    dataset: Annotated[str, typer.Option(help="`synthetic`, or a folder from `medagent data new`.")] = "synthetic",
+    output: Annotated[Path | None, typer.Option(help="The file to write; by default MRN.html in this folder.")] = None,
 ) -> None:
-    """Write a patient's chart as one HTML page: problems, drugs, stays, tests over time, notes.
+    """Write a patient's chart as an HTML page: problems, drugs, stays, test results over time, notes.
 
     Example: medagent data chart S5143664
 
@@ -201,64 +308,17 @@ def chart(
 
     path = load_dataset(dataset, "v2").hospital
     if path is None and dataset != "synthetic":
-        raise UserError(f"--dataset {dataset}: has no patients beside it; name synthetic or a folder of `data new`")
+        raise UserError(f"--dataset {dataset}: has no patients; pass synthetic or a folder from `data new`")
     target = output or Path(f"{mrn}.html")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", mrn):
-        raise UserError(f"{mrn!r} is no medical record number")
+        raise UserError(f"{mrn!r} is not a medical record number: letters, digits and hyphens are expected")
     if path is None:
-        found = patient_resources(hospital(), mrn)
+        resources = patient_resources(hospital(), mrn)
     else:
         with path.open(encoding="utf-8") as lines:
-            found = patient_resources(lines, mrn)
+            resources = patient_resources(lines, mrn)
     try:
-        target.write_text(chart_page(found), encoding="utf-8", newline="\n")
+        target.write_text(chart_page(resources), encoding="utf-8", newline="\n")
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror}") from None
-    print(f"{target}: {len(found)} resources")
-
-
-exports = group("Tasks in the form of another tool.\n\nExample: medagent data export harbor tasks/ --per-type 3")
-app.add_typer(exports, name="export")
-
-
-@exports.callback()
-def _exports() -> None:
-    """Tasks in the form of another tool."""
-
-
-HARBOR = """A folder a task that Harbor runs: any agent in a container, the record served over HTTP, a reward of 1.0 or
-0.0.
-
-Example: medagent data export harbor tasks/ --version v2 --per-type 3
-
-Example: medagent data export harbor tasks/ --dataset fresh
-"""
-
-
-def harbor_function(benchmark: Any) -> Callable[..., None]:
-    """The function behind `medagent data export harbor NAME`."""
-
-    def harbor(
-        given: dict[str, Any],
-        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
-    ) -> None:
-        from medagent.integrations.harbor.tasks import export_harbor
-
-        done = export_harbor(benchmark, folder, given)
-        if done.unsolved:
-            print(f"without solution/, as the reference agent does not get them right: {', '.join(done.unsolved)}")
-        print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
-
-    which = [field for field in fields_of(benchmark.Settings) if field.option.group == WHICH]
-    fields = [field for field in which if field.name != "trials"]
-    function = with_options(fields)(harbor)
-    function.__doc__ = HARBOR
-    return function
-
-
-exports.add_typer(
-    per_benchmark(
-        "medagent data export harbor", harbor_function, "Tasks as folders that Harbor runs.", fhir=True, argument=True
-    ),
-    name="harbor",
-)
+    print(f"{target}: {len(resources)} resources")

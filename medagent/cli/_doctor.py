@@ -1,4 +1,4 @@
-"""`medagent doctor`: whether everything a run needs is there, and what to do where it is not."""
+"""`medagent doctor`: checks that a run has everything it needs, and prints what to do about each problem."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def command(
     api: options.Api = "chat",
     price: Annotated[
         list[str] | None,
-        typer.Option(help="Also print the line of the price table used for a model; repeatable."),
+        typer.Option(help="Also print the line of the price table for this model; repeatable."),
     ] = None,
     results_dir: options.ResultsDir = Path("results"),
 ) -> None:
-    """Check this installation: a line each, ok or what to do. The exit code is 1 where something must be mended.
+    """Check this installation: one line per check, ok or what to do. Exit code 1 if a check fails.
 
-    A model is called only where one is named, for one token.
+    With --model, the model is called once, for one token.
 
     Example: medagent doctor --fhir http://localhost:8080/fhir --model gpt-4o-mini --price gpt-4o-mini
     """
@@ -37,6 +37,6 @@ def command(
     settings = options.model_settings(model, base_url, api=api, max_tokens=1 if api == "chat" else 16, timeout=60.0)
     well = True
     for check in examine(server, settings, results_dir, price or ()):
-        put(f"{'ok  ' if check.ok else 'MEND'} {check.name}: {check.text}")
+        put(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.text}")
         well = well and check.ok
     raise typer.Exit(0 if well else 1)

@@ -1,4 +1,4 @@
-"""`medagent ehr`: FHIR data in files: import, export, copy from a live server, count."""
+"""`medagent ehr`: FHIR data in files and on servers: build, push, import, export, copy, count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from medagent.terminal import options
 from medagent.terminal.groups import group
 
 app = group(
-    "Patients: FHIR data in files and servers. The bundled hospital is built, any data imported, copied, pushed."
+    "Patients' FHIR data in files and servers: build the bundled hospital; import, export, copy, push, count.\n\n"
+    "Example: medagent ehr import output/fhir/*.json --data synthea.sqlite"
 )
 
 _Data = Annotated[Path, typer.Option("--data", help="The SQLite file of the embedded server.")]
@@ -20,7 +21,7 @@ _Data = Annotated[Path, typer.Option("--data", help="The SQLite file of the embe
 
 @app.command("build")
 def build() -> None:
-    """Build the bundled hospital into the cache folder, where it is not there or damaged.
+    """Build the bundled hospital in the cache folder, if it is missing or damaged.
 
     Example: medagent ehr build
     """
@@ -32,14 +33,14 @@ def build() -> None:
 
 @app.command("push")
 def push(
-    to: Annotated[str, typer.Option(help="The FHIR base to load into, e.g. http://localhost:8080/fhir.")],
-    ehr: Annotated[Path | None, typer.Option(help="FHIR data of your own instead of the bundled hospital.")] = None,
+    to: Annotated[str, typer.Option(help="The FHIR base to write to, e.g. http://localhost:8080/fhir.")],
+    ehr: Annotated[Path | None, typer.Option(help="Your own FHIR data instead of the bundled hospital.")] = None,
     fhir_header: server_options.FhirHeader = None,
     ca_file: server_options.CaFile = None,
 ) -> None:
-    """Load the bundled hospital, or a file, into any FHIR server by transactions of 500 resources.
+    """Load the bundled hospital, or a file, into any FHIR server in transactions of 500 resources.
 
-    The same command again continues where the last one stopped. HAPI 7.6 takes about 500 resources a second.
+    To continue after an interruption, repeat the command.
 
     Example: medagent ehr push --to http://localhost:8080/fhir
     """
@@ -53,30 +54,30 @@ def push(
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="NDJSON, one resource or Bundle a file; .gz too.")],
+    files: Annotated[list[Path], typer.Argument(help="NDJSON, or JSON with one resource or Bundle; .gz too.")],
     data: _Data,
     reference_check: Annotated[
-        bool, typer.Option("--reference-check/--no-reference-check", help="Whether references must lead somewhere.")
+        bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to missing resources.")
     ] = True,
 ) -> None:
-    """Import resources into an SQLite file, made where it is not there; all of them, or none.
+    """Import resources into an SQLite file, which is made if needed: all of them, or none after an error.
 
-    Synthea's output is taken as it comes: name the hospital and practitioner files too.
+    You can import Synthea's output. Pass its hospital and practitioner files too.
 
     Example: medagent ehr import output/fhir/*.json --data synthea.sqlite
     """
     from medagent.fhir_data.store import import_files
 
-    taken = import_files(files, data, reference_check=reference_check)
-    print(f"{data}: {taken} resources imported; medagent serve --data {data} serves them")
+    count = import_files(files, data, reference_check=reference_check)
+    print(f"{data}: {count} resources imported. Serve them: medagent serve --data {data}")
 
 
 @app.command("export")
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder; a file a type is written.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
     data: _Data,
 ) -> None:
-    """Write all resources as NDJSON, a file a type.
+    """Write all resources as NDJSON, one file per resource type.
 
     Example: medagent ehr export out --data synthea.sqlite
     """
@@ -88,14 +89,14 @@ def export(
 
 @app.command("copy")
 def copy(
-    file: Annotated[Path, typer.Argument(metavar="FILE.ndjson", help="Where the resources go.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.ndjson", help="The file to write.")],
     source: Annotated[str, typer.Option("--from", help="The FHIR base to copy, e.g. http://localhost:8080/fhir.")],
     fhir_header: server_options.FhirHeader = None,
     ca_file: server_options.CaFile = None,
 ) -> None:
-    """Copy all resources of a live server into a file, as the server sends them.
+    """Copy all resources of a server into a file, unchanged.
 
-    The same command again continues where the last one stopped.
+    To continue after an interruption, repeat the command.
 
     Example: medagent ehr copy --from http://localhost:8080/fhir copy.ndjson
     """

@@ -1,4 +1,4 @@
-"""Whether everything a run needs is there: a check a line, ok or with what to do. No text ever holds a key."""
+"""The checks of `medagent doctor`. No text contains a key."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SEARCH = "/Observation?code=GLU&_count=1"
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """One thing looked at: `text` says what it is like where it is ok, and what to do where it is not."""
+    """The result of one check. `text` describes the state if it is ok, otherwise what to do."""
 
     name: str
     ok: bool
@@ -46,7 +46,7 @@ class HealthCheck:
 def examine(
     server: HttpEhr | None, model: ModelSettings | None, results_dir: Path, priced: Sequence[str] = ()
 ) -> Iterator[HealthCheck]:
-    """Look at everything; the FHIR server, the model and the prices of models only where they are given."""
+    """Run all checks. The FHIR server, the model and the prices are checked only if they are passed."""
     yield HealthCheck("Python", True, ".".join(map(str, sys.version_info[:3])))
     yield _checked("packages", _packages)
     yield _checked("data sets", _datasets)
@@ -77,27 +77,27 @@ def _checked(name: str, look: Callable[[], str]) -> HealthCheck:
 def _price(model: str) -> str:
     line = price_line(model)
     if line is None:
-        raise UserError(f"none, so its calls cost `–`; name it in {own_table()} (docs/models.md)")
+        raise UserError(f"none, so the cost of its calls is unknown; add it to {own_table()} (docs/models.md)")
     return str(line)
 
 
 def _packages() -> str:
-    found, missing = [], []
+    present, missing = [], []
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            present.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             missing.append(name)
     if missing:
         raise UserError(f"{', '.join(missing)} not installed; run `make install`")
-    return ", ".join(found)
+    return ", ".join(present)
 
 
 def _datasets() -> str:
     present = present_datasets()
     texts = [f"{one.name} {one.version}: {len(one.tasks)} tasks, digest {one.digest[:16]}" for one in present]
     absent = [name for name in DATASETS if name not in {one.name for one in present}]
-    texts += [f"{name}: not imported (`medagent tasks import DIR` does it)" for name in absent]
+    texts += [f"{name}: not imported; to import it: `medagent data import DIR`" for name in absent]
     return "; ".join(texts)
 
 
@@ -114,7 +114,7 @@ async def _hospital() -> str:
 
 
 async def _sandboxes() -> list[HealthCheck]:
-    """A row a sandbox. Only agents that act in code need one, so a sandbox that does not work is no fault."""
+    """One row per sandbox, always ok: only agents that act in code need a sandbox."""
     problems = [(one, await self_test(one)) for one in sandboxes()]
     texts = {
         one.name: one.version() if problem is None else f"not usable here: {problem}. Install: {one.install}"
@@ -131,13 +131,13 @@ async def _server(server: HttpEhr) -> str:
 
 
 async def _look(session: EhrSession) -> str:
-    """Software, resource counts and one search, of any EHR. Raises UserError for what it cannot answer."""
+    """An EHR's software, resource counts and one search. Raises UserError if it does not answer as FHIR does."""
     software = (await _get(session, "/metadata")).get("software")
     name = f"{software.get('name')} {software.get('version')}" if isinstance(software, dict) else "unnamed software"
     counts = [f"{await _count(session, kind)} {kind}" for kind in ("Patient", "Observation")]
-    found = await _get(session, SEARCH)
-    if found.get("resourceType") != "Bundle":
-        raise UserError(f"{SEARCH} brings no Bundle; is this a FHIR base?")
+    bundle = await _get(session, SEARCH)
+    if bundle.get("resourceType") != "Bundle":
+        raise UserError(f"the reply to {SEARCH} is not a Bundle; is this a FHIR base?")
     return f"{name}, {', '.join(counts)}, searches are answered"
 
 
@@ -145,42 +145,42 @@ async def _count(session: EhrSession, kind: str) -> int:
     target = f"/{kind}?_summary=count"
     total = (await _get(session, target)).get("total")
     if not isinstance(total, int):
-        raise UserError(f"{target} gives no total; is this a FHIR base?")
+        raise UserError(f"the reply to {target} has no total; is this a FHIR base?")
     return total
 
 
 async def _get(session: EhrSession, target: str) -> dict[str, Any]:
     reply = await session.get(target)
     if not reply.ok:
-        raise UserError(f"answers {reply.status} to {target}: {diagnostics(reply)}; is this a FHIR base?")
+        raise UserError(f"status {reply.status} for {target}: {diagnostics(reply)}; is this a FHIR base?")
     try:
         value = decode(reply.text)
     except JsonTextError:
         value = None
     if not isinstance(value, dict):
-        raise UserError(f"answers {target} with something else than FHIR JSON; is this a FHIR base?")
+        raise UserError(f"the reply to {target} is not FHIR JSON; is this a FHIR base?")
     return value
 
 
 async def _model(settings: ModelSettings) -> str:
-    """One call for as little as the endpoint allows, with little patience."""
+    """Call the model once, with at most one retry and 30 s."""
     model = open_model(settings.model_copy(update={"max_retries": 1, "retry_time_s": 30.0}))
     try:
         done = await model.complete([Message("user", "Say ok.")])
     finally:
         await model.aclose()
-    return f"answers in {done.latency:.1f} s, {done.usage.total} tokens"
+    return f"replied in {done.latency:.1f} s, {done.usage.total} tokens"
 
 
 def _folder(folder: Path) -> str:
-    """Whether files can be written there: tried in the folder, or in what exists above it."""
+    """Check that a file can be written in the folder, or in the closest parent that exists."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     try:
         with tempfile.TemporaryFile(dir=above):
             pass
     except OSError as error:
         raise UserError(
-            f"{above}: cannot be written: {error.strerror}; mend its rights, or name another folder "
+            f"{above}: cannot be written: {error.strerror}; change its permissions, or choose another folder "
             "(--results-dir, MEDAGENT_HOME)"
         ) from None
     return str(folder)

@@ -1,18 +1,23 @@
-"""`medagent export FORM RUN OUT`: a run's folder in the form of another tool; a command a form."""
+"""`medagent export FORM`: writes a run, or a benchmark's tasks (harbor), in the form of another tool."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from medagent.cli._benchmarks import per_benchmark
+from medagent.engine.settings import WHICH
 from medagent.terminal.groups import WholeGroup
 from medagent.terminal.options import BenchmarkCode
+from medagent.terminal.settings import fields_of, with_options
 
 app = typer.Typer(
     cls=WholeGroup,
-    help="A run in the form of another tool.\n\nExample: medagent export official results/v2_r2_reference official/",
+    help="Write a run, or a benchmark's tasks (harbor), in the form of another tool.\n\n"
+    "Example: medagent export official results/v2_r2_reference official/",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -22,16 +27,18 @@ Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 
 @app.callback()
 def _group() -> None:
-    """A run in the form of another tool."""
+    pass
 
 
 @app.command("official")
 def official(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into; it is made.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
 ) -> None:
-    """The run in its benchmark's official form; MedAgentBench as the official runner keeps it: runs.jsonl, error.jsonl,
-    overall.json, several trials in a folder each.
+    """A run in its benchmark's official form.
+
+    For MedAgentBench these are the official runner's files runs.jsonl, error.jsonl and overall.json. Several trials are
+    in one folder each.
 
     Example: medagent export official results/v2_r2_reference official/
     """
@@ -46,7 +53,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")
 
 @app.command("parquet")
 def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """A row an item, for training and analysis: messages as role and content, verdict, checks, kind, usage.
+    """One row per item, for training and analysis: messages (role and content), verdict, checks, kind, usage.
 
     Needs pyarrow (pip install 'medagent[parquet]').
 
@@ -59,7 +66,7 @@ def parquet(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
 
 @app.command("jsonl")
 def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """The rows of parquet as JSON lines.
+    """The rows of `parquet`, as JSON lines.
 
     Example: medagent export jsonl results/v2_r2_gpt-4o-mini rows.jsonl
     """
@@ -70,7 +77,7 @@ def jsonl(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
 
 @app.command("csv")
 def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
-    """The figures, a line a group, each with data set, language, model and judges.
+    """The figures, one line per group, with data set, language, model and judges.
 
     Example: medagent export csv results/v2_r2_gpt-4o-mini groups.csv
     """
@@ -82,10 +89,10 @@ def csv(run: Run, out: File, benchmark: BenchmarkCode = None) -> None:
 @app.command("atif")
 def atif(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write into.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; it is made if needed.")],
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """Trajectories in the Agent Trajectory Interchange Format (ATIF-v1.8): a file an episode.
+    """Trajectories in the Agent Trajectory Interchange Format (ATIF-v1.8), one file per episode.
 
     Example: medagent export atif results/v2_r2_gpt-4o-mini trajectories/
     """
@@ -97,10 +104,10 @@ def atif(
 @app.command("inspect")
 def inspect(
     run: Run,
-    out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval, or .json.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.eval", help="The log to write: .eval or .json.")],
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """A log of Inspect AI: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
+    """An Inspect AI log: samples with epochs, messages, tool calls and scores, for inspect view and inspect score.
 
     Needs inspect-ai (pip install 'medagent[inspect]').
 
@@ -117,9 +124,9 @@ def otel(
     out: Annotated[str, typer.Argument(metavar="URL|FILE", help="An OTLP/HTTP endpoint, or a file.")],
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """OpenTelemetry spans: invoke_agent for each item, chat for each model call, execute_tool for each tool call.
+    """OpenTelemetry spans: invoke_agent per item, chat per model call, execute_tool per tool call.
 
-    As protobuf with pip install 'medagent[otel]', else as JSON; headers: OTEL_EXPORTER_OTLP_HEADERS.
+    The form is protobuf after pip install 'medagent[otel]', otherwise JSON. Set headers in OTEL_EXPORTER_OTLP_HEADERS.
 
     Example: medagent export otel results/v2_r2_gpt-4o-mini http://localhost:4318
     """
@@ -135,7 +142,7 @@ def mlflow(
     experiment: Annotated[str, typer.Option(help="The experiment's name.")] = "medagent",
     benchmark: BenchmarkCode = None,
 ) -> None:
-    """A run of MLflow: settings as parameters, figures as metrics, files as artifacts.
+    """An MLflow run: settings are parameters, figures are metrics, files are artifacts.
 
     Needs mlflow (pip install 'medagent[mlflow]').
 
@@ -144,3 +151,46 @@ def mlflow(
     from medagent.export.mlflow import export_mlflow
 
     print(export_mlflow(run, out, experiment, benchmark))
+
+
+HARBOR = """A benchmark's tasks as folders that Harbor runs.
+
+Any agent in a container can act in them. The record is served over HTTP, and the reward is 1.0 or 0.0.
+
+Example: medagent export harbor tasks/ --version v2 --per-type 3
+
+Example: medagent export harbor tasks/ --dataset fresh
+"""
+
+
+def _harbor_function(benchmark: Any) -> Callable[..., None]:
+    """The function behind `medagent export harbor NAME`."""
+
+    def harbor(
+        values: dict[str, Any],
+        folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new or empty folder.")],
+    ) -> None:
+        from medagent.integrations.harbor.tasks import export_harbor
+
+        done = export_harbor(benchmark, folder, values)
+        if done.unsolved:
+            print(f"without solution/, because the reference agent fails: {', '.join(done.unsolved)}")
+        print(f"{folder}: {done.tasks} tasks. Run them: harbor run -p {folder} -a oracle")
+
+    which = [field for field in fields_of(benchmark.Settings) if field.option.group == WHICH]
+    fields = [field for field in which if field.name != "trials"]
+    function = with_options(fields)(harbor)
+    function.__doc__ = HARBOR
+    return function
+
+
+app.add_typer(
+    per_benchmark(
+        "medagent export harbor",
+        _harbor_function,
+        "A benchmark's tasks as folders that Harbor runs.",
+        fhir=True,
+        argument=True,
+    ),
+    name="harbor",
+)

@@ -1,4 +1,4 @@
-"""`medagent grade`: the verdict on every item of a results file, or of any benchmark's run."""
+"""`medagent grade`: grades every item of a run or of a results file."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from medagent.terminal import options
 from medagent.terminal.settings import fields_of, with_options
 
 _FIELDS = {field.name: field for model in (Psb300Grading, MedAgentBenchGrading) for field in fields_of(model)}
-"""The options that any benchmark has, each once."""
+"""The grading options of all benchmarks, by field; options that several benchmarks share occur once."""
 
 
 @with_options(list(_FIELDS.values()))
 def command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
     benchmark: options.BenchmarkCode = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Grade a run of any benchmark, or a results file: of MedAgentBench (offline for the bundled data set), or of
-    --benchmark NAME.
+    """Grade a run of any benchmark, or a results file of MedAgentBench or of --benchmark NAME.
 
-    Which of the options a file takes depends on its benchmark. Exit code 0: everything was graded; 2: something could
-    not be.
+    The bundled data set is graded offline. Which options apply depends on the benchmark. Exit code 0: everything was
+    graded; 2: some items could not be graded.
 
     Example: medagent grade results/v2_r2_reference
 
     Example: medagent grade --benchmark fhir-agentbench outputs.json --dataset published --rules paper
 
-    Answers of other tools are graded by `medagent grade BENCHMARK --answers FILE`, with the options of `medagent run
-    BENCHMARK`: medagent grade simpleqa --answers answers.jsonl --judge gpt-4o
+    To grade answers of another tool, pass --answers, and the options of `medagent run BENCHMARK`:
+
+    Example: medagent grade simpleqa --answers answers.jsonl --judge gpt-4o
     """
     import json
 
     import medagent._api as api
     from medagent.reports.end import print_findings
 
-    report = api.grade(results, benchmark=benchmark, **given)
+    report = api.grade(results, benchmark=benchmark, **values)
     if as_json:
         print(json.dumps(_document(report), indent=1))
     else:
@@ -51,7 +51,7 @@ def command(
 
 
 def _document(report: Any) -> dict[str, Any]:
-    """The report as JSON; of MedAgentBench the form of `grade.json`."""
+    """The report as JSON; for MedAgentBench in the form of `grade.json`."""
     if "grades" not in report.details:
         document: dict[str, Any] = report.model_dump(mode="json", exclude={"command"})
         return document

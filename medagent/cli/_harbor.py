@@ -1,4 +1,4 @@
-"""`medagent harbor`: what the containers of `medagent data export harbor` run; nobody needs to type them."""
+"""`medagent harbor`: the commands that the containers of `medagent export harbor` run. Users do not need them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,19 @@ import typer
 
 from medagent.terminal.groups import group
 
-app = group("What the containers of `medagent data export harbor` run.")
-_Patients = Annotated[Path, typer.Argument(help="The patients, NDJSON.")]
+app = group(
+    "Commands for the containers of `medagent export harbor`.\n\nExample: medagent harbor build patients.ndjson.gz"
+)
+_Patients = Annotated[Path, typer.Argument(help="The patients' data, NDJSON.")]
 _Log = Annotated[Path, typer.Argument(help="The log of the episode.")]
-_Now = Annotated[datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The beginning of the record's clock.")]
+_Now = Annotated[
+    datetime, typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="The time at which the record's clock starts.")
+]
 
 
 @app.command("build")
 def build(patients: _Patients) -> None:
-    """Import the patients into the cache folder, when the image is built.
+    """Import the patients into the cache folder while the image is built.
 
     Example: MEDAGENT_HOME=/var/lib/medagent medagent harbor build patients.ndjson.gz
     """
@@ -34,7 +38,7 @@ def start(
     now: _Now,
     user: Annotated[str | None, typer.Option(help="Run it as this user.")] = None,
 ) -> None:
-    """Start the server, where none answers, and wait until it does.
+    """Start the server if it does not run, and wait until it replies.
 
     Example: medagent harbor start patients.ndjson.gz episode.jsonl --user fhir --now 2023-11-13T10:15:00+00:00
     """
@@ -45,7 +49,7 @@ def start(
 
 @app.command("serve")
 def serve(patients: _Patients, log: _Log, now: _Now) -> None:
-    """Answer for the episode's record and for its answers, at http://localhost:8080/fhir and /finish.
+    """Serve the episode's record at http://localhost:8080/fhir, and take its answers at /finish.
 
     Example: medagent harbor serve patients.ndjson.gz episode.jsonl --now 2023-11-13T10:15:00+00:00
     """
@@ -61,12 +65,12 @@ def verify(
     out: Annotated[Path, typer.Argument(help="The folder for reward.json.")],
     benchmark: Annotated[str, typer.Option(help="The benchmark: a name, or FILE.py:Name.")] = "medagentbench",
 ) -> None:
-    """Grade the log of an episode: reward.json with 1.0 or 0.0, and verdict.json with the reasons.
+    """Grade an episode's log: write reward.json (1.0 or 0.0) and verdict.json (the reasons).
 
     Example: medagent harbor verify /tests /var/lib/medagent/episode.jsonl /logs/verifier
     """
     from medagent.benchmarks.base import find
     from medagent.integrations.harbor.verify import verify as grade
 
-    found: Any = find(benchmark)
-    print(grade(found, tests, log, out))
+    chosen: Any = find(benchmark)
+    print(grade(chosen, tests, log, out))

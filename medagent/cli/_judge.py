@@ -1,4 +1,4 @@
-"""`medagent judge`: check a judge, judge a run again, compare judges, for every benchmark whose answers are judged."""
+"""`medagent judge`: checks a judge, judges a run again, compares judges; for every benchmark with judged answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from medagent.terminal import options
 from medagent.terminal.groups import GroupedCommand, group
 from medagent.terminal.settings import fields_of, with_options
 
-app = group("Judges: check one on known cases, judge a run again, compare what judges and people say.")
+app = group(
+    "Judges: check one on known cases, judge a run again, compare judges with each other and with people.\n\n"
+    "Example: medagent judge check simpleqa --judge gpt-4o-mini"
+)
 
 _PANEL = ("judge", "judge_base_url", "judge_api_key_env", "judge_prompt")
 _EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost", "max_tokens_total")
@@ -22,14 +25,14 @@ _EFFORT = ("timeout", "outage_time", "outage_attempts", "concurrency", "max_cost
 @app.command("check", cls=GroupedCommand)
 @with_options([*fields_of(PanelSettings, *_PANEL), *fields_of(RunSettings, "round", "results_dir", *_EFFORT)])
 def check_command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark whose answers are judged.")],
     quiet: options.Quiet = False,
     json: options.AsJson = False,
 ) -> None:
-    """Ask a judge about cases whose label is known: how often it agrees, and which kinds it gets wrong.
+    """Test a judge on cases with known labels: how often it agrees, and which kinds it gets wrong.
 
-    A judge may be trusted alone if the 95 % interval of its agreement begins at 90 % or above; else the exit code is 2.
+    A judge can decide alone if the 95 % interval of its agreement is at or above 90 %. Otherwise the exit code is 2.
 
     Example: medagent judge check simpleqa --judge gpt-4o-mini
     """
@@ -37,7 +40,7 @@ def check_command(
     from medagent.benchmarks.judge_check import check_plan, judged_benchmark
     from medagent.reports.runs import carry_out
 
-    panel, settings = _settings(given)
+    panel, settings = _settings(values)
     check, plan = check_plan(judged_benchmark(find(benchmark)), panel, settings)
     carry_out(plan, check, as_json=json, quiet=quiet)
 
@@ -45,23 +48,23 @@ def check_command(
 @app.command("again", cls=GroupedCommand)
 @with_options([*fields_of(PanelSettings), *fields_of(RunSettings, *_EFFORT)])
 def again_command(
-    given: dict[str, Any],
+    values: dict[str, Any],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A run whose answers are judged.")],
     only: Annotated[
         list[str] | None,
-        typer.Option(help="An item's id to judge, or `unreadable`: items without a verdict; repeatable."),
+        typer.Option(help="Judge only this item; `unreadable`: only items without a verdict; repeatable."),
     ] = None,
     drop_judging: Annotated[
-        str | None, typer.Option(metavar="JUDGE", help="Judge nothing; let this judge decide nothing any more.")
+        str | None, typer.Option(metavar="JUDGE", help="Judge nothing. Ignore this judge's verdicts from now on.")
     ] = None,
     benchmark: options.BenchmarkCode = None,
     quiet: options.Quiet = False,
     json: options.AsJson = False,
 ) -> None:
-    """Judge a run's answers again, by other judges or another prompt, without asking the model again.
+    """Judge a run's answers again with other judges or another prompt. The model is not called again.
 
-    A verdict is kept under its judge and the messages that it saw: what is unchanged costs nothing. A new panel decides
-    about an item as soon as all its judges replied.
+    Verdicts are stored by judge and messages, so unchanged ones cost nothing. A new panel decides an item as soon as
+    all its judges have replied.
 
     Example: medagent judge again results/simpleqa-husimpleqa_r1_gpt-4o-mini --judge gpt-4o
     """
@@ -72,26 +75,26 @@ def again_command(
     from medagent.judging.plans import again_plan
     from medagent.reports.runs import carry_out
 
-    found = judged_benchmark(of_folder(run, benchmark))
+    judged = judged_benchmark(of_folder(run, benchmark))
     if drop_judging is not None:
-        Judging(run, found.rubric).drop(drop_judging)
-        typer.echo(f"{run}: {drop_judging} decides nothing any more. Print the figures: medagent grade {run}")
+        Judging(run, judged.rubric).drop(drop_judging)
+        typer.echo(f"{run}: the verdicts of {drop_judging} no longer count. Print the figures: medagent grade {run}")
         return
-    panel, settings = _settings(given)
-    carry_out(again_plan(found, Run(run), panel, settings, only or ()), found, as_json=json, quiet=quiet)
+    panel, settings = _settings(values)
+    carry_out(again_plan(judged, Run(run), panel, settings, only or ()), judged, as_json=json, quiet=quiet)
 
 
 @app.command("agree")
 def agree_command(
-    first: Annotated[str, typer.Argument(metavar="A", help="A judged run (RUN@JUDGE of several), or a file.")],
-    second: Annotated[str, typer.Argument(metavar="B", help="The same, or a file that people labelled.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A judged run (RUN@JUDGE if it has several), or a file.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="Another one, or a file with labels by people.")],
     rules: Annotated[
         str, typer.Option(help="How the judges' replies are read (default: as in the run).", show_default=False)
     ] = "",
     benchmark: options.BenchmarkCode = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Two judges, or a judge and people: confusion table, agreement, Cohen's kappa, the items where they differ.
+    """Compare two judges, or a judge and people: confusion table, agreement, Cohen's kappa, items that differ.
 
     Example: medagent judge agree results/RUN@gpt-4o results/RUN@other-model
     """
@@ -100,16 +103,16 @@ def agree_command(
     from medagent.benchmarks.judge_labels import agreement
     from medagent.reports.agreement import print_agreement
 
-    found = agreement(first, second, rules, benchmark)
+    result = agreement(first, second, rules, benchmark)
     if json:
-        print(dumps(found.as_json(), ensure_ascii=False, indent=2))
+        print(dumps(result.as_json(), ensure_ascii=False, indent=2))
     else:
-        print_agreement(first, second, found)
+        print_agreement(first, second, result)
 
 
-def _settings(given: dict[str, Any]) -> tuple[PanelSettings, RunSettings]:
-    """The panel and the effort of a command. Raises UserError."""
+def _settings(values: dict[str, Any]) -> tuple[PanelSettings, RunSettings]:
+    """The panel's settings and the limits of a command. Raises UserError."""
     from medagent.core.options import checked
 
-    panel = {name: given.pop(name) for name in PanelSettings.model_fields if name in given}
-    return checked(PanelSettings, panel), checked(RunSettings, given)
+    panel = {name: values.pop(name) for name in PanelSettings.model_fields if name in values}
+    return checked(PanelSettings, panel), checked(RunSettings, values)

@@ -1,4 +1,4 @@
-"""`medagent leaderboard`: runs as a table in Markdown."""
+"""`medagent leaderboard`: the scores of runs as a Markdown table."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 def command(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN …", help="Runs' folders, of any benchmark, or archives of `medagent submit pack`."),
+        typer.Argument(metavar="RUN …", help="Folders of runs, or archives from `medagent submit pack`."),
     ],
     benchmark: options.BenchmarkCode = None,
     dataset: Annotated[
-        str | None, typer.Option(help="The folder of the archives' data set, where that has no installed name.")
+        str | None, typer.Option(help="The folder of the archives' data set, if that set is not installed.")
     ] = None,
 ) -> None:
-    """Print runs as a table in Markdown, with what each was measured on. A run is graded again from its files, unless
-    nothing of them and of the code that grades has changed since it ended.
+    """Print the scores of runs as a Markdown table, with the data and settings of each.
 
-    An archive is checked first, as `medagent submit check` does, and refused if something in it is wrong. Archives
-    whose episodes cannot be done again have tables of their own.
+    A run is graded again if its files or the grading code have changed since it ended. An archive is checked first, as
+    by `medagent submit check`, and a wrong one is refused. Archives whose episodes cannot be replayed are in separate
+    tables.
 
     Example: medagent leaderboard results/v2_r2_* > results/leaderboard.md
     """
@@ -38,7 +38,7 @@ def command(
     from medagent.reports.leaderboard import leaderboard
 
     if strange := [run for run in runs if not is_run(run) and run.suffix != ".zip"]:
-        raise UserError(f"{strange[0]}: is no run's folder (it has no run.json)")
+        raise UserError(f"{strange[0]}: not a run's folder (it has no run.json)")
     entries = [
         (ranked_report(of_folder(run, benchmark), run), None) if is_run(run) else _of_pack(run, dataset) for run in runs
     ]
@@ -46,11 +46,11 @@ def command(
 
 
 def _of_pack(pack: Path, dataset: str | None) -> Entry:
-    """A pack in which nothing is wrong. Raises UserError."""
+    """A leaderboard entry of an archive. Raises UserError if the check finds a problem."""
     from medagent.benchmarks.medagentbench.submission.check import check
     from medagent.core.errors import UserError
 
     checked = check(pack, dataset=dataset)
     if checked.report is None:
-        raise UserError(f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all")
+        raise UserError(f"{pack}: {checked.problems[0]}; medagent submit check {pack} lists all problems")
     return checked.report, checked.checks

@@ -1,4 +1,4 @@
-"""`medagent mcp`: tasks, or a FHIR server, as an MCP server."""
+"""`medagent mcp`: an MCP server for tasks, or for a FHIR server."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from medagent.cli._benchmarks import own_options, per_benchmark
 from medagent.core.errors import UserError
 from medagent.terminal.settings import fields_of, with_options
 
-HELP = """Serve a benchmark's tasks to an MCP client; or, with --fhir URL or --ehr FILE, that record.
+HELP = """Offer a benchmark's tasks to an MCP client; with --fhir URL or --ehr FILE, offer that FHIR data instead.
 
-Tasks: list_tasks, start_task, the FHIR functions, finish. Finished episodes are graded by `medagent grade` on the
-run's folder. A record: fhir_search, fhir_read, fhir_capabilities, and with --writes execute fhir_create; with
-an option that names tasks beside it (--dataset), the tasks over that record.
+The tools for tasks are list_tasks, start_task, the FHIR functions and finish. To grade the finished episodes, pass the
+run's folder to `medagent grade`. The tools for FHIR data are fhir_search, fhir_read, fhir_capabilities and, with
+--writes execute, fhir_create. With --fhir or --ehr and an option that selects tasks (--dataset), the tasks use that
+data.
 
 Example: claude mcp add medagent -- medagent mcp --version v2 --round mine
 
@@ -34,7 +35,7 @@ PLAYED_OPTIONS = (
     "fhir_header",
     "ca_file",
 )
-"""The settings of a run that mean something where clients say who acts, and what."""
+"""The settings of a run that apply when an MCP client acts."""
 
 
 def mcp_function(benchmark: Any) -> Callable[..., None]:
@@ -42,7 +43,7 @@ def mcp_function(benchmark: Any) -> Callable[..., None]:
     names = own_options(benchmark)
 
     def mcp(
-        given: dict[str, Any],
+        values: dict[str, Any],
         http: Annotated[
             int | None,
             typer.Option("--http", min=0, max=65535, metavar="PORT", help="Streamable HTTP instead of stdio."),
@@ -50,20 +51,20 @@ def mcp_function(benchmark: Any) -> Callable[..., None]:
         host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
         token: Annotated[
             str | None,
-            typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: ask clients for this bearer token."),
+            typer.Option(envvar="MEDAGENT_SERVE_TOKEN", help="With --http: require this bearer token from clients."),
         ] = None,
-        idle: Annotated[float, typer.Option(min=1, help="Seconds after which a forgotten episode is ended.")] = 1800.0,
+        idle: Annotated[float, typer.Option(min=1, help="End an episode after this many idle seconds.")] = 1800.0,
         results_dir: Annotated[
             Path | None,
-            typer.Option(help="Where runs land  [default: results below your data folder, wherever the client is]"),
+            typer.Option(help="The folder of runs  [default: results in your data folder]"),
         ] = None,
     ) -> None:
         from medagent.core.paths import data_dir
 
         if host != "127.0.0.1" and http is None:
             raise UserError("--host needs --http PORT")
-        given["results_dir"] = results_dir or data_dir() / "results"  # a client starts its servers anywhere, as in /
-        serve_mcp(benchmark, given, _Port(http, host, token), idle, names_tasks=any(name in given for name in names))
+        values["results_dir"] = results_dir or data_dir() / "results"  # clients may start servers in any folder, even /
+        serve_mcp(benchmark, values, _Port(http, host, token), idle, names_tasks=any(name in values for name in names))
 
     function = with_options(fields_of(benchmark.Settings, *names, *PLAYED_OPTIONS))(mcp)
     function.__doc__ = HELP
@@ -72,15 +73,15 @@ def mcp_function(benchmark: Any) -> Callable[..., None]:
 
 @dataclass(frozen=True, slots=True)
 class _Port:
-    """Where clients are served: on a port, or over standard input and output."""
+    """The port for clients; `http` is None for standard input and output."""
 
     http: int | None
     host: str
     token: str | None
 
 
-def serve_mcp(benchmark: Any, given: dict[str, Any], port: _Port, idle: float, *, names_tasks: bool) -> None:
-    """Serve until the client goes or a signal comes. Raises UserError."""
+def serve_mcp(benchmark: Any, values: dict[str, Any], port: _Port, idle: float, *, names_tasks: bool) -> None:
+    """Serve until the client disconnects or a signal arrives. Raises UserError."""
     import asyncio
     import signal
     import sys
@@ -92,8 +93,8 @@ def serve_mcp(benchmark: Any, given: dict[str, Any], port: _Port, idle: float, *
         import medagent.integrations.mcp.server as mcp_server
     from medagent.integrations.mcp.run import serving
 
-    settings = checked(benchmark.Settings, given)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the run's results are written then, too
+    settings = checked(benchmark.Settings, values)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # unwinds the stack, so the run's results are written
 
     async def serve(offer: Any) -> None:
         if port.http is None:
@@ -110,4 +111,4 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-app = per_benchmark("medagent mcp", mcp_function, "Tasks, or a FHIR server, for any MCP client.", fhir=True)
+app = per_benchmark("medagent mcp", mcp_function, "Offer tasks, or a FHIR server, to any MCP client.", fhir=True)

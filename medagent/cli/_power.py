@@ -1,4 +1,4 @@
-"""`medagent power`: how large a difference two runs can tell from chance."""
+"""`medagent power`: the smallest difference between two runs that is more than chance."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import typer
 
 
 def command(
-    items: Annotated[int, typer.Argument(help="How many items each run has.")],
+    items: Annotated[int, typer.Argument(help="Number of items in each run.")],
     discordant: Annotated[
-        float | None, typer.Option(help="The share of items on which the two runs differ (default: 0.2).")
+        float | None, typer.Option(help="Share of items on which the two runs differ (default: 0.2).")
     ] = None,
 ) -> None:
-    """Print the difference below which a comparison of two runs shows nothing but noise, before anything is run.
+    """Before a run: print the smallest difference between two runs that is more than chance.
 
     Example: medagent power 300
     """

@@ -1,4 +1,4 @@
-"""`medagent report`: one HTML file that shows a run, or several beside each other."""
+"""`medagent report`: one HTML file about a run, or about several side by side."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from medagent.terminal.settings import fields_of, with_options
 
 @with_options(fields_of(MedAgentBenchGrading, "tasks", "dataset", "fhir", "ehr", "key", "base"))
 def command(
-    given: dict[str, Any],
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Runs' folders, or MedAgentBench results files.")],
+    values: dict[str, Any],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN…", help="Folders of runs, or MedAgentBench results files.")
+    ],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     benchmark: options.BenchmarkCode = None,
     opened: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
 ) -> None:
-    """Write one HTML file that shows why each item is right or wrong; it needs no server and no network.
+    """Write one HTML file that shows why each item is right or wrong. It needs no server and no network.
 
-    Several runs of one benchmark are compared, each with the first. The options about MedAgentBench are
-    needed where grading needs them.
+    Several runs of one benchmark are each compared with the first. The MedAgentBench options are those of grading.
 
     Example: medagent report results/v2_r2_reference -o report.html --open
     """
     import medagent._api as api
 
-    size = api.write_report(runs, out, benchmark=benchmark, **given)
+    size = api.write_report(runs, out, benchmark=benchmark, **values)
     print(f"{out}: {size / 1e6:.1f} MB")
     if opened:
         import webbrowser

@@ -1,4 +1,4 @@
-"""`medagent run`: MedAgentBench by itself, every other benchmark by its name; the options are its settings' fields."""
+"""`medagent run`: runs MedAgentBench, or the named benchmark. The options are the fields of its settings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def run_function(benchmark: Any) -> Callable[..., None]:
     """The function behind `medagent run NAME`, with a parameter for each option of the benchmark's settings."""
 
     def run(
-        given: dict[str, Any],
+        values: dict[str, Any],
         config: Annotated[Path | None, _output("--config", help="A TOML file with defaults for these options.")] = None,
         report: Annotated[
-            Path | None, _output("--report", help="An HTML report, written anew every minute and at the end.")
+            Path | None, _output("--report", help="Write an HTML report every minute and at the end.")
         ] = None,
         quiet: Annotated[bool, _output("--quiet", "-q", help="No progress.")] = False,
         as_json: Annotated[bool, _output("--json", help="Print JSON instead of a table.")] = False,
@@ -36,7 +36,7 @@ def run_function(benchmark: Any) -> Callable[..., None]:
         from medagent.reports.runs import carry_out
         from medagent.reports.tables import say
 
-        settings = checked(benchmark.Settings, {**defaults(benchmark, config), **given})
+        settings = checked(benchmark.Settings, {**defaults(benchmark, config), **values})
         rewrite = _rewriting(report, benchmark.reference or None) if report is not None else None
         carry_out(benchmark.plan(settings, say), benchmark, as_json=as_json, quiet=quiet, rewrite=rewrite)
 
@@ -46,12 +46,12 @@ def run_function(benchmark: Any) -> Callable[..., None]:
 
 
 def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
-    """What writes the HTML report of a run's folder. Raises UserError where the file's folder is not there."""
+    """A function that writes the HTML report of a run's folder. Raises UserError if the file's folder is missing."""
     from medagent._finished import PageWriter
     from medagent.core.errors import UserError
 
     if not file.absolute().parent.is_dir():
-        raise UserError(f"--report {file}: its folder is not there")
+        raise UserError(f"--report {file}: the folder {file.parent} does not exist")
     writers: dict[Path, PageWriter] = {}
 
     def write(folder: Path) -> None:
@@ -64,14 +64,13 @@ def _rewriting(file: Path, code: str | None) -> Callable[[Path], object]:
 def _help(benchmark: Any) -> str:
     name = "" if benchmark.name == "medagentbench" else f" {benchmark.name}"
     example = benchmark.example or f"medagent run{name} --model gpt-4o-mini"
-    kept = (
-        "Every finished item is on disk at once; the same command again continues where the last one stopped. "
-        "Precedence of options: the command line, --config FILE, medagent.toml (or [tool.medagent] of pyproject.toml) "
-        "in this folder, the default."
+    continuing = (
+        "Each finished item is saved at once. Repeat the command to continue a stopped run. Precedence of options: "
+        "the command line, --config FILE, medagent.toml (or [tool.medagent] in pyproject.toml) here, the default."
     )
-    return f"{inspect.getdoc(type(benchmark))}\n\n{kept}\n\nExample: {example}"
+    return f"{inspect.getdoc(type(benchmark))}\n\n{continuing}\n\nExample: {example}"
 
 
 app = per_benchmark(
-    "medagent run", run_function, "Run a benchmark: MedAgentBench (without a name), or another one by its name."
+    "medagent run", run_function, "Run a benchmark: MedAgentBench (without a name), or the one that you name."
 )

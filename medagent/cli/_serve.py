@@ -15,22 +15,22 @@ from medagent.terminal.settings import fields_of, with_options
 def command(
     asking: dict[str, Any],
     data: Annotated[
-        Path | None, typer.Option(help="What to serve: an SQLite file of `medagent ehr import`, or NDJSON.")
+        Path | None, typer.Option(help="The data: an SQLite file from `medagent ehr import`, or NDJSON.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8080,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     reference_check: Annotated[
-        bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to what is not there.")
+        bool, typer.Option("--reference-check/--no-reference-check", help="Refuse references to missing resources.")
     ] = True,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer reads; one writes.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of processes for reads; one of them writes.")] = 1,
     durable: Annotated[
-        bool, typer.Option(help="Keep acknowledged writes through a power failure: each waits for the disk.")
+        bool, typer.Option(help="Wait for the disk at each write, so that a power failure loses none.")
     ] = False,
 ) -> None:
     """Serve FHIR R4 over HTTP: the bundled hospital, or your own data.
 
-    An SQLite file is served as it is, and keeps what clients write. The bundled hospital and NDJSON stay as they are:
-    what clients write to them goes when the server ends.
+    Clients' writes are stored in an SQLite file. The bundled hospital and NDJSON files are not changed: clients' writes
+    are lost when the server stops.
 
     Example: medagent serve --port 8080 --workers 4
 
@@ -46,7 +46,7 @@ def command(
     from medagent.fhir_data.store import file_to_serve
 
     who = checked(ServingAccess, asking)
-    # An end by SIGTERM, too, unwinds the stack, so that the served copy is removed.
+    # SIGTERM unwinds the stack too, so that the served copy is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with file_to_serve(data, lambda text: print(text, file=sys.stderr)) as file:

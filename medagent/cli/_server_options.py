@@ -1,4 +1,4 @@
-"""Options of the commands that reach a FHIR server over HTTP, worded once."""
+"""Options of the commands that use a FHIR server over HTTP."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 FhirHeader = Annotated[
     list[str] | None,
-    typer.Option("--fhir-header", help="'Name: value' for that server; a bearer token: MEDAGENT_FHIR_TOKEN."),
+    typer.Option(
+        "--fhir-header", help="'Name: value', sent to that server. Put a bearer token into MEDAGENT_FHIR_TOKEN."
+    ),
 ]
 CaFile = Annotated[Path | None, typer.Option("--ca-file", help="Certificates to trust for that server.")]
 
 
 def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> HttpEhr:
-    """The server at a FHIR base; its bodies are left as they are. Raises UserError for options that are off."""
+    """The server at a FHIR base. Its replies are not changed. Raises UserError for invalid options."""
     from urllib.parse import urlsplit
 
     from medagent.core.errors import UserError
@@ -28,5 +30,7 @@ def open_server(url: str, headers: list[str] | None, ca_file: Path | None) -> Ht
     check_base(url)
     parts = urlsplit(url)
     if parts.password is not None:
-        raise UserError(f"the URL of {parts.hostname} holds a password, which would be shown; give it by --fhir-header")
+        raise UserError(
+            f"the URL of {parts.hostname} contains a password, which would be shown; pass it with --fhir-header"
+        )
     return HttpEhr(url, url, headers=server_headers(headers or []), ca_file=ca_file)

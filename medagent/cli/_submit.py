@@ -1,4 +1,4 @@
-"""`medagent submit`: a run as one archive, and what can be said of such an archive."""
+"""`medagent submit`: packs a run into one archive, and checks such an archive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medagent.terminal.groups import WholeGroup
 
 app = typer.Typer(
     cls=WholeGroup,
-    help="A run as one archive that others can check.\n\nExample: medagent submit pack results/v2_r2_gpt-4o",
+    help="Pack a run into one archive that others can check.\n\nExample: medagent submit pack results/v2_r2_gpt-4o",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -27,7 +27,7 @@ def pack(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run of MedAgentBench.")],
     out: Annotated[Path | None, typer.Option(help="The archive; by default RUN.zip beside the folder.")] = None,
 ) -> None:
-    """Write a run's results, journal (without keys), settings and digests into one archive of at most 100 MB.
+    """Pack a run's results, journal (without API keys), settings and digests into an archive of at most 100 MB.
 
     Example: medagent submit pack results/v2_r2_gpt-4o --out gpt-4o.zip
     """
@@ -38,25 +38,23 @@ def pack(
     print(f"{target}: {target.stat().st_size} bytes, {len(made.files)} files; medagent submit check {target}")
     if made.prompts_left_out:
         print(
-            "medagent: the run's own prompts are not in the pack, since their files are gone or changed: "
-            "submit check will not do its episodes again",
+            "medagent: the archive lacks the run's custom prompts, because their files are missing or have changed; "
+            "`submit check` cannot replay the episodes",
             file=sys.stderr,
         )
 
 
 @app.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive of `medagent submit pack`.")],
-    dataset: Annotated[
-        str | None, typer.Option(help="Its data set, where it lies elsewhere than when the run was made.")
-    ] = None,
-    ehr: Annotated[Path | None, typer.Option(help="The patients of a data set that does not bring them.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive from `medagent submit pack`.")],
+    dataset: Annotated[str | None, typer.Option(help="Its data set, if it is not where it was during the run.")] = None,
+    ehr: Annotated[Path | None, typer.Option(help="The patients' data, if the data set has none.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Grade a pack again, do its episodes again over the data set, and say what is verified and what is only claimed.
+    """Grade an archive again, replay its episodes on the data set, and list the verified and the unverified claims.
 
-    Exit code 0: nothing is wrong; 1: something contradicts the rest; 2: the episodes cannot be done again, since the
-    run had prompts or a FHIR server of its own.
+    Exit code 0: no problem; 1: the files contradict each other; 2: the episodes cannot be replayed, because the run had
+    custom prompts or its own FHIR server.
 
     Example: medagent submit check gpt-4o.zip
     """

@@ -1,4 +1,4 @@
-"""`medagent validate`: what is wrong with a results file, offline."""
+"""`medagent validate`: lists the problems of a results file, offline."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from medagent.terminal import options
 def command(
     results: Annotated[Path, typer.Argument(help="A run's folder or a results file.")],
     tasks: Annotated[
-        Path | None, typer.Option(help="Its task file, where its ids are not those of the benchmark.")
+        Path | None, typer.Option(help="Its task file, if its ids are not those of the benchmark.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="A line for each problem, also for equal ones.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="One line per problem, also for equal ones.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List every problem of a results file with its place; nothing is graded.
+    """List every problem of a results file with its place, without grading.
 
-    Errors (exit code 1) break the schema. Warnings (exit code 0) are forms that a grader rejects, or that depart from
-    the usual form. Equal problems are one line, with their number and the first three places.
+    Errors (exit code 1) violate the schema. Warnings (exit code 0) are forms that a grader rejects, or unusual forms.
+    Equal problems share a line, with their number and the first three places.
 
     Example: medagent validate results/v2_r2_reference
     """

@@ -1,7 +1,7 @@
-"""The `medagent` command: puts the commands together, and turns errors into one line and an exit code.
+"""The `medagent` command: the table of commands; turns errors into one line and an exit code.
 
-Exit codes: 0 done; 1 something the user can mend; 2 some episodes failed, or could not be graded, for other reasons;
-130 interrupted; 143, 129 ended by SIGTERM, SIGHUP.
+Exit codes: 0 done; 1 an error that the user can fix; 2 some items failed or could not be graded for other reasons;
+130 interrupted; 143 and 129 ended by SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
@@ -14,46 +14,41 @@ import typer
 from medagent.terminal.groups import Lazy, LazyGroup
 
 COMMANDS = {
-    "run": Lazy("medagent.cli._run:app", "Run a benchmark: MedAgentBench, or another one by its name."),
+    "run": Lazy("medagent.cli._run:app", "Run a benchmark: MedAgentBench, or the one that you name."),
     "grade": Lazy(
         "medagent.cli._grade:command", "Grade a results file or a run's folder, with a reason for each item."
     ),
-    "show": Lazy("medagent.cli._show:command", "Show a run, or one item of it: what was said, and the verdict."),
-    "report": Lazy("medagent.cli._report:command", "One HTML file that shows why: of a run, or of several."),
-    "judge": Lazy("medagent.cli._judge:app", "Judges: check one, judge a run again, compare what judges say."),
-    "compare": Lazy("medagent.cli._compare:command", "Compare runs item by item: what flipped, more than chance?"),
-    "power": Lazy("medagent.cli._power:command", "How large a difference must be to be no noise, before a run."),
-    "submit": Lazy("medagent.cli._submit:app", "A run as one archive that others can check: pack, check."),
-    "leaderboard": Lazy("medagent.cli._leaderboard:command", "Print the scores of runs as a table in Markdown."),
+    "show": Lazy("medagent.cli._show:command", "Show a run, or one of its items: messages and verdict."),
+    "report": Lazy("medagent.cli._report:command", "Write an HTML file that shows why each item is right or wrong."),
+    "judge": Lazy("medagent.cli._judge:app", "Judges: check one, judge a run again, compare judges."),
+    "compare": Lazy("medagent.cli._compare:command", "Compare runs item by item: which changed, more than chance?"),
+    "power": Lazy("medagent.cli._power:command", "The smallest difference between two runs that is not chance."),
+    "submit": Lazy("medagent.cli._submit:app", "Pack a run into one archive that others can check."),
+    "leaderboard": Lazy("medagent.cli._leaderboard:command", "Print the scores of runs as a Markdown table."),
     "validate": Lazy("medagent.cli._validate:command", "List every problem of a results file with its place."),
-    "export": Lazy("medagent.cli._export:app", "Write a run in the form of another tool."),
-    "tasks": Lazy("medagent.cli._tasks:app", "Task sets: list them, import the published one."),
-    "data": Lazy(
-        "medagent.cli._data:app", "Data sets from a seed that nobody has seen; tasks exported for other tools."
-    ),
+    "export": Lazy("medagent.cli._export:app", "Write a run, or tasks, in the form of another tool."),
+    "data": Lazy("medagent.cli._data:app", "Task sets: list, import, check, make; answer keys; patient charts."),
     "ehr": Lazy(
         "medagent.cli._ehr:app", "Patients: FHIR data in files and servers; build, import, export, copy, push."
     ),
-    "key": Lazy("medagent.cli._key:app", "Answer keys, for grading offline."),
     "serve": Lazy("medagent.cli._serve:command", "Serve FHIR R4 over HTTP: the bundled hospital, or your own data."),
-    "mcp": Lazy("medagent.cli._mcp:app", "Tasks, or a FHIR server, for any MCP client."),
-    "green": Lazy("medagent.cli._green:app", "Assess agents that speak A2A."),
-    "purple": Lazy("medagent.cli._purple:command", "Offer a model as an agent that speaks A2A."),
-    "harbor": Lazy("medagent.cli._harbor:app", "What the containers of `data export harbor` run.", hidden=True),
+    "mcp": Lazy("medagent.cli._mcp:app", "Offer tasks, or a FHIR server, to any MCP client."),
+    "a2a": Lazy("medagent.cli._a2a:app", "Agents that speak A2A: assess one, or offer a model as one."),
+    "harbor": Lazy("medagent.cli._harbor:app", "What the containers of `export harbor` run.", hidden=True),
     "promptcblue": Lazy("medagent.benchmarks.promptcblue.commands:app", "PromptCBLUE: parse, score, package."),
     "simpleqa": Lazy("medagent.benchmarks.simpleqa.commands:app", "SimpleQA: score, export, the published prompt."),
     "imapscore": Lazy("medagent.benchmarks.imapscore.commands:app", "imapScore: score, explain, correlate."),
-    "doctor": Lazy("medagent.cli._doctor:command", "Check this installation: a line each, ok or what to do."),
+    "doctor": Lazy("medagent.cli._doctor:command", "Check this installation: one line per check, ok or what to do."),
     "version": Lazy("medagent.cli._version:command", "Print the versions of medagent and Python."),
 }
 OVERVIEW = (
-    "Run medical agents and models on medical benchmarks, keep what happened, grade it.\n\n"
+    "Run medical agents and models on medical benchmarks, store what they did, and grade it.\n\n"
     "Example: medagent run --version v2 --round r2 --agent reference"
 )
 
 
 class Commands(LazyGroup):
-    """The commands, and those that installed benchmarks bring."""
+    """The commands of `COMMANDS`."""
 
     table = COMMANDS
 
@@ -68,8 +63,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(version: bool) -> None:
+    if version:
         from medagent.cli._version import command
 
         command()
@@ -105,7 +100,7 @@ def main() -> None:
         _complain(str(error))
         sys.exit(1)
     except BrokenPipeError:
-        # The reader of a pipe went away (`medagent … | head`): nothing is left to say.
+        # The reader of the pipe has closed it (`medagent … | head`).
         sys.stderr.close()
         sys.exit(0)
 
@@ -117,15 +112,15 @@ def _complain(text: str) -> None:
 
 
 def _message(error: typer.TyperException) -> str:
-    """What is wrong with the words of a command, and the command whose help lists what there is."""
+    """What is wrong with the command line, and the command whose help lists what is possible."""
     text = _words(error)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "medagent"
-    return f"{text} ({path} --help lists what there is)"
+    return f"{text} (see {path} --help)"
 
 
 def _words(error: typer.TyperException) -> str:
-    """What is wrong, in words of medagent; typer repeats pydantic's."""
+    """What is wrong, in medagent's words; typer would repeat pydantic's."""
     if isinstance(error, typer.BadParameter):
         from pydantic import ValidationError
 
@@ -141,15 +136,15 @@ def _words(error: typer.TyperException) -> str:
 
 
 def spelled(words: list[str]) -> list[str]:
-    """The words with `--agent replay FILE` spelled out: the file is the value of the hidden option `--replay`; and
-    with `grade NAME --answers FILE` as what it is, a run of that benchmark whose answers are there already.
+    """The words of the command line, with short forms written out.
 
-    No words at all ask for help.
+    `--agent replay FILE`: the file is the value of the hidden option `--replay`. `grade NAME --answers FILE`: a run of
+    that benchmark with stored answers. No words: help.
     """
-    found = list(words) or ["--help"]
+    result = list(words) or ["--help"]
     for place, (option, value, file) in enumerate(zip(words, words[1:], words[2:], strict=False), 2):
         if (option, value) == ("--agent", "replay") and not file.startswith("-"):
-            found.insert(place, "--replay")
+            result.insert(place, "--replay")
     if words[:1] == ["grade"] and any(word.partition("=")[0] == "--answers" for word in words):
-        found[0] = "run"
-    return found
+        result[0] = "run"
+    return result

@@ -12,10 +12,6 @@ T = TypeVar("T")
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine and return its result, without an event loop. Inside a running loop, a separate thread waits."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
     done: list[T] = []
     failed: list[BaseException] = []
 

@@ -49,6 +49,15 @@ def by_type(scores: Sequence[GradedUnit]) -> list[list[list[bool]]]:
     return [list(items.values()) for items in types.values()]
 
 
+def by_item(scores: Sequence[GradedUnit]) -> dict[str, list[bool]]:
+    """Whether each graded trial of each item is right."""
+    items: dict[str, list[bool]] = {}
+    for one in scores:
+        if one.correct is not None:
+            items.setdefault(one.item.id, []).append(one.correct)
+    return items
+
+
 def these_types(scores: Sequence[GradedUnit]) -> Interval:
     """The 95 % interval of the rate of these types over other patients."""
     return stratified_wilson([[(sum(trials), len(trials)) for trials in items] for items in by_type(scores)])

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import from_json
 
 from medagent.core.errors import UserError
 from medagent.engine._limits import Account
+from medagent.engine.content import Content, content_of
 from medagent.engine.journal_file import JournalFile, Line
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
 
@@ -41,10 +41,10 @@ _CHECKSUM = b'00000000"}\n'
 """How a line ends, from its checksum on."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row whose newline became something else: no crash tears a row off so."""
-_LONGEST_HEAD = 4_096
-"""Bytes of a line that are looked at for its head."""
+_SHORT = 4_096
+"""Bytes of a line that is parsed whole for its head."""
 _LENGTH_BITS = 40
-_LAST_OF_HEAD = list(RowHead.model_fields)[-1]
+_LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
 class Journal(Generic[R]):
@@ -161,6 +161,12 @@ class Journal(Generic[R]):
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
+    def content(self, unit: str, *, spent: bool = False) -> Content | None:
+        """The content of a unit's last row, with its calls if `spent`. None if it is not as this version writes it."""
+        raw, kind = self._raw(unit), self._row_type
+        end = _end(raw)
+        return end and content_of(raw, end.start(), kind.key_members(unit).encode(), kind.made_up, spent=spent)
+
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
         """The last row of every unit, in the order of those rows, or of these units in theirs (those that have one).
 
@@ -168,12 +174,14 @@ class Journal(Generic[R]):
         """
         for unit in list(self._places) if units is None else units:
             if unit in self._places:
-                start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
-                raw = self._file.read(start, length)
                 try:
-                    yield _parsed(self._row_type, raw)
+                    yield _parsed(self._row_type, self._raw(unit))
                 except (ValidationError, ValueError, RecursionError):
                     raise UserError(f"{self.path}: the row of {unit} is damaged; {_WAY_ON}") from None
+
+    def _raw(self, unit: str) -> bytes:
+        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
+        return self._file.read(start, length)
 
     def _read(self) -> None:
         # Whom a row paid is the row's to say where its type has an answer of its own.
@@ -277,13 +285,13 @@ def _head(raw: bytes) -> RowHead | None:
 
     Only of a line whose checksum is right: the rest is then what was written.
     """
-    if len(raw) <= _LONGEST_HEAD:
+    if len(raw) <= _SHORT:
         return None
+    last = raw.find(_LAST_OF_HEAD)
+    end = raw.find(b",", last + len(_LAST_OF_HEAD))
     try:
-        members = from_json(raw[:_LONGEST_HEAD], allow_partial=True)
-        members.popitem()  # it may be cut off
-        return RowHead.model_validate(members) if _LAST_OF_HEAD in members else None
-    except ValueError:
+        return RowHead.model_validate_json(raw[:end] + b"}") if 0 <= last < end else None
+    except ValidationError:
         return None
 
 

@@ -204,7 +204,7 @@ def graded_report(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[s
     Raises UserError if the data that `run.json` names is missing or has another digest.
     """
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        graded = blocking(_scored(benchmark, folder, journals, given, ScoreBook(folder / SCORES, fresh=True)))
+        graded = blocking(_scored(benchmark, folder, journals, given))
         return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
 
 
@@ -216,9 +216,13 @@ def scores_of(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, 
 
 
 async def _scored(
-    benchmark: Benchmark[Any, Any], folder: Path, journals: Journals, given: Mapping[str, Any], book: ScoreBook
+    benchmark: Benchmark[Any, Any],
+    folder: Path,
+    journals: Journals,
+    given: Mapping[str, Any],
+    book: ScoreBook | None = None,
 ) -> Graded:
-    """Score the units of a folder by the rule set of `given`, or by the benchmark's own."""
+    """Score the units of a folder by the rule set of `given`, or by the benchmark's own. `book` holds known scores."""
     run_file, run = read_run(folder), Run(folder, journals)
     source = benchmark.source(run, given)
     check_data(folder, run_file, benchmark.data(source))
@@ -228,7 +232,7 @@ async def _scored(
     also = [name for name in benchmark.rule_sets if given.get("side_by_side") and name != own]
     for name in also:
         with benchmark.grader(source, name) as other:
-            others[name] = await _scores(benchmark, run, journals, items, other, ScoreBook(folder / SCORES, fresh=True))
+            others[name] = await _scores(benchmark, run, journals, items, other)
     with benchmark.grader(source, own) as grader:
         scores = await _scores(benchmark, run, journals, items, grader, book)
         figures = grader.figures(scores)
@@ -244,7 +248,7 @@ async def _scores(
     journals: Journals,
     items: Mapping[str, Any],
     grader: Grader[Any],
-    book: ScoreBook,
+    book: ScoreBook | None = None,
 ) -> list[Scored]:
     scoring = Scoring(items, grader, journals[JOURNAL], book, benchmark.judged(run))
     return in_order(items, await scoring.of_units(journals[JOURNAL].units))

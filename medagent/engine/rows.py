@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from medagent.core.errors import EpisodeError
 from medagent.core.wire import Text
 from medagent.engine._unit_limits import unit_limits
+from medagent.engine.content import MadeUp
 from medagent.models.base import Completion, Usage
 from medagent.models.endings import USUAL
 
@@ -195,6 +196,14 @@ class Row(RowHead):
     def begin(cls, unit: Any) -> Self:
         """The row of a unit that is about to be carried out."""
         return cls(unit=unit.key, status="completed")
+
+    made_up: ClassVar[Sequence[MadeUp]] = ()
+    """Values in its line that differ between rows which are otherwise equal, and mean nothing."""
+
+    @classmethod
+    def key_members(cls, unit: str) -> str:
+        """The JSON of the row's first own members if these only repeat the unit's key, each with a comma behind it."""
+        return ""
 
     @property
     def owed(self) -> bool:

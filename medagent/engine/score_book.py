@@ -40,18 +40,17 @@ _UNIT = re.compile(rb'\{"unit":("[^"\\]*"),"row":')
 
 
 class ScoreBook:
-    """The scores of a run's folder. With `fresh` the stored ones are not read: everything is scored again.
+    """The scores of a run's folder.
 
     Of a stored score only its place in the file is in memory.
     """
 
-    def __init__(self, path: Path, *, fresh: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: dict[str, ScoreLine | int] = {}
         """A new line, or where a stored one begins."""
         self._file: BinaryIO | None = None
-        if not fresh:
-            self._read()
+        self._read()
 
     def get(self, unit: str, row: str, digests: Mapping[str, str]) -> Score | None:
         """The score of a unit's row; None if there is none, or a stale one."""

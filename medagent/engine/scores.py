@@ -121,6 +121,13 @@ class Scored:
         return self.score.value if self.score else None
 
     @property
+    def kind(self) -> str:
+        """Why it is wrong or has no score; empty otherwise."""
+        if self.score is not None:
+            return self.score.kind
+        return OWED_KIND if self.status in OWED else ""
+
+    @property
     def cluster(self) -> str:
         """What its item has in common with a few others, such as the question in several languages; empty for an item
         by itself, or for a cluster that is a whole group of the table.
@@ -143,15 +150,14 @@ class Scored:
         """It as an item of a report."""
         score, cluster = self.score, self.cluster
         if score is None:
-            kind = OWED_KIND if self.status in OWED else ""
-            reason = f"the episode ended as {self.status}: not the agent's doing" if kind else ""
+            reason = f"the episode ended as {self.status}: not the agent's doing" if self.kind else ""
             return ItemOutcome(
                 item=self.item.id,
                 trial=self.trial,
                 group=self.item.group,
                 cluster=cluster,
                 status=self.status,
-                kind=kind,
+                kind=self.kind,
                 reason=reason,
             )
         return ItemOutcome(
@@ -227,6 +233,13 @@ class Grader(ABC, Generic[RowT]):
 
     rules: str = ""
     """The rule set, where the benchmark has several."""
+
+    @property
+    def by_content(self) -> bool:
+        """Whether a score depends only on the item, the judgement, and the row without its unit, trial, times, calls
+        and `made_up` values. If so, `score` may be called once for rows that are otherwise equal.
+        """
+        return False
 
     @property
     def digests(self) -> Mapping[str, str]:

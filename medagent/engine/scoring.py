@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from inspect import isawaitable
 from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
 
 from medagent.core.errors import MedagentError, UserError
 from medagent.engine.journal import Journal
@@ -17,6 +20,9 @@ from refsol.errors import RefsolError
 RowT = TypeVar("RowT", bound=Row)
 
 
+_JUDGED = "judged"
+"""The name of the judgement's digest."""
+_SCORE = TypeAdapter(Score)
 UNREAD = "unreadable"
 """How a unit stands whose judges replied, and not all of them with a label that can be read."""
 NO_VERDICT = (UNREAD, "failed", "not_judged")
@@ -24,8 +30,8 @@ NO_VERDICT = (UNREAD, "failed", "not_judged")
 
 
 class Scoring(Generic[RowT]):
-    """The scores of one run. `items` are the benchmark's items by id; `judged` has each unit's judgement, and is None
-    if nobody judges.
+    """The scores of one run. `items` are the benchmark's items by id. `judged` has each unit's judgement, and is None
+    if nobody judges. Without a `book`, no score is read or stored.
     """
 
     def __init__(
@@ -33,10 +39,13 @@ class Scoring(Generic[RowT]):
         items: Mapping[str, Any],
         grader: Grader[RowT],
         journal: Journal[RowT],
-        book: ScoreBook,
+        book: ScoreBook | None,
         judged: Mapping[str, Judgement] | None = None,
     ) -> None:
         self._items, self._grader, self._journal, self._book, self._judged = items, grader, journal, book, judged
+        self._by_content: dict[tuple[str, bytes, str], Score] = {}
+        """Scores by item, `Journal.content` and judgement."""
+        self._scores: dict[tuple[str, bytes], Score] = {}
         self._digests = {**({"rules": grader.rules} if grader.rules else {}), **grader.digests}
 
     def judged_by(self, judged: Mapping[str, Judgement] | None) -> None:
@@ -49,7 +58,7 @@ class Scoring(Generic[RowT]):
         if name is None:
             return None
         item = self._items[name.item]
-        score = None if self._journal.is_owed(row.unit) else await self._score(item, row)
+        score = None if self._journal.is_owed(row.unit) else await self._score_row(item, row)
         return Scored(item, name.trial, row.unit, row.status, score)
 
     async def of_units(self, units: Iterable[str]) -> list[Scored]:
@@ -65,7 +74,7 @@ class Scoring(Generic[RowT]):
                 continue
             score = self._stored(unit)
             if score is None:
-                score = await self._score(item, next(self._journal.rows([unit])))
+                score = await self._score_unit(item, unit)
             scores.append(Scored(item, name.trial, unit, self._state(unit) if score is None else status, score))
         return scores
 
@@ -76,7 +85,8 @@ class Scoring(Generic[RowT]):
 
     def write(self) -> None:
         """Write `scores.jsonl`. Raises UserError."""
-        self._book.write()
+        if self._book is not None:
+            self._book.write()
 
     def _state(self, unit: str) -> str:
         """How a finished unit without a score stands with its judges."""
@@ -85,23 +95,54 @@ class Scoring(Generic[RowT]):
 
     def _stored(self, unit: str) -> Score | None:
         digests = self._digests_of(unit)
-        return None if digests is None else self._book.get(unit, self._journal.checksum(unit), digests)
+        if digests is None or self._book is None:
+            return None
+        return self._book.get(unit, self._journal.checksum(unit), digests)
 
-    async def _score(self, item: Any, row: RowT) -> Score | None:
+    async def _score_unit(self, item: Any, unit: str) -> Score | None:
+        """Grade a finished unit, or take the score of an equal row. None while its judgement is not complete."""
+        digests = self._digests_of(unit)
+        if digests is None:
+            return None
+        content = self._journal.content(unit) if self._grader.by_content else None
+        key = None if content is None else (item.id, content.digest, digests.get(_JUDGED, ""))
+        score = self._by_content.get(key) if key else None
+        if score is None:
+            score = self._shared(item, await self._graded(item, next(self._journal.rows([unit]))))
+            if key and score.graded:
+                self._by_content[key] = score
+        self._put(unit, digests, score)
+        return score
+
+    async def _score_row(self, item: Any, row: RowT) -> Score | None:
         """Grade a finished row; None while its judgement is not complete."""
         digests = self._digests_of(row.unit)
         if digests is None:
             return None
-        score = await graded(self._grader, item, row, None if self._judged is None else self._judged[row.unit])
-        if score.graded:  # a failure of the grader may pass
-            self._book.put(row.unit, self._journal.checksum(row.unit), digests, score)
+        score = await self._graded(item, row)
+        self._put(row.unit, digests, score)
         return score
+
+    async def _graded(self, item: Any, row: RowT) -> Score:
+        return await graded(self._grader, item, row, None if self._judged is None else self._judged[row.unit])
+
+    def _put(self, unit: str, digests: Mapping[str, str], score: Score) -> None:
+        if self._book is not None and score.graded:  # a failure of the grader may pass
+            self._book.put(unit, self._journal.checksum(unit), digests, score)
+
+    def _shared(self, item: Any, score: Score) -> Score:
+        """An equal score of the item if there is one, so that equal scores are in memory once."""
+        try:
+            text = _SCORE.dump_json(score)
+        except ValueError:  # half of a surrogate pair, or a value that is no JSON
+            return score
+        return self._scores.setdefault((item.id, sha256(text).digest()), score)
 
     def _digests_of(self, unit: str) -> Mapping[str, str] | None:
         if self._judged is None:
             return self._digests
         judgement = self._judged.get(unit)
-        return {**self._digests, "judged": judgement.digest} if judgement and judgement.complete else None
+        return {**self._digests, _JUDGED: judgement.digest} if judgement and judgement.complete else None
 
 
 async def graded(grader: Grader[RowT], item: Any, row: RowT, judged: Any = None) -> Score:

@@ -1,1 +1,1 @@
-"""What a run left, in the forms of other tools: a module a form, a command of `medagent export` each."""
+"""Writes runs in the forms of other tools: one module and one command of `medagent export` per form."""

@@ -1,6 +1,6 @@
-"""Every item of a finished run as one record: what was said as role and content, what came of it, what it cost.
+"""Every item of a run as one record: messages (role and content), outcome, cost.
 
-The other forms are made of these records, so that they agree. Nothing is graded or written here.
+All export forms are made from these records, so that they agree. This module grades and writes nothing.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from medagent.engine.scores import Check, Scored
 from medagent.models.base import MadeCall
 
 ASSISTANT = ("agent", "answer", "assistant")
-"""The roles of messages that the agent wrote."""
+"""The roles of the agent's messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """One message as training data has it: `role` is user, assistant or tool."""
+class ExportMessage:
+    """One message in the form of training data. `role` is user, assistant or tool."""
 
     role: str
     content: str
     reasoning: str = ""
     calls: tuple[MadeCall, ...] = ()
-    """An assistant's tool calls, as it made them; each has an id."""
+    """The assistant's tool calls, unchanged; each has an id."""
     call_id: str = ""
-    """Of a tool's reply: the id of the call."""
+    """For a tool's reply: the id of the call."""
     spent: CallSpent | None = None
-    """An assistant's: the model call, where it is known which one that was."""
+    """For the assistant: the model call, if it is known."""
 
     @property
     def time(self) -> datetime | None:
-        """When an assistant's message was there: the end of the model call."""
+        """The time of an assistant's message: the end of its model call."""
         if self.spent is None or self.spent.started is None:
             return None
         return datetime.fromisoformat(self.spent.started) + timedelta(seconds=self.spent.latency)
 
     def as_json(self) -> dict[str, Any]:
-        """It as chat templates take it; every message has the same fields, None where there is nothing."""
+        """The message in the form of chat templates. All messages have the same fields; a missing value is None."""
         calls = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in self.calls
@@ -64,41 +64,41 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One item of one trial. `row` is its row of the journal, None where it was never begun."""
+    """One item in one trial. `row` is its row of the journal, None if it was not started."""
 
     outcome: ItemOutcome
-    messages: Sequence[Said]
+    messages: Sequence[ExportMessage]
     checks: Sequence[Check]
     row: Row | None
     question: str = ""
-    """What was asked, without the words around it."""
+    """The question, without the rest of the prompt."""
     scored: Scored | None = None
-    """The unit with its score; None for a run whose data is missing."""
+    """The unit with its score; None if the run's data is missing."""
 
     @property
     def key(self) -> str:
-        """The item's id, with its trial from the second on: `task5_7.2`."""
+        """The item's id, followed by the trial's number if that is 2 or more: `task5_7.2`."""
         return self.outcome.item if self.outcome.trial == 1 else f"{self.outcome.item}.{self.outcome.trial}"
 
     @property
     def cluster(self) -> str:
-        """What items have in common that are not independent; else the item's id."""
+        """The name that dependent items share; for an independent item, its id."""
         return (self.scored.item.cluster if self.scored else "") or self.outcome.item
 
     @property
     def target(self) -> str:
-        """What was expected, in one text."""
+        """The expected answer as one text."""
         if self.scored is None:
             return ""
         return self.scored.item.target or hide(self.scored.score.expected if self.scored.score else "")
 
     @property
     def spent(self) -> Spent:
-        """What it cost."""
+        """Tokens, calls and cost."""
         return self.row.spent if self.row else Spent()
 
     def as_json(self, report: Report) -> dict[str, Any]:
-        """The record as one flat object; every record of a run has the same fields, None where there is nothing."""
+        """The record as one flat object. All records of a run have the same fields; a missing value is None."""
         one, spent = self.outcome, self.spent
         called = spent.calls > 0
         return {
@@ -111,9 +111,9 @@ class Record:
             "item": one.item,
             "trial": one.trial,
             "group": one.group,
-            "messages": [said.as_json() for said in self.messages],
-            "reasoning": [said.reasoning for said in self.messages],
-            "times": [time.isoformat() if (time := said.time) else None for said in self.messages],
+            "messages": [message.as_json() for message in self.messages],
+            "reasoning": [message.reasoning for message in self.messages],
+            "times": [time.isoformat() if (time := message.time) else None for message in self.messages],
             "status": one.status,
             "correct": one.correct,
             "score": one.score,
@@ -149,27 +149,27 @@ def _records(loaded: LoadedRun, report: Report) -> Iterator[Record]:
         yield Record(outcome, _messages(loaded.benchmark, row, question), checks, row, question, scored)
 
 
-def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[Said]:
-    """The messages; if the journal holds the reply alone, the question stands before it."""
-    messages = list(_said(() if row is None else benchmark.messages(row)))
+def _messages(benchmark: Benchmark[Any, Any], row: Row | None, question: str) -> list[ExportMessage]:
+    """The messages of a row. If the journal has only the reply, the question is put before it."""
+    messages = list(_converted(() if row is None else benchmark.messages(row)))
     if question and (not messages or messages[0].role == "assistant"):
-        messages.insert(0, Said("user", question))
+        messages.insert(0, ExportMessage("user", question))
     return messages if row is None else _with_calls(messages, row.spent.each)
 
 
-def _said(shown: Iterable[ShownMessage]) -> Iterator[Said]:
-    """The messages of a journal. An action that a tool call became is that call again, and calls that were made in
-    parallel are one message, with their replies after it.
+def _converted(shown: Iterable[ShownMessage]) -> Iterator[ExportMessage]:
+    """The messages of a journal. Actions that were made from tool calls become those calls again. Parallel calls are
+    one message, followed by their replies.
     """
-    replies: list[Said] = []
-    open_: Said | None = None
-    """An assistant's message with calls, to which more calls of the same reply may come."""
+    replies: list[ExportMessage] = []
+    open_: ExportMessage | None = None
+    """An assistant's message with calls; further calls of the same reply are added to it."""
     for number, one in enumerate(shown):
         call = one.call
         if call is None and one.role not in ASSISTANT:
             text = hide(one.text)
             if open_ is not None and len(replies) < len(open_.calls):
-                replies.append(Said("tool", text, call_id=open_.calls[-1].id))
+                replies.append(ExportMessage("tool", text, call_id=open_.calls[-1].id))
                 continue
         if open_ is not None and (call is None or call.reply is None or call.reply != open_.calls[-1].reply):
             yield from (open_, *replies)
@@ -177,27 +177,29 @@ def _said(shown: Iterable[ShownMessage]) -> Iterator[Said]:
         if call is not None:
             made = replace(call, arguments=hide(call.arguments), id=call.id or f"call_{number}", text=None)
             if open_ is None:
-                open_ = Said("assistant", hide(call.text or ""), hide(one.reasoning or ""), (made,))
+                open_ = ExportMessage("assistant", hide(call.text or ""), hide(one.reasoning or ""), (made,))
             else:
                 open_ = replace(open_, calls=(*open_.calls, made))
         else:
-            yield Said("assistant" if one.role in ASSISTANT else "user", hide(one.text), hide(one.reasoning or ""))
+            yield ExportMessage(
+                "assistant" if one.role in ASSISTANT else "user", hide(one.text), hide(one.reasoning or "")
+            )
     if open_ is not None:
         yield from (open_, *replies)
 
 
-def _with_calls(messages: list[Said], each: Sequence[CallSpent]) -> list[Said]:
-    """The messages with the model call of each, where its number is known or each message was one call."""
-    own = [said for said in messages if said.role == "assistant"]
-    numbers = [said.calls[0].reply if said.calls else None for said in own]
+def _with_calls(messages: list[ExportMessage], each: Sequence[CallSpent]) -> list[ExportMessage]:
+    """The messages with their model calls, if the calls' numbers are known or each message was one call."""
+    own = [message for message in messages if message.role == "assistant"]
+    numbers = [message.calls[0].reply if message.calls else None for message in own]
     if len(own) == len(each):
         numbers = list(range(len(own)))
     spent = iter(each[number] if number is not None and number < len(each) else None for number in numbers)
-    return [replace(said, spent=next(spent)) if said.role == "assistant" else said for said in messages]
+    return [replace(message, spent=next(spent)) if message.role == "assistant" else message for message in messages]
 
 
 def arguments_of(call: MadeCall) -> dict[str, Any]:
-    """The arguments of a call as an object; a text that is none stands in one."""
+    """The arguments of a call as an object. Any other text becomes `{"arguments": TEXT}`."""
     try:
         value = json.loads(call.arguments or "{}")
     except (ValueError, RecursionError):
@@ -206,9 +208,7 @@ def arguments_of(call: MadeCall) -> dict[str, Any]:
 
 
 def provider(report: Report, places: Mapping[str, Any]) -> str | None:
-    """Who serves the run's model: `openai`, `anthropic`, or the host of an endpoint of one's own; None for an agent
-    without a model.
-    """
+    """The provider of the run's model: `openai`, `anthropic`, or a custom endpoint's host; None without a model."""
     if not report.settings.get("model"):
         return None
     if report.settings.get("api") == "anthropic":

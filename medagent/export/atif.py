@@ -1,7 +1,7 @@
-"""Trajectories in the Agent Trajectory Interchange Format, version 1.8 (Harbor's RFC 0001): a JSON file an episode.
+"""Trajectories in the Agent Trajectory Interchange Format, version 1.8 (Harbor's RFC 0001): one JSON file per episode.
 
-An agent's message is a step. Its tool calls are those that the model made; of an episode by text, GET, POST and FINISH.
-The reply is the step's observation.
+Each message of the agent is a step. Its tool calls are those of the model, or GET, POST and FINISH in the text
+protocol. The reply is the step's observation.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FINISH = re.compile(r"FINISH\((.*)\)\s*\Z", re.DOTALL)
 
 
 def export_atif(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write a file an episode into a folder, which is made; returns how many. Raises UserError.
+    """Write one file per episode into a folder, which is made if needed. Returns their number. Raises UserError.
 
-    An item without a message has no trajectory.
+    An item without messages has no trajectory.
     """
     report, records = read_records(folder, code)
     try:
@@ -45,7 +45,7 @@ def export_atif(folder: Path, out: Path, code: Code | None = None) -> int:
 
 
 def trajectory(report: Report, record: Record) -> dict[str, Any]:
-    """One episode as the format has it."""
+    """One episode as an ATIF document."""
     one, settings = record.outcome, report.settings
     model = settings.get("model")
     return _known(
@@ -77,41 +77,41 @@ def trajectory(report: Report, record: Record) -> dict[str, Any]:
 def _steps(record: Record, has_model: bool) -> Iterator[dict[str, Any]]:
     number, place = 0, 0
     while place < len(record.messages):
-        said = record.messages[place]
+        message = record.messages[place]
         number, place = number + 1, place + 1
-        if said.role != "assistant":
-            yield {"step_id": number, "source": "user", "message": said.content}
+        if message.role != "assistant":
+            yield {"step_id": number, "source": "user", "message": message.content}
             continue
         tools = [
             {"tool_call_id": call.id, "function_name": call.name, "arguments": arguments_of(call)}
-            for call in said.calls
-        ] or _tool_calls(said.content, number)
+            for call in message.calls
+        ] or _tool_calls(message.content, number)
         results = []
-        for following in record.messages[place : place + max(1, len(said.calls))]:
-            if following.role == "assistant" or (said.calls and following.role != "tool"):
+        for following in record.messages[place : place + max(1, len(message.calls))]:
+            if following.role == "assistant" or (message.calls and following.role != "tool"):
                 break
-            place += 1  # the reply is this step's observation, not a step of its own
+            place += 1  # the reply is this step's observation, not another step
             source = following.call_id or (tools[0]["tool_call_id"] if tools else None)
             results.append(_known(source_call_id=source, content=following.content))
         yield _known(
             step_id=number,
-            timestamp=said.time.isoformat() if said.time else None,
+            timestamp=message.time.isoformat() if message.time else None,
             source="agent",
-            message=said.content,
-            reasoning_content=said.reasoning or None,
+            message=message.content,
+            reasoning_content=message.reasoning or None,
             tool_calls=tools or None,
             observation={"results": results} if results else None,
-            metrics=_metrics(said.spent) if said.spent else None,
-            llm_call_count=1 if said.spent else None if has_model or said.reasoning else 0,
+            metrics=_metrics(message.spent) if message.spent else None,
+            llm_call_count=1 if message.spent else None if has_model or message.reasoning else 0,
         )
 
 
 def _tool_calls(text: str, number: int) -> list[dict[str, Any]]:
-    """The action that a message of an episode is; none for any other text."""
-    found, finish = _ACTION.match(text.strip()), _FINISH.match(text.strip())
-    if found:
-        arguments = {"url": found[2]} | ({"body": _parsed(found[3])} if found[3] else {})
-        return [{"tool_call_id": f"call_{number}", "function_name": found[1], "arguments": arguments}]
+    """The action of a message in the text protocol; empty for any other text."""
+    action, finish = _ACTION.match(text.strip()), _FINISH.match(text.strip())
+    if action:
+        arguments = {"url": action[2]} | ({"body": _parsed(action[3])} if action[3] else {})
+        return [{"tool_call_id": f"call_{number}", "function_name": action[1], "arguments": arguments}]
     if finish:
         return [
             {"tool_call_id": f"call_{number}", "function_name": "FINISH", "arguments": {"answers": _parsed(finish[1])}}
@@ -149,5 +149,5 @@ def _final(record: Record) -> dict[str, Any] | None:
 
 
 def _known(**fields: Any) -> dict[str, Any]:
-    """The fields that are known: the format takes no null where a field is optional."""
+    """The fields that are not None: the format does not allow null."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,5 +1,6 @@
-"""The figures of a run as CSV, a line a group. Each names data set, language, model and judges, so that lines of many
-runs can be put into one file.
+"""The figures of a run as CSV, one line per group.
+
+Each line has data set, language, model and judges, so that one file can have the lines of many runs.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from medagent.engine.report import Report
 
 
 def export_csv(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write the file; returns how many lines it has below its heading. Raises UserError."""
+    """Write the file. Returns the number of its lines without the heading. Raises UserError."""
     report = load_run(folder, benchmark=code).report
     rows = list(_rows(report))
     if not rows:
-        raise UserError(f"{folder}: {' '.join(report.notes) or 'nothing in it is graded'}")
+        raise UserError(f"{folder}: {' '.join(report.notes) or 'it has no graded item'}")
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")

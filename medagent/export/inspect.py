@@ -1,7 +1,7 @@
-"""A run as a log of Inspect AI, through its own types: a sample an item and trial, which is Inspect's epoch.
+"""A run as an Inspect AI log, made with Inspect's own types: one sample per item and trial (Inspect's epoch).
 
-The row of the journal lies in the sample's store, where the scorers of `medagent.integrations.inspect` read it: so
-`inspect score` grades an exported run as it grades one of `inspect eval`.
+The sample's store has the row of the journal, which the scorers of `medagent.integrations.inspect` read. So `inspect
+score` grades an exported run like a run of `inspect eval`.
 """
 
 from __future__ import annotations
@@ -45,19 +45,20 @@ LIMITS = {
     "token_limit": ("token", "unit-tokens", 0),
     "cost_limit": ("cost", "unit-cost", 0),
 }
-"""Inspect's limit for each status that is one, the option that sets it, and its default (0: the endpoint's own)."""
+"""By status: Inspect's name of the limit, the option that sets it, and its default (0: the endpoint's own limit)."""
 STOP_REASONS = {"length": "max_tokens"}
-"""Inspect's word for why a reply ended, where it differs from that of chat completions."""
+"""Inspect's names of finish reasons that differ from those of chat completions."""
 ERRORS = OWED | {"agent_error", "refused"}
-"""Statuses that Inspect calls an error of the sample."""
+"""The statuses that are an error of the sample in Inspect."""
 
 
 def export_inspect(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write a log (`.eval`, or `.json`); returns how many samples it has. Raises UserError, also where inspect-ai is
-    not installed or the benchmark has no Inspect task.
+    """Write a log (`.eval` or `.json`). Returns the number of its samples.
+
+    Raises UserError, also if inspect-ai is not installed or the benchmark has no Inspect task.
     """
     if out.suffix not in (".eval", ".json"):
-        raise UserError(f"{out}: Inspect reads logs by their ending: name it NAME.eval or NAME.json")
+        raise UserError(f"{out}: the name of an Inspect log must end with .eval or .json")
     try:
         from inspect_ai.log import write_eval_log
     except ImportError:
@@ -86,14 +87,16 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
     judged = benchmark.judged(run) or {}
     scorer = medagent_score.__name__
     toolbox = benchmark.toolbox(benchmark.source(run, {})) if isinstance(benchmark, FhirBenchmark) else None
-    kept = _Kept(report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark, toolbox)
-    samples = [kept.sample(record) for record in records if record.row is not None]
+    context = _LogContext(
+        report, options, scorer, judged, _model(report, run.document.get("places", {})), benchmark, toolbox
+    )
+    samples = [context.sample(record) for record in records if record.row is not None]
     log = EvalLog(
         status="success" if not report.owed else "cancelled",
         eval=EvalSpec(
-            eval_id=kept.id("eval"),
-            run_id=kept.id("run"),
-            task_id=kept.id("task"),  # the viewer hides all but one of the logs that share it
+            eval_id=context.id("eval"),
+            run_id=context.id("run"),
+            task_id=context.id("task"),  # the viewer shows only one log per task id
             created=_time(report.started),
             task=f"medagent/{report.benchmark}",
             task_version=report.data.version or 0,
@@ -103,7 +106,7 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
                 samples=len({one.id for one in samples}),
                 sample_ids=list(dict.fromkeys(str(one.id) for one in samples)),
             ),
-            model=kept.model,
+            model=context.model,
             config=EvalConfig(epochs=max((one.epoch for one in samples), default=1), epochs_reducer=["mean"]),
             packages={name: version for name, version in report.versions.items() if name == "medagent"},
             metadata={"settings": report.settings, "data": report.data.model_dump(), "versions": report.versions},
@@ -118,17 +121,17 @@ def evaluation_log(folder: Path, code: Code | None = None) -> EvalLog:
         stats=EvalStats(
             started_at=_time(report.started),
             completed_at=_time(report.ended),
-            model_usage={kept.model: _usage(report.spent)} if report.spent.calls else {},
+            model_usage={context.model: _usage(report.spent)} if report.spent.calls else {},
         ),
         samples=samples,
     )
-    recompute_metrics(log)  # reductions too: they cannot be given to the constructor
+    recompute_metrics(log)  # also makes the reductions, which the constructor does not take
     return log
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What the samples of one log share."""
+class _LogContext:
+    """The values that all samples of one log share."""
 
     report: Report
     options: dict[str, Any]
@@ -137,16 +140,16 @@ class _Kept:
     model: str
     benchmark: Benchmark[Any, Any]
     toolbox: Toolbox | None
-    """The tools that actions of episodes are calls of."""
+    """The tools that the actions of episodes call."""
 
     def id(self, *parts: str) -> str:
-        """An id that is the same for the same run, and no other log's."""
+        """An id that is equal for equal runs and differs between runs."""
         report = self.report
         whole = [report.benchmark, report.settings, report.data.digest, report.started, *parts]
         return uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(whole, sort_keys=True)).hex
 
     def sample(self, record: Record) -> EvalSample:
-        """One item of one trial."""
+        """The sample of one item in one trial."""
         from inspect_ai.event import ScoreEvent
         from inspect_ai.log import EvalSample
         from inspect_ai.model import ModelOutput
@@ -156,20 +159,20 @@ class _Kept:
         one, row = record.outcome, record.row
         assert row is not None
         name = self.id("sample", row.unit)
-        said = _messages(record, name)
+        messages = _messages(record, name)
         usage = {self.model: _usage(record.spent)} if record.spent.calls else {}
         score = self.score(record)
         judged = self.judged.get(row.unit)
-        kept = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row, judged))))
-        answer = next((message.text for message in reversed(said) if message.role == "assistant"), "")
+        stored_row = json.loads(hide(json.dumps(stored(self.report.benchmark, self.options, row, judged))))
+        answer = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
         at = _time(row.timestamp) or _time(self.report.ended)
         scored = ScoreEvent(score=score, scorer=self.scorer, timestamp=datetime.fromisoformat(at), uuid=f"{name}-score")
         return EvalSample(
             id=one.item,
             epoch=one.trial,
-            input=record.question or (said[0].text if said else ""),
+            input=record.question or (messages[0].text if messages else ""),
             target=record.target,
-            messages=said,
+            messages=messages,
             output=ModelOutput.from_content(self.model, answer),
             scores={self.scorer: score},
             metadata={
@@ -177,10 +180,10 @@ class _Kept:
                 "cluster": (record.scored.item.cluster if record.scored else "") or one.item,
                 "status": row.status,
             },
-            store={STORED: kept},
+            store={STORED: stored_row},
             events=sorted(
                 [
-                    *_model_events(record, said, name, self.model),
+                    *_model_events(record, messages, name, self.model),
                     *_tool_events(record, name, row.started or at, self.toolbox),
                     scored,
                 ],
@@ -196,8 +199,7 @@ class _Kept:
         )
 
     def score(self, record: Record) -> Score:
-        """What the run's own report says of the item."""
-
+        """The item's score in the run's report."""
         from medagent.integrations.inspect.scorers import as_score
 
         row, score = record.row, record.scored.score if record.scored else None
@@ -211,49 +213,51 @@ class _Kept:
 
 
 def _options(benchmark: Benchmark[Any, Any], run: Run) -> dict[str, Any]:
-    """The options by which the benchmark's own source finds a run's data."""
+    """The options of the benchmark's source that lead to the run's data."""
     source = benchmark.source(run, {})
     fields = source.model_dump(mode="json", exclude_defaults=True) if isinstance(source, BaseModel) else {}
     return {name: value for name, value in fields.items() if name in benchmark.Settings.model_fields}
 
 
 def _messages(record: Record, name: str) -> list[ChatMessage]:
-    """The messages as Inspect has them, tool calls as they were made."""
+    """The messages as Inspect's types, with the original tool calls."""
     from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ChatMessageUser, ContentReasoning, ContentText
     from inspect_ai.tool import ToolCall
 
     messages: list[ChatMessage] = []
     functions: dict[str, str] = {}
-    for number, said in enumerate(record.messages):
+    for number, message in enumerate(record.messages):
         id_ = f"{name}-{number}"
-        if said.role == "user":
-            messages.append(ChatMessageUser(content=said.content, id=id_))
-        elif said.role == "tool":
-            function = functions.get(said.call_id)
-            messages.append(ChatMessageTool(content=said.content, tool_call_id=said.call_id, function=function, id=id_))
+        if message.role == "user":
+            messages.append(ChatMessageUser(content=message.content, id=id_))
+        elif message.role == "tool":
+            function = functions.get(message.call_id)
+            messages.append(
+                ChatMessageTool(content=message.content, tool_call_id=message.call_id, function=function, id=id_)
+            )
         else:
-            functions |= {call.id: call.name for call in said.calls}
-            parts = [ContentReasoning(reasoning=said.reasoning), ContentText(text=said.content)]
-            calls = [ToolCall(id=one.id, function=one.name, arguments=arguments_of(one)) for one in said.calls]
-            content = parts if said.reasoning else said.content
+            functions |= {call.id: call.name for call in message.calls}
+            parts = [ContentReasoning(reasoning=message.reasoning), ContentText(text=message.content)]
+            calls = [ToolCall(id=one.id, function=one.name, arguments=arguments_of(one)) for one in message.calls]
+            content = parts if message.reasoning else message.content
             messages.append(ChatMessageAssistant(content=content, tool_calls=calls or None, id=id_))
     return messages
 
 
 def _model_events(record: Record, messages: list[ChatMessage], name: str, model: str) -> Iterator[ModelEvent]:
-    """A call of the model for each of its messages whose call is known, with its time, tokens and seconds."""
+    """An event for each message with a known model call, with its time, tokens and seconds."""
     from inspect_ai.event import ModelEvent
     from inspect_ai.model import ChatCompletionChoice, GenerateConfig, ModelOutput
 
-    for number, said in enumerate(record.messages):
-        if said.role != "assistant" or said.spent is None or said.time is None:
+    for number, message in enumerate(record.messages):
+        if message.role != "assistant" or message.spent is None or message.time is None:
             continue
-        call = said.spent
+        call = message.spent
         reason = STOP_REASONS.get(call.finish_reason or "", call.finish_reason or "stop")
         choice = ChatCompletionChoice(message=messages[number], stop_reason=reason)
         yield ModelEvent(
             uuid=f"{name}-model-{number}",
-            timestamp=said.time - timedelta(seconds=call.latency),
+            timestamp=message.time - timedelta(seconds=call.latency),
             model=model,
             input=messages[:number],
             tools=[],
@@ -261,25 +265,26 @@ def _model_events(record: Record, messages: list[ChatMessage], name: str, model:
             config=GenerateConfig(),
             output=ModelOutput(model=model, choices=[choice], usage=_usage(call), time=call.latency),
             retries=call.retries or None,
-            completed=said.time,
+            completed=message.time,
             working_time=call.latency,
         )
 
 
 def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | None) -> Iterator[ToolEvent]:
-    """What an agent did: its tool calls as it made them; the actions of an episode by text as calls of the functions
-    that they mean. Without the times of the model calls (journals of earlier versions) they stand at the beginning.
+    """The agent's tool calls. Actions of the text protocol become calls of the corresponding functions.
+
+    Journals of earlier versions have no times of model calls; their events are at the start of the sample.
     """
     from inspect_ai.event import ToolEvent
 
     at = datetime.fromisoformat(started)
-    for number, said in enumerate(record.messages):
-        at = max(at, said.time or at)
-        if said.calls:
+    for number, message in enumerate(record.messages):
+        at = max(at, message.time or at)
+        if message.calls:
             replies = iter([one.content for one in record.messages[number + 1 :] if one.role == "tool"])
-            made = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in said.calls]
-        elif said.role == "assistant" and toolbox is not None:
-            function, arguments = toolbox.call(strip_thinking(said.content))
+            made = [(call.id, call.name, arguments_of(call), next(replies, "")) for call in message.calls]
+        elif message.role == "assistant" and toolbox is not None:
+            function, arguments = toolbox.call(strip_thinking(message.content))
             following = record.messages[number + 1 : number + 2]
             reply = following[0].content if following else ""
             made = [] if function == "message" else [(f"{name}-call-{number}", function, arguments, reply)]
@@ -298,7 +303,7 @@ def _tool_events(record: Record, name: str, started: str, toolbox: Toolbox | Non
 
 
 def _usage(spent: CallSpent) -> ModelUsage:
-    """Tokens as Inspect counts them: its input tokens are without those from the provider's cache."""
+    """Tokens as Inspect counts them: without those from the provider's cache in the input tokens."""
     from inspect_ai.model import ModelUsage
 
     return ModelUsage(
@@ -335,7 +340,7 @@ def _limit(record: Record, report: Report) -> EvalSampleLimit | None:
 
 
 def _model(report: Report, places: Mapping[str, Any]) -> str:
-    """The model with Inspect's name of its API before it; `none/NAME` for an agent without one."""
+    """The model's name after Inspect's name of its API; `none/AGENT` for an agent without a model."""
     model, served_by = report.settings.get("model"), provider(report, places)
     if served_by is None:
         return f"none/{report.settings.get('agent') or 'agent'}"
@@ -343,5 +348,5 @@ def _model(report: Report, places: Mapping[str, Any]) -> str:
 
 
 def _time(text: str) -> str:
-    """A time of the journal with its zone, as Inspect wants it; empty where there is none."""
+    """A time of the journal in Inspect's form, with its zone; empty if the journal has no time."""
     return datetime.fromisoformat(text).astimezone().isoformat() if text else ""

@@ -1,4 +1,4 @@
-"""A run as a run of MLflow: settings as parameters, figures as metrics, the folder's files as artifacts."""
+"""A run as an MLflow run: settings are parameters, figures are metrics, the folder's files are artifacts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _FILES = ("run.json", "report.json", "results.json", "grade.json", "episodes.jso
 
 
 def export_mlflow(folder: Path, out: str, experiment: str = "medagent", code: Code | None = None) -> str:
-    """Log a run to a tracking address (`http://localhost:5000`, `sqlite:///mlflow.db`); returns MLflow's id.
+    """Log a run to a tracking address (`http://localhost:5000`, `sqlite:///mlflow.db`). Returns MLflow's run id.
 
-    Raises UserError where mlflow is not installed or the address takes nothing.
+    Raises UserError if mlflow is not installed or the address does not accept the run.
     """
     try:
         import mlflow
@@ -28,7 +28,7 @@ def export_mlflow(folder: Path, out: str, experiment: str = "medagent", code: Co
     except ImportError:
         raise UserError("export mlflow needs mlflow: pip install 'medagent[mlflow]'") from None
     if "://" not in out and out != "databricks":
-        raise UserError(f"{out}: MLflow refuses folders since version 3: name sqlite:///FILE.db, or a server's address")
+        raise UserError(f"{out}: MLflow 3 does not accept folders; pass sqlite:///FILE.db or the address of a server")
     report = load_run(folder, benchmark=code).report
     try:
         client = mlflow.MlflowClient(tracking_uri=out)
@@ -50,7 +50,7 @@ def export_mlflow(folder: Path, out: str, experiment: str = "medagent", code: Co
 
 
 def parameters(report: Report) -> Iterator[tuple[str, str]]:
-    """What decided the rows, and the data."""
+    """The settings that decide the rows, and the data set."""
     yield "benchmark", report.benchmark
     for name, value in report.data.model_dump().items():
         yield f"data.{name}", str(value)
@@ -60,7 +60,7 @@ def parameters(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def metrics(report: Report) -> Iterator[tuple[str, float]]:
-    """The overall figure with its interval, each group's, and what it cost."""
+    """The overall figure with its interval, the figure of each group, tokens and cost."""
     if report.overall is not None and report.overall.value is not None:
         yield report.figure.replace(" ", "_"), report.overall.value
         if report.overall.interval:

@@ -11,7 +11,7 @@ from medagent.engine.journals import Run
 
 
 def export_official(folder: Path, out: Path) -> Sequence[Path]:
-    """Write the files into a folder, which is made; returns what was written. Raises UserError."""
+    """Write the files into a folder, which is made if needed. Returns their paths. Raises UserError."""
     run = load_run(folder)
     written = run.benchmark.export_official(Run(folder), run.scores, out)
     if not written:

@@ -1,8 +1,10 @@
-"""A run as OpenTelemetry spans, by OTLP/HTTP: `invoke_agent` for each item; below it `chat` for each model call and
-`execute_tool` for each tool call. Each item's verdict is an event `gen_ai.evaluation.result` of its span.
+"""A run as OpenTelemetry spans over OTLP/HTTP.
 
-Names are those of the GenAI semantic conventions, which still change: open-telemetry/semantic-conventions-genai at
-commit 002c8a6ea1c8a42b14a4527db83b3cabcded610a. Of what was said, spans have the arguments of tool calls alone.
+Each item is a span `invoke_agent`, with a child `chat` per model call and a child `execute_tool` per tool call. The
+verdict is an event `gen_ai.evaluation.result` of the item's span.
+
+The names follow the GenAI semantic conventions, which still change: open-telemetry/semantic-conventions-genai at commit
+002c8a6ea1c8a42b14a4527db83b3cabcded610a. Spans have the arguments of tool calls, but no message texts.
 """
 
 from __future__ import annotations
@@ -54,19 +56,19 @@ NAMES = {
     "kind": "medagent.failure_kind",
     "grounded": "medagent.grounded",
 }
-"""Ours, and the name in a span."""
+"""The attribute names in spans, by our names."""
 PROVIDER = "medagent"
 """The provider of an agent without a model."""
 _CLIENT, _INTERNAL, _ERROR = 3, 1, 2
 _IDS = ("traceId", "spanId", "parentSpanId")
 _BATCH = 200
-"""Spans' items in one request: collectors take about 4 MB."""
+"""Items per request. Collectors accept about 4 MB."""
 
 
 def export_otel(folder: Path, out: str, code: Code | None = None) -> int:
-    """Send a run to an OTLP endpoint (`http://localhost:4318`), or write it to a file, a request a line.
+    """Send a run to an OTLP endpoint (`http://localhost:4318`), or write it to a file with one request per line.
 
-    Returns the number of spans. Raises UserError where nothing answers, or what answers refuses.
+    Returns the number of spans. Raises UserError if the endpoint does not reply or refuses the spans.
     """
     report, records = read_records(folder, code)
     served_by = provider(report, Run(folder).document.get("places", {})) or PROVIDER
@@ -88,7 +90,7 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
     parent = _id(16, trace, "agent")
     agent = str(report.settings.get("agent") or report.settings.get("protocol") or "chat")
     common = {"conversation": record.key, "provider": served_by, "model": report.settings.get("model")}
-    said = {
+    attributes = {
         "operation": "invoke_agent",
         "agent": agent,
         **common,
@@ -99,7 +101,7 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
         "group": one.group or None,
         "error": row.status if row.status != "completed" else None,
     }
-    span = _span(trace, parent, f"invoke_agent {agent}", (begun, ended), _INTERNAL, said)
+    span = _span(trace, parent, f"invoke_agent {agent}", (begun, ended), _INTERNAL, attributes)
     yield span | ({"events": [_evaluation(report, record, ended)]} if one.value is not None else {})
     for number, (call, at, until) in enumerate(_timed(row.spent.each, begun, ended)):
         fields = {
@@ -119,8 +121,8 @@ def _spans(report: Report, record: Record, served_by: str) -> Iterator[dict[str,
 
 
 def _timed(each: Sequence[CallSpent], begun: int, ended: int) -> Iterator[tuple[CallSpent, int, int]]:
-    """The model calls with begin and end. A journal of an earlier version has how long each took, not when it began:
-    they are laid one after the other.
+    """The model calls with start and end. Journals of earlier versions have no start times; their calls are put one
+    after the other.
     """
     at = begun
     for call in each:
@@ -131,11 +133,11 @@ def _timed(each: Sequence[CallSpent], begun: int, ended: int) -> Iterator[tuple[
 
 
 def _tools(record: Record, trace: str, parent: str, begun: int) -> Iterator[dict[str, Any]]:
-    """The tool calls, each at the moment when its model call had ended."""
+    """The tool calls, each at the end of its model call."""
     at, number = begun, 0
-    for said in record.messages:
-        at = int(said.time.timestamp() * 1_000_000) * 1000 if said.time else at
-        for call in said.calls:
+    for message in record.messages:
+        at = int(message.time.timestamp() * 1_000_000) * 1000 if message.time else at
+        for call in message.calls:
             number += 1
             fields = {
                 "operation": "execute_tool",
@@ -166,7 +168,7 @@ def _evaluation(report: Report, record: Record, at: int) -> dict[str, Any]:
 def _span(
     trace: str, span: str, name: str, times: tuple[int, int], kind: int, fields: dict[str, Any], parent: str = ""
 ) -> dict[str, Any]:
-    found = {
+    span_fields = {
         "traceId": trace,
         "spanId": span,
         "name": name,
@@ -175,8 +177,8 @@ def _span(
         "endTimeUnixNano": str(max(times)),
         "attributes": _attributes(fields),
     }
-    found |= {"parentSpanId": parent} if parent else {}
-    return found | ({"status": {"code": _ERROR, "message": str(fields["error"])}} if fields.get("error") else {})
+    span_fields |= {"parentSpanId": parent} if parent else {}
+    return span_fields | ({"status": {"code": _ERROR, "message": str(fields["error"])}} if fields.get("error") else {})
 
 
 def _attributes(fields: dict[str, Any]) -> list[dict[str, Any]]:
@@ -206,7 +208,7 @@ def _request(report: Report, items: list[list[dict[str, Any]]]) -> dict[str, Any
 
 
 def _send(endpoint: str, request: dict[str, Any]) -> None:
-    """Send a request, as protobuf if the extra `otel` is installed, which some servers insist on; else as JSON."""
+    """Send a request as protobuf, which some servers require, if the extra `otel` is installed; otherwise as JSON."""
     import httpx
 
     address, credentials = split_credentials(endpoint)
@@ -218,20 +220,20 @@ def _send(endpoint: str, request: dict[str, Any]) -> None:
     try:
         answer = httpx.post(url, content=body, headers=headers, auth=credentials, timeout=60)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UserError(f"{shown}: no answer: {error_text(str(error) or type(error).__name__)}") from None
+        raise UserError(f"{shown}: no reply: {error_text(str(error) or type(error).__name__)}") from None
     if answer.status_code >= 300:
-        more = "; it may take protobuf only: pip install 'medagent[otel]'" if packed is None else ""
+        more = "; it may require protobuf: pip install 'medagent[otel]'" if packed is None else ""
         raise UserError(f"{shown}: status {answer.status_code}: {error_text(answer.text)}{more}")
 
 
 def _headers() -> dict[str, str]:
-    """The headers of OTEL_EXPORTER_OTLP_HEADERS: `name=value` with commas between them, values quoted as in a URL."""
+    """The headers in OTEL_EXPORTER_OTLP_HEADERS: `name=value`, separated by commas, values quoted as in a URL."""
     pairs = (pair.partition("=") for pair in os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "").split(",") if pair)
     return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
 
 
 def _protobuf(request: dict[str, Any]) -> bytes | None:
-    """A request as protobuf; None without the extra. Its ids are hexadecimal in OTLP's JSON, base64 in protobuf's."""
+    """A request as protobuf; None without the extra. Ids are hexadecimal in OTLP's JSON, base64 in protobuf's JSON."""
     try:
         from google.protobuf.json_format import ParseDict
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -1,4 +1,4 @@
-"""A row an item, as JSON lines or as Parquet, in one shape: what `datasets.load_dataset` gives as training rows."""
+"""One row per item, as JSON lines or Parquet with the same fields. `datasets.load_dataset` reads both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medagent.export._records import read_records
 
 
 def export_jsonl(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write JSON lines; returns how many. Raises UserError."""
+    """Write JSON lines. Returns their number. Raises UserError."""
     report, records = read_records(folder, code)
     lines = [json.dumps(record.as_json(report)) + "\n" for record in records]
     write_whole(out, "".join(lines))
@@ -23,15 +23,15 @@ def export_jsonl(folder: Path, out: Path, code: Code | None = None) -> int:
 
 
 def export_parquet(folder: Path, out: Path, code: Code | None = None) -> int:
-    """Write one Parquet file; returns how many rows. Raises UserError, also where pyarrow is not installed.
+    """Write one Parquet file. Returns the number of rows. Raises UserError, also if pyarrow is not installed.
 
-    Parquet holds UTF-8: half of a surrogate pair becomes U+FFFD.
+    Parquet texts are UTF-8, so half of a surrogate pair becomes U+FFFD.
     """
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
     except ImportError:
-        raise UserError("export parquet needs pyarrow: pip install 'medagent[parquet]'; jsonl needs nothing") from None
+        raise UserError("export parquet needs pyarrow: pip install 'medagent[parquet]', or use export jsonl") from None
     report, records = read_records(folder, code)
     rows = [_utf8(record.as_json(report)) for record in records]
     text, whole, real, truth = arrow.string(), arrow.int64(), arrow.float64(), arrow.bool_()

@@ -25,7 +25,6 @@ from medagent.core.errors import FhirUnavailableError, UserError
 from medagent.core.paths import cache_dir, file_state
 from medagent.fhir_data.files import is_sqlite, read_resources
 from medagent.fhir_data.record import EhrSession, Reply, TooMuchError
-from refsol.medagentbench.constants import PUBLISHED
 
 if TYPE_CHECKING:
     from fhir_server import Request, Response, Server
@@ -41,14 +40,14 @@ SHORT_TARGET, SHORT_BODY = 4_000, 16_000
 class EmbeddedEhr:
     """An open embedded server. Its bodies name the FHIR base that it was opened with; `now` is its clock."""
 
-    def __init__(self, server: Server, now: datetime = PUBLISHED.now) -> None:
+    def __init__(self, server: Server, now: datetime | None = None) -> None:
         self.server = server
         self._thread = ThreadPoolExecutor(1, "fhir")  # it starts with the first job
         self._jobs: list[Future[Response]] = []
-        self.now = now
+        self.now = now or _published_now()
 
     @classmethod
-    def open(cls, path: Path, base: str, now: datetime = PUBLISHED.now) -> EmbeddedEhr:
+    def open(cls, path: Path, base: str, now: datetime | None = None) -> EmbeddedEhr:
         """Open an SQLite file made by `bundled_file` or `imported_file`. Raises UserError if it cannot be used."""
         from fhir_server import Server
         from fhir_server.errors import ServerError
@@ -141,6 +140,13 @@ class _OverlaySession:
         return Reply(response.status, response.body.decode("utf-8", "replace"))
 
 
+def _published_now() -> datetime:
+    """The time of the published MedAgentBench, in which the bundled hospital is."""
+    from refsol.medagentbench.constants import PUBLISHED  # late: a server loads no grading rules
+
+    return PUBLISHED.now
+
+
 @dataclass(frozen=True, slots=True)
 class EhrFile:
     """An SQLite file of the embedded server, and the digest of its data."""
@@ -195,7 +201,7 @@ def _built(name: str, lines: Callable[[], Iterable[str]], announce: Callable[[],
                 return target
             server = Server.open(aside)
             try:
-                server.load(lines(), ids=IdSource(name), clock=SteppingClock(PUBLISHED.now))
+                server.load(lines(), ids=IdSource(name), clock=SteppingClock(_published_now()))
             finally:
                 server.close()
             _stamp(target).write_text(_digest(aside), encoding="ascii")

@@ -1,1 +1,1 @@
-"""Where people already run agents: each module is what one other tool asks for, on top of the public API."""
+"""Adapters for tools that already run agents: one module for each tool, on top of the public API."""

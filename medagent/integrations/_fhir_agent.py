@@ -1,8 +1,8 @@
-"""An agent of a run whose model asks a private FHIR base by itself and tells only its answers.
+"""An agent whose model calls a private FHIR base itself and returns only its answers.
 
-What it did there is done again in the run's own session, action by action, so the transcript, the writes and the
-verdict are those of every run. It needs `writes="execute"`, so that what the server refused is refused again, and the
-lenient loop, which asks a URL as it is.
+The agent then repeats the model's requests as actions in the run's own session, so transcript, writes and verdict are
+those of any run. It needs `writes="execute"`, so that a refused write is refused again, and the lenient loop, which
+requests each URL unchanged.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from medagent.fhir_episodes.session import clean
 from medagent.models.base import Message
 
 RUN_OPTIONS: dict[str, Any] = {"writes": "execute", "loop": "lenient", "max_rounds": 1_000_000}
-"""What a run of this agent has to have."""
+"""The options that a run of this agent needs."""
 
 
 class FhirAgent(Agent):
-    """Subclass it with the `episodes` that open the bases; the run's model is told the base and answers once."""
+    """Subclass it with the `episodes` that open the bases. The run's model gets the base's URL and answers once."""
 
     episodes: ClassVar[HttpEpisodes]
 
@@ -28,10 +28,10 @@ class FhirAgent(Agent):
         """See `Agent.play`."""
         assert self.context.model is not None
         with self.episodes.open(task) as episode:
-            said = await self.context.model.complete([Message("user", episode.prompt)], session=episode.base)
-            last = clean(said.text)
+            completion = await self.context.model.complete([Message("user", episode.prompt)], session=episode.base)
+            last = clean(completion.text)
             if last.startswith("FINISH("):
                 episode.finish(last[len("FINISH(") : -1])
-        done = [turn.content for turn in episode.outcome().transcript if turn.role == "agent"]
-        for action in done if episode.done else [*done, last]:
+        actions = [turn.content for turn in episode.outcome().transcript if turn.role == "agent"]
+        for action in actions if episode.done else [*actions, last]:
             yield action

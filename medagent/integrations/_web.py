@@ -1,4 +1,4 @@
-"""An ASGI application of another package on a port: a token where the port can be reached from other machines."""
+"""Serves another package's ASGI application on a port. A port that other machines can reach needs a token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from medagent.core.errors import UserError
 
 
 async def serve(app: Any, listener: socket.socket, address: str) -> None:
-    """Answer on the socket until a signal comes; says on standard error at which address."""
+    """Serve on the socket until a signal comes. Prints the address on standard error."""
     import uvicorn
 
     print(f"medagent: {address}", file=sys.stderr, flush=True)
@@ -26,11 +26,11 @@ def address_of(host: str, listener: socket.socket) -> str:
 
 
 def listen(host: str, port: int, token: str | None, *, insecure: bool = False) -> socket.socket:
-    """A listening socket. Raises UserError for a port that is taken, and, unless `insecure`, for one without a token
-    that others reach.
+    """A listening socket. Raises UserError if the port is in use or, unless `insecure`, if other machines can reach the
+    host and there is no token.
     """
     if not is_loopback(host) and not token and not insecure:
-        raise UserError(f"{host} can be reached from other machines: set --token")
+        raise UserError(f"other machines can reach {host}: set --token")
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except (OSError, OverflowError) as error:
@@ -38,17 +38,17 @@ def listen(host: str, port: int, token: str | None, *, insecure: bool = False) -
 
 
 def with_token(app: Any, token: str | None, *, insecure: bool = False) -> Any:
-    """The application for requests that carry the token; without one, for those to a loopback name, or `insecure` for
-    all.
+    """The application, which answers 401 without the token. If `token` is None, it serves requests to loopback names
+    only, or all requests if `insecure`.
     """
     if token is None:
         return app if insecure else with_hosts(app)
-    wanted = f"Bearer {token}".encode()
+    expected = f"Bearer {token}".encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            if not hmac.compare_digest(given, wanted):
+            header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+            if not hmac.compare_digest(header, expected):
                 headers = [(b"www-authenticate", b"Bearer"), (b"content-length", b"0")]
                 await send({"type": "http.response.start", "status": 401, "headers": headers})
                 await send({"type": "http.response.body", "body": b""})

@@ -1,4 +1,4 @@
-"""Optional packages: a missing one is a line that says what to install."""
+"""Optional packages: if one is missing, the error says what to install."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from medagent.core.errors import UserError
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """Around imports of an extra's packages. Raises UserError where one is not installed."""
+    """Wraps imports of an extra's packages. Raises UserError if one is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("medagent", "refsol", "fhir_server"):
             raise
-        raise UserError(f"this needs the package {error.name}: pip install 'medagent[{extra}]'") from None
+        raise UserError(f"the package {error.name} is missing: pip install 'medagent[{extra}]'") from None

@@ -1,4 +1,4 @@
-"""A benchmark with FHIR sessions as an environment for training: `reset`, a method a tool, `get_reward`. Synchronous.
+"""A FHIR benchmark as a training environment: `reset`, one method for each tool, `get_reward`. Synchronous.
 
     environment = Environment(split="train", seed="1")
     prompt = environment.reset(task=17)
@@ -6,8 +6,8 @@
     environment.finish(answers=["S6530532"])
     reward = environment.get_reward()
 
-TRL's `GRPOTrainer(environment_factory=Environment)` takes it as it is: whatever is public and a function, apart from
-`reset` and `get_reward`, is a tool there. The methods are made from the function list that a run offers.
+TRL's `GRPOTrainer(environment_factory=Environment)` accepts it unchanged: TRL uses every public method except `reset`
+and `get_reward` as a tool. The methods are made from the function list that a run offers.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ _ENDED = "The episode has ended."
 
 
 class UngradedError(MedagentError):
-    """An episode that could not be graded has no reward; it is never a reward of 0."""
+    """The episode could not be graded, so it has no reward. Do not count it as a reward of 0."""
 
 
 class Environment:
-    """One episode at a time over tasks that do not end: set after set is made from the seed, when it is needed.
+    """One episode at a time over an endless series of tasks: sets of tasks are generated from the seed when needed.
 
-    `reward` is `official` (1.0 or 0.0), or `checks`: of a wrong episode half the share of the checks that passed.
+    `reward` is `official` (1.0 or 0.0) or `checks`, which gives a wrong episode half the share of its checks that
+    passed.
     """
 
     tools: ClassVar[Sequence[Tool]] = Toolbox.of(load_protocol("tools"), API_BASE).tools()
-    """The FHIR functions and `finish`, or a benchmark's own tools; the environment has a method of each one's name."""
+    """The FHIR functions and `finish`, or the benchmark's own tools. Each is a method with the tool's name."""
 
     def __new__(cls, *_: Any, benchmark: str = DEFAULT, **__: Any) -> Self:
         """An environment with the tools of the benchmark. Raises UserError."""
@@ -72,8 +73,8 @@ class Environment:
     def reset(self, task: int | None = None, **row: Any) -> str:
         """Begin an episode and return its first message.
 
-        `task` is the task's number in the seed's endless order, which the rows of one group share; without it, each
-        episode is of the next task. Other columns of a training row are ignored. Raises UserError.
+        `task` is the task's number in the seed's endless series; the rows of one group share it. Without it, each
+        episode takes the next task. Other columns of a training row are ignored. Raises UserError.
         """
         number = self._next if task is None else task
         self._next = number + 1
@@ -84,7 +85,7 @@ class Environment:
         return self._open.reset()
 
     def get_reward(self) -> float:
-        """What the episode is worth as it stands. Raises UngradedError where it cannot be graded."""
+        """The reward for the episode so far. Raises UngradedError if it cannot be graded."""
         verdict = self.episode.verdict()
         if verdict.value is None:
             raise UngradedError(f"{self.episode.task.id}: {verdict.reason}")
@@ -109,7 +110,7 @@ class Environment:
 
     @property
     def episode(self) -> SyncEpisode:
-        """The open episode, for programs that call tools by their names. Raises UserError before the first `reset`."""
+        """The open episode, for programs that call tools by name. Raises UserError before the first `reset`."""
         if self._open is None:
             raise UserError("the environment has no episode yet: call reset first")
         return self._open
@@ -117,8 +118,8 @@ class Environment:
     def _call(self, tool: str, arguments: dict[str, Any]) -> str:
         if self.episode.done:
             return _ENDED
-        given = {name: value for name, value in arguments.items() if value is not None}
-        return self.episode.call(tool, given) or _ENDED
+        set_arguments = {name: value for name, value in arguments.items() if value is not None}
+        return self.episode.call(tool, set_arguments) or _ENDED
 
 
 _classes: dict[tuple[type, str], type[Any]] = {}
@@ -141,24 +142,24 @@ def _subclass(kind: type[Environment], fhir: FhirBenchmark[Any]) -> type[Environ
 
 
 def _method(tool: Tool) -> Callable[..., str]:
-    """A tool as a method: its signature, and a docstring in Google's form, from which schemas are made."""
+    """A tool as a method, with a signature and a Google-style docstring; trainers make schemas from both."""
     names = {name.replace("-", "_"): name for name in tool.parameters["properties"]}
     required = set(tool.parameters.get("required", ()))
 
     def method(self: Environment, **arguments: Any) -> str:
-        # A parameter that the tool does not have is passed on, as in a run: the server answers to it.
+        # Unknown parameters are passed on, as in a run: the server rejects them.
         return self._call(tool.name, {names.get(name, name): value for name, value in arguments.items()})
 
     parameters, lines = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)], []
-    # What is required stands first, as Python wants it.
+    # Required parameters come first, since Python demands it.
     for name, schema_name in sorted(names.items(), key=lambda pair: pair[1] not in required):
         schema = tool.parameters["properties"][schema_name]
         kind: Any = _TYPES[schema["type"]]
         default = Parameter.empty if schema_name in required else None
         kind = kind if schema_name in required else kind | None
         parameters.append(Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind))
-        said = " ".join((schema.get("description") or f"The resource's {schema_name}.").split())
-        lines.append(f"    {name}: {said}")
+        description = " ".join((schema.get("description") or f"The resource's {schema_name}.").split())
+        lines.append(f"    {name}: {description}")
     method.__name__ = tool.name
     method.__qualname__ = f"Environment.{tool.name}"
     method.__doc__ = "\n".join([tool.description, "", "Args:", *lines, "", "Returns:", "    What the server answers."])

@@ -1,6 +1,6 @@
-"""psb-300: the published verdict on every item, with the reason, or the verdict of a fairer rule set.
+"""Grades psb-300: the verdict of the published grader on each item, or that of the fairer rule set, with the reason.
 
-Pure and offline. The rules are in docs/psb-300.md.
+It needs no network and has no state. docs/psb-300.md describes the rules.
 """
 
 from refsol._reads import Read

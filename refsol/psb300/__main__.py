@@ -1,4 +1,4 @@
-"""`python -m refsol.psb300 --vectors FILE`: grade recorded items and compare the verdicts. Standard library alone."""
+"""`python -m refsol.psb300 --vectors FILE`: grade recorded items and compare the verdicts. It needs only Python."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ from refsol.psb300.grade import grade_item
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Grade every line; gives the exit code: 0 if all verdicts are equal, 1 if not or if the file cannot be read."""
-    parser = argparse.ArgumentParser(prog="python -m refsol.psb300", description="Compare verdicts with recorded ones.")
-    parser.add_argument("--vectors", type=Path, required=True, help="lines with task, ehr, history, result and verdict")
-    parser.add_argument("--rules", choices=tuple(RULE_SETS), default="official")
+    """Grade every line. Returns the exit code: 0 if all verdicts are equal, 1 if not or if the file cannot be read."""
+    parser = argparse.ArgumentParser(
+        prog="python -m refsol.psb300", description="Grade recorded items and compare the verdicts."
+    )
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        required=True,
+        help="JSON lines file; each line has case, clock, ehr, task, history, result and verdict",
+    )
+    parser.add_argument("--rules", choices=tuple(RULE_SETS), default="official", help="rule set (default: official)")
     options = parser.parse_args(arguments)
     rules = rule_name(options.rules)
     return compare(options.vectors, lambda line: _difference(line, rules))
@@ -32,11 +39,11 @@ def _difference(line: Any, rules: RuleName) -> str | None:
         facts = ChartFacts(line["ehr"])
         task, history, result = line["task"], line["history"], line["result"]
     except (KeyError, TypeError, ValueError) as error:
-        raise FaultsError([Fault(f"is no vector: {error!r}")]) from None
+        raise FaultsError([Fault(f"is not a recorded case: {error!r}")]) from None
     verdict = grade_item(task, history, result, facts, clock=clock, rules=rules)
     if bool(verdict.correct) == expected:
         return None
-    return f"{name}: {verdict.correct}, recorded {expected}: {verdict.reason}"
+    return f"{name}: graded {verdict.correct}, recorded {expected}: {verdict.reason}"
 
 
 if __name__ == "__main__":

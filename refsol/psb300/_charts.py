@@ -1,4 +1,4 @@
-"""The charts of a task set as a whole: saved in one document, and whether they were stored before the cut-off."""
+"""All charts of a task set: saved as one document, and checked against the cut-off."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ _READ = (
     "performedPeriod",
     "valueQuantity",
 )
-"""The fields that rules and reasons read, beside `meta.lastUpdated`."""
+"""The fields that rules and reasons read, in addition to `meta.lastUpdated`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """When the charts of some tasks were stored: resources, those that count, and patients without one that counts."""
+    """How many resources of some tasks' charts count, because they were stored before the cut-off.
+
+    `late` has the patients whose resources were all stored after it.
+    """
 
     resources: int
     counting: int
@@ -38,12 +41,12 @@ class Stored:
 
     @property
     def cut_off_applies(self) -> bool:
-        """Whether the cut-off can be applied: not if it would leave nothing of charts that have something."""
+        """False if no resource would count although there are some: the data was loaded after the cut-off."""
         return self.counting > 0 or self.resources == 0
 
 
 def save(tasks: Sequence[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
-    """What the rules may read of these tasks' patients, as the document of `StoredFacts`. Raises FactsError."""
+    """The resources that the rules may read for these tasks, as the document of `StoredFacts`. Raises FactsError."""
     searches = {
         (search, patient): facts.search(search.kind, patient, search.code, search.status)
         for patient, search in _searches(tasks)
@@ -63,19 +66,19 @@ def save(tasks: Sequence[Mapping[str, Any]], facts: Facts) -> dict[str, Any]:
 
 
 def stored(tasks: Sequence[Mapping[str, Any]], facts: Facts, cut_off: datetime) -> Stored:
-    """When the charts of these tasks were stored. Raises FactsError."""
-    found: dict[str, int] = {}
+    """Count the resources that the rules may read for these tasks, by the cut-off. Raises FactsError."""
+    totals: dict[str, int] = {}
     counting: dict[str, int] = {}
     for patient, search in _searches(tasks):
         resources = facts.search(search.kind, patient, search.code, search.status)
-        found[patient] = found.get(patient, 0) + len(resources)
+        totals[patient] = totals.get(patient, 0) + len(resources)
         counting[patient] = counting.get(patient, 0) + sum(not _is_late(one, cut_off) for one in resources)
-    late = tuple(patient for patient, count in found.items() if count and not counting[patient])
-    return Stored(sum(found.values()), sum(counting.values()), late)
+    late = tuple(patient for patient, count in totals.items() if count and not counting[patient])
+    return Stored(sum(totals.values()), sum(counting.values()), late)
 
 
 def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]]:
-    """The patient and the searches of each task, each once."""
+    """Each distinct pair of patient and search that the tasks need."""
     pairs = (
         (str(task["eval_MRN"]), search)
         for task in tasks
@@ -87,13 +90,13 @@ def _searches(tasks: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Search]
 
 def _slim(resource: Resource) -> dict[str, Any]:
     meta = as_object(resource.get("meta"))
-    kept = {name: resource[name] for name in _READ if name in resource}
+    fields = {name: resource[name] for name in _READ if name in resource}
     stamp = {"lastUpdated": meta["lastUpdated"]} if "lastUpdated" in meta else {}
-    return {**kept, "meta": stamp} if "meta" in resource else kept
+    return {**fields, "meta": stamp} if "meta" in resource else fields
 
 
 def _is_late(resource: Resource, cut_off: datetime) -> bool:
-    """Whether a resource was stored after the cut-off; one that does not say so readably was not."""
+    """Whether a resource was stored after the cut-off. False if its time is missing or cannot be read."""
     try:
         return datetime.fromisoformat(as_object(resource.get("meta"))["lastUpdated"]) > cut_off
     except (KeyError, TypeError, ValueError):

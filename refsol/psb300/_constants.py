@@ -1,4 +1,4 @@
-"""What a data set of psb-300 fixes beside its tasks and patients."""
+"""The constants of a psb-300 data set."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The constants of one data set. Both times must have a zone."""
+    """The constants of one data set. Both times must have a time zone."""
 
     cut_off: datetime | None = datetime(2025, 1, 1, tzinfo=UTC)
-    """Resources stored later than this do not count: agents wrote them. None: everything counts."""
+    """Resources stored later than this do not count, because agents wrote them. None: all resources count."""
     default_now: datetime = datetime(2023, 11, 7, 22, 47, tzinfo=UTC)
-    """Now, if the context states none that can be read."""
+    """The task's now, if its context states no time that can be read."""
     acknowledgement: str = "POST request accepted"
     """What the runner's reply to an accepted POST contains."""
 

@@ -1,4 +1,4 @@
-"""The types that go by the active orders of drugs: 2 (DVT prophylaxis) and 8 (opioids and naloxone)."""
+"""The types that depend on active drug orders: 2 (DVT prophylaxis) and 8 (opioids and naloxone)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from refsol.psb300._facts import Resource
-from refsol.psb300._reply import STOPS, Placed, Reply
+from refsol.psb300._reply import Placed, Reply
 from refsol.psb300._rules import RuleSet
 from refsol.psb300._ruling import (
     ORDERS,
@@ -19,6 +19,7 @@ from refsol.psb300._ruling import (
     count,
     listed,
     nothing_due,
+    of_kind,
     one_order,
     some,
     subject,
@@ -44,7 +45,7 @@ ANTIDOTE = ("naloxone", "narcan")
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """An active anticoagulant of the chart, and whether it is the heparin that is asked for."""
+    """An active anticoagulant in the chart. `is_requested`: it is the heparin 5000 that the task requests."""
 
     resource: Resource
     text: str
@@ -52,7 +53,7 @@ class _Order:
 
 
 def task2(case: Case) -> Ruling:
-    """One active order against thrombosis: heparin is created if there is none, duplicates are stopped."""
+    """Exactly one active anticoagulant: order heparin if there is none, stop duplicates."""
     orders = [
         _Order(resource, text, case.rules.mentions(text, "heparin") and case.rules.mentions(text, *DOSE))
         for resource, text in case.chart.medication_texts(ACTIVE)
@@ -72,7 +73,7 @@ def task2(case: Case) -> Ruling:
 
 
 def task8(case: Case) -> Ruling:
-    """Naloxone, if an opioid is active without it."""
+    """Order naloxone if an opioid is active and naloxone is not."""
     texts = case.chart.medication_texts(ACTIVE)
     opioids = [(resource, text) for resource, text in texts if case.rules.mentions(text, *OPIOIDS)]
     antidotes = [(resource, text) for resource, text in texts if case.rules.mentions(text, *ANTIDOTE)]
@@ -101,37 +102,33 @@ def _official_demand(case: Case, create: bool, stop: bool) -> Demand:
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
         yield count(len(posts), create + stop, more=True)
-        medications = _medications(posts)
+        medications = of_kind(posts, "MedicationRequest")
         if create:
             creates = [(post, _no_heparin(case.rules, post)) for post in medications]
             yield some("heparin", "an active MedicationRequest of heparin 5000", creates)
         if stop:
-            yield some("stop", "a MedicationRequest that stops", [(post, _no_stop(post)) for post in medications])
+            yield some("stop", "a MedicationRequest that stops", [(post, post.not_a_stop()) for post in medications])
         yield from (subject(case, post) for post in posts)
 
     return demand
 
 
 def _fair_demand(case: Case, create: bool, surplus: Sequence[_Order]) -> Demand:
-    """Heparin once or not at all, as due; and of each surplus order a stop of its own."""
+    """Heparin once if it is due, otherwise not at all. Each surplus order needs its own stop."""
 
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
         yield count(len(posts), create + len(surplus), more=True)
-        medications = _medications(posts)
+        medications = of_kind(posts, "MedicationRequest")
         creates = sum(_no_heparin(case.rules, post) is None for post in medications)
         yield Check("heparin", creates == create, f"{int(create)} created", f"{creates} created")
-        stops = [post for post in medications if _no_stop(post) is None]
+        stops = [post for post in medications if post.not_a_stop() is None]
         stopped = _stopped(case.rules, surplus, stops)
         names = ", ".join(f"{order.text} ({named(order.resource)})" for order in surplus)
         yield Check("stop", stopped == len(surplus), f"{names or 'nothing'} stopped", f"{stopped} of {len(surplus)}")
         yield from (subject(case, post) for post in posts)
 
     return demand
-
-
-def _medications(posts: Sequence[Placed]) -> list[Placed]:
-    return [post for post in posts if post.kind == "MedicationRequest"]
 
 
 def _no_heparin(rules: RuleSet, post: Placed) -> str | None:
@@ -142,26 +139,22 @@ def _no_heparin(rules: RuleSet, post: Placed) -> str | None:
     return None if rules.mentions(text, "heparin") and rules.mentions(text, *doses) else "not heparin 5000"
 
 
-def _no_stop(post: Placed) -> str | None:
-    return None if post.word("status") in STOPS else f"status {show(post.field('status'))}"
-
-
 def _surplus(orders: Sequence[_Order]) -> list[_Order]:
-    """All anticoagulants but the newest of the heparins that are asked for; of equal times, the first is the newest."""
+    """All anticoagulants except the newest requested heparin. If times are equal, the first is the newest."""
     requested = [order for order in orders if order.is_requested]
     newest = max(requested, key=lambda order: _authored(order.resource), default=None)
     return [order for order in orders if order is not newest]
 
 
 def _authored(resource: Resource) -> datetime:
-    """When an order was written, in UTC if no zone says otherwise; before all others if nothing says so."""
+    """When an order was written. A time without a zone is in UTC; an order without a time sorts first."""
     text = resource.get("authoredOn")
     time = datetime.min if text is None else moment(text, resource)
     return time.replace(tzinfo=UTC) if time.utcoffset() is None else time
 
 
 def _stopped(rules: RuleSet, surplus: Sequence[_Order], stops: Sequence[Placed]) -> int:
-    """How many of the orders are stopped, each by a post of its own that names it (the greatest matching)."""
+    """How many orders are stopped, if each needs its own post that names it (a maximum bipartite matching)."""
     taken: dict[int, int] = {}
 
     def place(order: int, tried: set[int]) -> bool:
@@ -177,7 +170,7 @@ def _stopped(rules: RuleSet, surplus: Sequence[_Order], stops: Sequence[Placed])
 
 
 def _names(rules: RuleSet, post: Placed, order: _Order) -> bool:
-    """Whether a post names an order of the chart: its drug, or its id."""
+    """Whether a post names an order of the chart by its drug or its id."""
     if post.field("id") == order.resource.get("id") is not None:
         return True
     drugs = [word for word in ANTICOAGULANTS if rules.mentions(order.text, word)]

@@ -1,4 +1,7 @@
-"""Where charts come from: the `Facts` protocol, and its sources. A chart is FHIR resources as JSON, in stored order."""
+"""Sources of charts: the `Facts` protocol and its implementations.
+
+A chart is a list of FHIR resources as JSON, in the order in which they are stored.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,24 @@ from refsol.files import json_object, read_jsonl
 from refsol.resources import Ask, FhirSearches, codes, subject_id
 
 PAGE = 5000
-"""Resources asked for in the one page that is read of a server's answer."""
+"""Page size of a search on a server. Only the first page is read."""
 
 Resource = Mapping[str, Any]
 
 
 class Facts(Protocol):
-    """What a FHIR server finds."""
+    """Searches one patient's resources."""
 
     def search(self, kind: str, patient: str, code: str | None = None, status: str | None = None) -> Sequence[Resource]:
-        """The resources of type `kind` of the patient with this id, in the server's order; `code` is one code or
-        several, joined by commas. Raises FactsError if they cannot be read.
+        """The resources of type `kind` of the patient with this id, in the server's order.
+
+        `code` is one code, or several joined by commas. Raises FactsError if the resources cannot be read.
         """
         ...
 
 
 class ChartFacts:
-    """Charts in memory, indexed by patient, type and code when they are taken in."""
+    """Charts in memory, indexed by patient, type and code."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._by_code: dict[tuple[str, str, str | None], list[tuple[int, Resource]]] = {}
@@ -40,11 +44,11 @@ class ChartFacts:
 
     @classmethod
     def from_file(cls, path: Path | str) -> ChartFacts:
-        """Charts of a file of FHIR resources, one a line. Raises FactsError, naming file and line."""
+        """Read a JSON lines file of FHIR resources. Raises FactsError, which names the file and the line."""
         return cls(resource for _, resource in read_jsonl(Path(path), json_object, error=FactsError))
 
     def search(self, kind: str, patient: str, code: str | None = None, status: str | None = None) -> Sequence[Resource]:
-        """The matching resources in the order in which they were taken in."""
+        """The matching resources, in the order in which they were passed to the constructor."""
         matches: dict[int, Resource] = {}
         for one in [None] if code is None else code.split(","):
             matches.update(self._by_code.get((patient, kind, one), ()))
@@ -53,30 +57,30 @@ class ChartFacts:
 
 
 class StoredFacts:
-    """What searches of a server brought, saved as JSON by `save`: `{"searches": [{"kind", "patient", …}]}`."""
+    """Search results that `save` stored as JSON: `{"searches": [{"kind", "patient", …}]}`."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
-        self._found: dict[tuple[str, str, str | None, str | None], Sequence[Resource]] = {
+        self._results: dict[tuple[str, str, str | None, str | None], Sequence[Resource]] = {
             (one["kind"], one["patient"], one.get("code"), one.get("status")): one["resources"]
             for one in document["searches"]
         }
 
     def search(self, kind: str, patient: str, code: str | None = None, status: str | None = None) -> Sequence[Resource]:
-        """What the search brought. Raises FactsError if it was not saved."""
+        """The saved result. Raises FactsError if this search was not saved."""
         try:
-            return self._found[kind, patient, code, status]
+            return self._results[kind, patient, code, status]
         except KeyError:
-            raise FactsError(f"the saved facts have no search of {kind} of {patient}") from None
+            raise FactsError(f"the saved facts have no search for {kind} of patient {patient}") from None
 
 
 class ServerFacts:
-    """Charts from a FHIR server's searches: one page of 5,000 a search, each sent once."""
+    """Charts on a FHIR server. Each search is sent once and reads one page of at most 5,000 resources."""
 
     def __init__(self, base: str, ask: Ask) -> None:
         self._server = FhirSearches(base, ask)
 
     def search(self, kind: str, patient: str, code: str | None = None, status: str | None = None) -> Sequence[Resource]:
-        """The server's first page. Raises FactsError."""
+        """The first page of the result. Raises FactsError."""
         parts = {"patient": patient, "code": code, "status": status, "_count": PAGE}
         query = "&".join(f"{name}={value}" for name, value in parts.items() if value is not None)
         return self._server.resources(kind, query)

@@ -1,4 +1,4 @@
-"""Why an item is wrong, as a kind that can be counted, in the order in which causes are looked for."""
+"""Why an item is wrong, as one of the kinds of failure. The first cause that applies is reported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def failure_of(
     transcript: Sequence[HistoryMessage] = (),
     missing: Sequence[str] = (),
 ) -> Failure | None:
-    """The failure of a wrong item; None if it is right or was not graded.
+    """The failure of a wrong item. None if the item is right or was not graded.
 
-    `status` is how the episode ended and `transcript` all its messages, if they are known; `missing` is what `unread`
-    says of it.
+    `status` is how the episode ended and `transcript` all its messages, if they are known. `missing` is the result of
+    `unread`.
     """
     if verdict.correct is not False:
         return None

@@ -1,4 +1,4 @@
-"""Whether an agent had read what decides. The table is in docs/psb-300.md."""
+"""Whether an agent had read the data that decides an item. docs/psb-300.md has the table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from refsol.psb300._ruling import Evidence
 
 
 def unread(evidence: Evidence, patient: str, reads: Sequence[Read]) -> list[str]:
-    """What of the evidence was not read, in words: resources and searches. Empty if all of it was.
+    """The resources and searches of the evidence that the agent did not read, as texts. Empty if it read all.
 
-    `reads` are the GETs answered with 200 before the first POST, or before the end without one.
+    `reads` are the GETs that were answered with 200 before the first POST, or all of them if there was no POST.
     """
     missing = [reference for reference in evidence.resources if not has_read(reads, reference)]
     for search in evidence.searches:

@@ -1,4 +1,4 @@
-"""The task's now, as its context states it."""
+"""The task's now, read from its context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ANY = re.compile(_TIME)
 
 
 def stated_now(context: str) -> datetime | None:
-    """The time in the first `It's … now`, else the last time in the context; None if there is no real one."""
+    """The time in the first `It's … now`, otherwise the last time in the context. None if there is no valid time."""
     phrase = _STATED.search(context)
     times = [phrase[1]] if phrase else _ANY.findall(context)
     try:

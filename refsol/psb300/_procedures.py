@@ -1,4 +1,4 @@
-"""The types that ask when something was last done: 1 and 5 (CT), 4 (urinary catheter), 9 and 10 (vaccines)."""
+"""The types that depend on when something was last done: 1 and 5 (CT), 4 (urinary catheter), 9 and 10 (vaccines)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ YEAR = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """What was done last, or that nothing was: a sentence, facts, and what has to be read to know it."""
+    """The last procedure of a kind (`one`), or None. With a sentence, the facts, and the evidence that shows it."""
 
     one: Timed | None
     what: str
@@ -53,7 +53,10 @@ class _Last:
 
 
 def task1(case: Case) -> Ruling:
-    """A new CT of the abdomen, if the last one is more than 365 days ago. The published clock is the wall clock."""
+    """Order a CT of the abdomen if the last one is more than 365 days ago.
+
+    The published grader measures this from the time of grading, not from the task's now.
+    """
     last = _last(case, case.chart.done(OLD_CT), "CT of the abdomen", OLD_CT)
     if last.one is not None and passed(last.one, case.now) <= YEAR:
         return nothing_due(case, last.because("not more than 365 days → no order"), last.evidence, attempts=True)
@@ -75,7 +78,7 @@ def task1(case: Case) -> Ruling:
 
 
 def task4(case: Case) -> Ruling:
-    """The removal of a urinary catheter that lies for more than 48 hours, if it is not ordered yet."""
+    """Order the removal of a urinary catheter that was placed more than 48 hours ago, if no active order does."""
     last = _last(case, case.chart.done(CATHETER), "urinary catheter", CATHETER)
     ordered = case.chart.find(REMOVAL)
     if last.one is None:
@@ -108,7 +111,7 @@ def task4(case: Case) -> Ruling:
 
 
 def task5(case: Case) -> Ruling:
-    """A CT and a referral for a tumour of the left kidney, if the last CT is more than 90 days ago."""
+    """Order a CT and a referral for a tumour of the left kidney, if the last CT is more than 90 days ago."""
     tumours = case.chart.find(CANCER)
     if not tumours:
         because = Because("no condition C64.2; nothing to order", (absent(CANCER, "no such condition"),))
@@ -134,7 +137,7 @@ def task5(case: Case) -> Ruling:
 
 
 def task9(case: Case) -> Ruling:
-    """An influenza vaccine, if the last one is more than 365 days ago."""
+    """Order an influenza vaccine if the last one is more than 365 days ago."""
     last = _last(case, case.chart.done(FLU), "influenza vaccine", FLU)
     if last.one is not None and passed(last.one, case.now) <= YEAR:
         return nothing_due(case, last.because("not more than 365 days → no order"), last.evidence)
@@ -150,7 +153,7 @@ def task9(case: Case) -> Ruling:
 
 
 def task10(case: Case) -> Ruling:
-    """A COVID-19 booster, if the last vaccine is more than 365 days ago, by calendar dates as written."""
+    """Order a COVID-19 booster if the last vaccine is more than 365 days ago. Compares calendar dates as written."""
     drugs = case.chart.medication_texts(COMPLETED)
     ordered = [resource for resource, text in drugs if case.rules.mentions(text, *case.rules.covid_vaccine)]
     vaccines = [*case.chart.find(COVID), *ordered]
@@ -182,7 +185,7 @@ def _lacks(case: Case, post: Placed, code: str) -> str | None:
 
 
 def _first_code(post: Placed) -> object:
-    """`code.coding[0].code`. Raises ReplyFault if the way there is not objects and a list."""
+    """`code.coding[0].code`. Raises ReplyFault if there is none."""
     try:
         return post.field("code")["coding"][0]["code"]
     except (TypeError, KeyError, IndexError):
@@ -190,7 +193,7 @@ def _first_code(post: Placed) -> object:
 
 
 def _indications(post: Placed) -> list[object]:
-    """The texts that may say why, in the order in which they are looked at. Raises ReplyFault."""
+    """The texts that may state the indication, in the order in which they are checked. Raises ReplyFault."""
     note = post.field("note", [])
     lists = [
         post.field("reasonCode", []),
@@ -198,28 +201,28 @@ def _indications(post: Placed) -> list[object]:
         [note] if isinstance(note, dict) else note,
     ]
     if not all(isinstance(one, list) and all(isinstance(item, dict) for item in one) for one in lists):
-        raise ReplyFault(f"post {post.number} has a reasonCode, reasonReference or note that is no list of objects")
+        raise ReplyFault(f"post {post.number}: reasonCode, reasonReference or note is not a list of objects")
     names = ("text", "display", "text")
     return [item.get(name, "") for items, name in zip(lists, names, strict=True) for item in items]
 
 
 def _lower(text: object, post: Placed) -> str:
     if not isinstance(text, str):
-        raise ReplyFault(f"post {post.number} has {show(text)} for a text that says why")
+        raise ReplyFault(f"post {post.number}: the indication is {show(text)}, not text")
     return text.lower()
 
 
 def _flu_code(post: Placed) -> object:
-    """`code.coding[0].code`, None if `code` holds no codings. Raises ReplyFault if they cannot be read."""
+    """`code.coding[0].code`. None if `code` has no codings. Raises ReplyFault if they cannot be read."""
     code = post.field("code", {})
     if isinstance(code, str | list):
         return None
     if not isinstance(code, dict):
-        raise ReplyFault(f"post {post.number} has {show(code)} for code")
+        raise ReplyFault(f"post {post.number}: code is {show(code)}, not an object")
     if "coding" not in code:
         return None
     codings = code["coding"]
     first = codings[0] if isinstance(codings, list) and codings else None
     if not isinstance(first, dict):
-        raise ReplyFault(f"post {post.number} has a code.coding without a first coding")
+        raise ReplyFault(f"post {post.number} has no code.coding[0]")
     return first.get("code")

@@ -1,4 +1,4 @@
-"""The types that go by readings: 3 (heart rate), 6 (thyroid), 7 (QTc)."""
+"""The types that depend on readings: 3 (heart rate), 6 (thyroid), 7 (QTc)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from refsol.psb300._drugs import ACTIVE
 from refsol.psb300._facts import Resource
-from refsol.psb300._reply import STOPS, Placed, Reply, ReplyFault
+from refsol.psb300._reply import Placed, Reply, ReplyFault
 from refsol.psb300._ruling import (
     ORDERS,
     Case,
@@ -24,6 +24,7 @@ from refsol.psb300._ruling import (
     listed,
     no_post,
     nothing_due,
+    of_kind,
     some,
     subject,
 )
@@ -51,7 +52,7 @@ PROLONGING = (
 
 
 def task3(case: Case) -> Ruling:
-    """The mean heart rates of the past 6 and 12 hours; absent where there is no reading."""
+    """Answer with the mean heart rates of the past 6 and 12 hours: null or -1 if there is no reading."""
     readings = [one for resource in case.chart.find(HEART_RATE, needs_meta=False) if (one := _reading(resource))]
     recent = [one for one in readings if timedelta(0) <= passed(one, case.now) <= timedelta(hours=12)]
     latest_half = [one for one in recent if passed(one, case.now) <= timedelta(hours=6)]
@@ -61,7 +62,7 @@ def task3(case: Case) -> Ruling:
         yield no_post(case, reply, attempts=True)
         pair = _pair(reply.result)
         right = pair is not None and all(map(_is_mean, pair, means))
-        expected = f"{show(means)}, each at most {TOLERANCE} away; null or -1 where there is none"
+        expected = f"{show(means)}, each at most {TOLERANCE} away; null or -1 if there is no reading"
         yield Check("answer", right, expected, show(reply.result))
 
     words = ["none" if mean is None else f"{mean:.6g}" for mean in means]
@@ -74,7 +75,7 @@ def task3(case: Case) -> Ruling:
 
 
 def task6(case: Case) -> Ruling:
-    """What the protocol says of TSH and free T4: a drug and two labs (A), two labs (B), or nothing."""
+    """Follow the protocol for TSH and free T4: order a drug and two labs (A), two labs (B), or nothing."""
     tsh, ft4 = _measured(case, TSH), _measured(case, FT4)
     last_tsh, last_ft4 = latest(tsh), latest(ft4)
     pair = _high_pair(tsh)
@@ -99,7 +100,7 @@ def task6(case: Case) -> Ruling:
 
 
 def task7(case: Case) -> Ruling:
-    """An ECG and a stop of drugs that prolong the QTc, if the last one is above 500 ms."""
+    """Order an ECG and stop a drug that prolongs the QTc, if the last QTc is above 500 ms."""
     readings = case.chart.find(QTC)
     if not readings:
         because = Because("no QTc; nothing to order", (absent(QTC, "none"),))
@@ -118,8 +119,8 @@ def task7(case: Case) -> Ruling:
         for post in posts:
             yield Check("resourceType", post.kind in ORDERS, " or ".join(ORDERS), show(post.kind))
             yield subject(case, post)
-        ecgs = [(post, _no_ecg(case, post)) for post in posts if post.kind == "ServiceRequest"]
-        stops = [(post, _no_stop(case, post, drugs)) for post in posts if post.kind == "MedicationRequest"]
+        ecgs = [(post, _no_ecg(case, post)) for post in of_kind(posts, "ServiceRequest")]
+        stops = [(post, _no_stop(case, post, drugs)) for post in of_kind(posts, "MedicationRequest")]
         yield some("ECG", "an active ServiceRequest of 445118002 or an ECG", ecgs)
         if drugs:
             yield some("stop", f"a MedicationRequest that stops one of {', '.join(drugs)}", stops)
@@ -144,7 +145,7 @@ def _mean(readings: Sequence[Timed]) -> float | None:
 
 
 def _pair(result: Any) -> Sequence[Any] | None:
-    """The two values in a result: a list of two, or a text of one in Python or JSON. None if there are not two."""
+    """The two values of a result: a list, or a list written as Python or JSON. None if there are not exactly two."""
     value = result
     if isinstance(result, str):
         try:
@@ -178,21 +179,24 @@ def _measured(case: Case, search: Search) -> list[Timed]:
 
 
 def _high_pair(readings: Sequence[Timed]) -> tuple[Timed, Timed] | None:
-    """The first and the last TSH above 10, if 30 days or more lie between them."""
+    """The first and the last TSH above 10, if they are at least 30 days apart."""
     high = sorted((one for one in readings if one.value > 10), key=lambda one: one.time)
     apart = len(high) > 1 and high[-1].time - high[0].time >= timedelta(days=30)
     return (high[0], high[-1]) if apart else None
 
 
 def _stored_last(readings: Sequence[Resource]) -> Timed:
-    """The reading with the greatest `meta.lastUpdated` as a text, the first of equals."""
+    """The reading with the greatest `meta.lastUpdated`, compared as text. The first one if several are equal."""
     resource = max(readings, key=lambda one: str(as_object(one.get("meta")).get("lastUpdated") or ""))
     text = resource.get("effectiveDateTime") or "a time that is not stated"
     return Timed(resource, str(text), datetime.min, number(resource))
 
 
 def _prolonging(case: Case, last: Timed) -> tuple[tuple[str, ...], tuple[Fact, ...], Evidence]:
-    """The drugs of which one has to be stopped, with what has to be read to know them; `fair`: those of the chart."""
+    """The drugs of which one must be stopped, with the facts and the evidence for them.
+
+    `official` accepts every drug in `PROLONGING`, `fair` only those that are active in the chart.
+    """
     if not case.rules.fair:
         return PROLONGING, (), _evidence(last)
     active = case.chart.medication_texts(ACTIVE)
@@ -211,8 +215,8 @@ def _no_ecg(case: Case, post: Placed) -> str | None:
 
 
 def _no_stop(case: Case, post: Placed, drugs: Sequence[str]) -> str | None:
-    if post.word("status") not in STOPS:
-        return f"status {show(post.field('status'))}"
+    if misfit := post.not_a_stop():
+        return misfit
     return None if case.rules.mentions(post.text().lower(), *drugs) else "none of these drugs in it"
 
 
@@ -221,7 +225,7 @@ def _drug_and_labs(case: Case) -> Demand:
         posts = reply.posts
         yield count(len(posts), 3, more=True)
         drugs = []
-        for post in _of_kind(posts, "MedicationRequest"):
+        for post in of_kind(posts, "MedicationRequest"):
             drugs.append((post, _no_levothyroxine(case, post)))
             if drugs[-1][1] is None:
                 break
@@ -235,15 +239,11 @@ def _labs_alone(case: Case) -> Demand:
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
         yield count(len(posts), 2, more=True)
-        drugs = _of_kind(posts, "MedicationRequest")
+        drugs = of_kind(posts, "MedicationRequest")
         yield Check("drug", not drugs, "no MedicationRequest", f"{len(drugs)} of them")
         yield from _labs(case, posts)
 
     return demand
-
-
-def _of_kind(posts: Sequence[Placed], kind: str) -> list[Placed]:
-    return [post for post in posts if post.kind == kind]
 
 
 def _no_levothyroxine(case: Case, post: Placed) -> str | None:
@@ -254,8 +254,8 @@ def _no_levothyroxine(case: Case, post: Placed) -> str | None:
 
 
 def _labs(case: Case, posts: Sequence[Placed]) -> Iterator[Check]:
-    """Two labs of TSH or FT4; in `fair`, one of each."""
-    services = _of_kind(posts, "ServiceRequest")
+    """Two labs of TSH or FT4. `fair` requires one of each."""
+    services = of_kind(posts, "ServiceRequest")
 
     def misfits(*names: str) -> list[tuple[Placed, str | None]]:
         return [(post, post.misfit(case.patient) or _no_lab(case, post, *names)) for post in services]
@@ -269,7 +269,7 @@ def _labs(case: Case, posts: Sequence[Placed]) -> Iterator[Check]:
 def _no_lab(case: Case, post: Placed, *names: str) -> str | None:
     code = post.field("code", {})
     if not isinstance(code, dict) or not isinstance(code.get("text", ""), str):
-        raise ReplyFault(f"post {post.number} has {show(code)} for code")
+        raise ReplyFault(f"post {post.number}: code is {show(code)}, not an object with a text")
     return None if case.rules.mentions(post.text("code").lower(), *names) else f"code {show(code)}"
 
 

@@ -1,6 +1,6 @@
-"""What the agent did: its result, attempts and posts, and the fields of a post.
+"""The agent's reply: its result, its POSTs, and the fields of each post.
 
-What the published grader cannot read of a post, and so fails on, is a `ReplyFault`.
+`ReplyFault` means that the published grader would fail on a post because it cannot read it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 from refsol.history import Post
 from refsol.verdict import show
 
-STOPS = ("stopped", "cancelled", "completed", "entered-in-error")
+_STOPS = ("stopped", "cancelled", "completed", "entered-in-error")
 """Statuses of a MedicationRequest that stop a drug."""
 
 
 class ReplyFault(ValueError):
-    """A post has a form that cannot be graded; the text says which post and why. `check` names the check."""
+    """A post cannot be graded. The text names the post and the reason; `check` is the name of the failed check."""
 
     def __init__(self, text: str, check: str = "readable") -> None:
         super().__init__(text)
@@ -25,14 +25,14 @@ class ReplyFault(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """One post that counts: its number (from 1), its URL and its JSON."""
+    """One accepted post: its number (from 1), its URL and its JSON."""
 
     number: int
     url: str
     payload: Any
 
     def field(self, name: str, default: Any = None) -> Any:
-        """A field of the payload. Raises ReplyFault if the payload is no object."""
+        """A field of the payload. Raises ReplyFault if the payload is not an object."""
         if not isinstance(self.payload, dict):
             raise ReplyFault(f"post {self.number} is {show(self.payload)}, not an object")
         return self.payload.get(name, default)
@@ -43,25 +43,32 @@ class Placed:
         return self.field("resourceType")
 
     def word(self, name: str) -> str:
-        """A field in lower case, empty if it is missing. Raises ReplyFault if it is no text."""
+        """A field in lower case. Empty if it is missing. Raises ReplyFault if it is not text."""
         value = self.field(name, "")
         if not isinstance(value, str):
-            raise ReplyFault(f"post {self.number} has {show(value)} for {name}, which is no text")
+            raise ReplyFault(f"post {self.number}: {name} is {show(value)}, not text")
         return value.lower()
 
     def is_about(self, patient: str) -> bool:
-        """Whether `subject` is this patient's reference and nothing else. Raises ReplyFault."""
+        """Whether `subject` is exactly this patient's reference. Raises ReplyFault."""
         return bool(self.field("subject") == {"reference": f"Patient/{patient}"})
 
     def misfit(self, patient: str) -> str | None:
-        """The first of status, intent and subject that an order must not have, in words. Raises ReplyFault."""
+        """The first wrong field of an order (status, intent or subject), as text. None if all are right.
+
+        Raises ReplyFault.
+        """
         for name, right in (("status", "active"), ("intent", "order")):
             if self.word(name) != right:
                 return f"{name} {show(self.field(name))}"
         return None if self.is_about(patient) else f"subject {show(self.field('subject'))}"
 
+    def not_a_stop(self) -> str | None:
+        """The status, as text, if it does not stop a drug; None if it does. Raises ReplyFault."""
+        return None if self.word("status") in _STOPS else f"status {show(self.field('status'))}"
+
     def text(self, name: str | None = None) -> str:
-        """The text of the payload, or of one field (`{}` if it is missing), as Python writes it. Raises ReplyFault."""
+        """`str()` of the payload, or of one field (`{}` if it is missing). Raises ReplyFault."""
         value = self.payload if name is None else self.field(name, {})
         try:
             return str(value)
@@ -69,17 +76,19 @@ class Placed:
             raise ReplyFault(f"post {self.number} is nested too deeply to be read") from None
 
     def concept_text(self) -> str:
-        """`medicationCodeableConcept.text` in lower case, empty if it is missing. Raises ReplyFault."""
+        """`medicationCodeableConcept.text` in lower case. Empty if it is missing. Raises ReplyFault."""
         concept = self.field("medicationCodeableConcept")
         text = concept.get("text", "") if isinstance(concept, dict) else None
         if not isinstance(text, str):
-            raise ReplyFault(f"post {self.number} has {show(concept)} for medicationCodeableConcept")
+            raise ReplyFault(
+                f"post {self.number}: medicationCodeableConcept is {show(concept)}, not an object with a text"
+            )
         return text.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the agent did. `attempted`: a message counts as a POST; `unanswered`: such a message ends the history."""
+    """The agent's reply. `attempted`: at least one message is a POST. `unanswered`: the last message is a POST."""
 
     result: Any
     attempted: bool
@@ -88,7 +97,7 @@ class Reply:
 
     @property
     def posts(self) -> list[Placed]:
-        """The posts that count. Raises ReplyFault if an attempt ends the history: they cannot be looked up then."""
+        """The accepted posts. Raises ReplyFault if the history ends with a POST: its reply is missing then."""
         if self.unanswered:
             raise ReplyFault("the last message is a POST that nothing followed", "last message")
         return [Placed(number, post.url, post.payload) for number, post in enumerate(self.accepted, 1)]

@@ -1,7 +1,7 @@
-"""Where the two rule sets differ; the rules share everything else (`procedures.py`, `drugs.py`, `readings.py`).
+"""The differences between the two rule sets. They share the rules in `_procedures.py`, `_drugs.py`, `_readings.py`.
 
-`official` is what the published grader does, as its verdicts on recorded items show. `fair` matches codes and whole
-words, goes by the context's now and by when a reading was taken, and asks for what the instruction asks for.
+`official` does what the published grader does; its verdicts on recorded items are equal. `fair` matches codes and whole
+words, uses the context's now and the time at which a reading was taken, and requires what the instruction requires.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RuleName = Literal["official", "fair"]
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """What one rule set does. Words are alternatives, in lower case if the text they are looked for in is."""
+    """One rule set. The words of a field are alternatives. They are in lower case if the searched text is."""
 
     name: RuleName
     fair: bool
@@ -27,7 +27,7 @@ class RuleSet:
     covid_vaccine: tuple[str, ...] = ("covid-19 vac",)
 
     def mentions(self, text: str, *words: str) -> bool:
-        """Whether a text has one of some words: as a whole word or number in `fair`, anywhere in `official`."""
+        """Whether a text has one of the words: as a whole word or number (`fair`), or anywhere (`official`)."""
         if not self.fair:
             return any(word in text for word in words)
         return any(_whole(word).search(text) for word in words)
@@ -45,7 +45,7 @@ RULE_SETS: dict[RuleName, RuleSet] = {rules.name: rules for rules in (OFFICIAL, 
 
 
 def rule_name(text: str) -> RuleName:
-    """The rule set's name. Raises InputError for an unknown one."""
+    """Check the name of a rule set. Raises InputError if it is unknown."""
     for name in RULE_SETS:
         if name == text:
             return name
@@ -54,7 +54,7 @@ def rule_name(text: str) -> RuleName:
 
 @lru_cache(maxsize=256)
 def _whole(word: str) -> re.Pattern[str]:
-    """A word that is no part of a longer one; a number that is no part of another one (`25 mcg`, `25mcg`, `25.0`)."""
+    """Matches a whole word, or a whole number: `25` matches in `25 mcg`, `25mcg` and `25.0`, but not in `125`."""
     if word.replace(",", "").isdigit():
         return re.compile(rf"(?<![\w.,-]){re.escape(word)}(?:\.0+)?(?!\d|[.,]\d)")
     return re.compile(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])")

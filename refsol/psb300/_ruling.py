@@ -1,6 +1,6 @@
-"""What a rule looks at (`Case`), what it says before any reply (`Ruling`), and the demands on a reply that types share.
+"""The input of a rule (`Case`), its output (`Ruling`), and the checks of a reply that several types share.
 
-A demand is a function from the reply to checks, made one after the other: a check that was not reached cannot fail.
+A demand is a function that takes the reply and yields checks one by one. A check that is not reached cannot fail.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from refsol.psb300.chart import Chart, Search, Timed, named
 from refsol.verdict import Because, Branch, Check, Fact, show
 
 Demand = Callable[[Reply], Iterator[Check]]
-"""Checks a reply. Raises ReplyFault."""
+"""Checks of a reply. Raises ReplyFault."""
 
 ORDERS = ("ServiceRequest", "MedicationRequest")
 
@@ -34,15 +34,15 @@ class Case:
 
     @property
     def patient(self) -> str:
-        """The MRN, which is the Patient's id."""
+        """The MRN, which is also the id of the Patient resource."""
         return self.chart.patient
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What an agent must have read to know what is right: resources (`Procedure/12`), and searches for an absence.
+    """What an agent must read to know what is right: resources (`Procedure/12`), and searches that show an absence.
 
-    `window`: only what was then has to be searched.
+    `window`: the searches need to cover only this time.
     """
 
     resources: tuple[str, ...] = ()
@@ -52,9 +52,9 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What is right: the branch, why, what the reply must be, and what has to be read to know it.
+    """What is right for a task: the branch, the reason, the checks of a reply, and the evidence to read.
 
-    `accepted` are the answers that count as right; empty if the answer does not count.
+    `accepted` are the answers that are right. It is empty if the answer is not graded.
     """
 
     branch: Branch
@@ -65,7 +65,7 @@ class Ruling:
 
 
 def nothing_due(case: Case, because: Because, evidence: Evidence, *, attempts: bool = False) -> Ruling:
-    """Nothing is due. `attempts`: `official` forbids every attempt here, and posts in the other places."""
+    """The ruling if no order is due. `attempts`: `official` forbids every POST here, otherwise only accepted ones."""
 
     def demand(reply: Reply) -> Iterator[Check]:
         yield no_post(case, reply, attempts=attempts)
@@ -74,7 +74,7 @@ def nothing_due(case: Case, because: Because, evidence: Evidence, *, attempts: b
 
 
 def no_post(case: Case, reply: Reply, *, attempts: bool) -> Check:
-    """No POST. `fair` counts accepted posts only, wherever a POST is forbidden."""
+    """The check that there is no POST. `fair` counts only accepted posts."""
     if case.rules.fair:
         sent: Sequence[object] | bool = reply.accepted
     else:
@@ -83,13 +83,13 @@ def no_post(case: Case, reply: Reply, *, attempts: bool) -> Check:
 
 
 def count(placed: int, due: int, *, more: bool = False) -> Check:
-    """How many posts there are, or may be."""
+    """The check of the number of posts. `more`: there may be more than `due`."""
     passed = placed >= due if more else placed == due
     return Check("posts", passed, f"{due}{' or more' if more else ''} accepted", f"{placed} accepted")
 
 
 def one_order(case: Case, kinds: Sequence[str], last: Callable[[Placed], Check]) -> Demand:
-    """Exactly one post: an active order for the patient of one of these types, and a last check."""
+    """Exactly one post: an active order of one of these types for the patient. `last` makes one more check."""
 
     def demand(reply: Reply) -> Iterator[Check]:
         posts = reply.posts
@@ -102,7 +102,7 @@ def one_order(case: Case, kinds: Sequence[str], last: Callable[[Placed], Check])
 
 
 def fields(case: Case, post: Placed, kinds: Sequence[str]) -> Iterator[Check]:
-    """The type, status, intent and subject of an order."""
+    """The checks of an order's type, status, intent and subject."""
     yield Check("resourceType", post.kind in kinds, " or ".join(kinds), show(post.kind))
     for name, right in (("status", "active"), ("intent", "order")):
         yield Check(name, post.word(name) == right, right, show(post.field(name)))
@@ -110,13 +110,18 @@ def fields(case: Case, post: Placed, kinds: Sequence[str]) -> Iterator[Check]:
 
 
 def subject(case: Case, post: Placed) -> Check:
-    """The post is about the patient, and says nothing else in `subject`."""
+    """The check that `subject` is the patient's reference and has no other field."""
     expected = show({"reference": f"Patient/{case.patient}"})
     return Check("subject", post.is_about(case.patient), expected, show(post.field("subject")))
 
 
+def of_kind(posts: Sequence[Placed], kind: str) -> list[Placed]:
+    """The posts with this resourceType. Raises ReplyFault."""
+    return [post for post in posts if post.kind == kind]
+
+
 def some(name: str, expected: str, misfits: Sequence[tuple[Placed, str | None]], due: int = 1) -> Check:
-    """At least so many posts without a misfit; each misfit says why a post is not the order."""
+    """The check that at least `due` posts fit. `misfits` has the reason why a post is not the order, or None."""
     fitting = sum(misfit is None for _, misfit in misfits)
     reasons = "; ".join(f"post {post.number}: {misfit}" for post, misfit in misfits if misfit is not None)
     return Check(name, fitting >= due, expected, (f"{fitting} fit" if fitting else reasons) or "no such post")
@@ -125,25 +130,25 @@ def some(name: str, expected: str, misfits: Sequence[tuple[Placed, str | None]],
 def order_misfit(
     case: Case, post: Placed, kinds: Sequence[str], last: Callable[[Placed], str | None] | None = None
 ) -> str | None:
-    """Why a post is not an active order of one of these types; `last` says so of a further property. None if it is."""
+    """Why a post is not an active order of one of these types, or None if it is. `last` checks one more property."""
     if post.kind not in kinds:
         return f"resourceType {show(post.kind)}"
     return post.misfit(case.patient) or (last(post) if last else None)
 
 
 def done_fact(one: Timed, role: str) -> Fact:
-    """A fact: something that was done."""
+    """The fact that something was done or measured."""
     value = None if math.isnan(one.value) else one.value
     return Fact(_code(one.resource), value, _unit(one.resource), one.text, role)
 
 
 def absent(search: Search, role: str) -> Fact:
-    """A fact: nothing of a kind is in the chart."""
+    """The fact that a search finds nothing in the chart."""
     return Fact(str(search), None, None, None, role)
 
 
 def listed(resource: Resource, text: str, role: str) -> Fact:
-    """A fact: an order in the chart, by the text of its drug."""
+    """The fact that an order is in the chart, with the text of its drug."""
     time = resource.get("authoredOn")
     return Fact(named(resource), text, None, time if isinstance(time, str) else None, role)
 

@@ -1,7 +1,7 @@
-"""What agents score that read nothing: `nop` does nothing, `constant` answers, `blind` answers and orders.
+"""Scores of agents that read nothing: `nop` does nothing, `constant` answers, `blind` answers or orders.
 
-For each type `constant` gives the answer that is right most often without a POST. `blind` does what is right most often
-among everything that the task text allows: nothing, that answer, or the orders that it spells out.
+For each type, `constant` gives the answer that is right most often without a POST. `blind` does what is right most
+often, out of what the task text allows: nothing, that answer, or the orders that the text spells out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from refsol.psb300.chart import ChartFault
 from refsol.psb300.grade import TaskError, evaluate, judge, task_type
 
 Behaviour = tuple[str, tuple[tuple[str, Mapping[str, Any]], ...]]
-"""An answer's JSON text, and posts: resource type and fields besides type, intent and subject."""
+"""An answer's JSON text, and posts. A post is a resource type and its fields, without type, intent and subject."""
 
 NOTHING: Behaviour = ("[]", ())
 
@@ -36,7 +36,7 @@ def baselines(
     rules: RuleName = "official",
     constants: Constants = PUBLISHED,
 ) -> dict[str, dict[str, bool]]:
-    """For `nop`, `constant` and `blind`, whether each task (by id) is right; without tasks that cannot be graded."""
+    """Whether each task (by id) is right under `nop`, `constant` and `blind`. Ungradable tasks are left out."""
     groups = _groups(tasks, facts, clock, rules, constants)
     results: dict[str, dict[str, bool]] = {"nop": {}, "constant": {}, "blind": {}}
     for kind, group in groups.items():
@@ -57,7 +57,7 @@ def constant_answers(
     rules: RuleName = "official",
     constants: Constants = PUBLISHED,
 ) -> dict[str, str]:
-    """The answer of `constant` for each type, as JSON: the one that is right most often without a POST."""
+    """For each type, the answer of `constant` as JSON: the one that is right most often without a POST."""
     answers = {}
     for kind, group in _groups(tasks, facts, clock, rules, constants).items():
         choices = ["[]", *_answers(ruling for _, ruling in group.values())]
@@ -69,7 +69,7 @@ def constant_answers(
 def _groups(
     tasks: Sequence[Mapping[str, Any]], facts: Facts, clock: datetime, rules: RuleName, constants: Constants
 ) -> dict[str, dict[str, tuple[str, Ruling | None]]]:
-    """By type and task, the patient and what is right; None if the chart allows nothing right."""
+    """By type and task id: the patient and the ruling. The ruling is None if the chart makes every reply wrong."""
     groups: dict[str, dict[str, tuple[str, Ruling | None]]] = {}
     for task in tasks:
         try:
@@ -83,7 +83,7 @@ def _groups(
 
 
 def _answers(rulings: Iterable[Ruling | None]) -> list[str]:
-    """The answers that are accepted, the most frequent first."""
+    """The most frequent accepted answer, as JSON. Empty if no answer is graded."""
     tally = Counter(json.dumps(answer) for ruling in rulings if ruling is not None for answer in ruling.accepted)
     return [answer for answer, _ in tally.most_common(1)]
 
@@ -134,4 +134,4 @@ _ORDERS: dict[str, tuple[tuple[tuple[str, Mapping[str, Any]], ...], ...]] = {
     "task9": ((_service("90686"),),),
     "task10": ((_service("91320", medicationCodeableConcept={"text": "COVID-19 vaccine"}),),),
 }
-"""The orders that a type's text spells out, without a look at the chart."""
+"""By type, the orders that the task text spells out, so that they can be placed without reading the chart."""

@@ -1,4 +1,4 @@
-"""`grade_item`: one item and the facts in, a `Verdict` out. The same for both rule sets, and never a crash."""
+"""`grade_item`: turns one item and the facts into a `Verdict`, under either rule set. It never crashes."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ SEARCHES: dict[str, tuple[Search, ...]] = {
     "task9": (FLU,),
     "task10": (COVID, COMPLETED),
 }
-"""What the rules of each type may look for in a patient's chart, by any rule set."""
+"""The searches that each type's rule may make in a patient's chart, under either rule set."""
 
 CHART_FAULT, REPLY_FAULT = "the chart is at fault: ", "the reply is at fault: "
-"""What the reason begins with where the published grader fails."""
+"""How the reason begins if the published grader fails on the chart or on the reply."""
 
 
 class TaskError(ValueError):
-    """A task that cannot be graded: its type or patient is not known; the text says why."""
+    """A task cannot be graded because its type, patient or context is missing or invalid. The text says which."""
 
 
 def grade_item(
@@ -73,9 +73,9 @@ def grade_item(
 ) -> Verdict:
     """Grade one item: the task (`id`, `context`, `eval_MRN`), the messages, and the finish value, which task3 reads.
 
-    `clock` (with a zone) is the time at which task1 is graded by `official`; nothing else reads it. A chart or post on
-    which the published grader fails makes the item wrong. What cannot be graded has `correct=None` and a reason.
-    Raises InputError for an unknown rule set.
+    `clock` (with a time zone) is the time of grading. Only `official` reads it, and only for task1. If the published
+    grader fails on the chart or on a post, the item is wrong. An item that cannot be graded has `correct=None` and a
+    reason. Raises InputError for an unknown rule set.
     """
     try:
         ruling = evaluate(task, facts, clock=clock, rules=rules, constants=constants)
@@ -104,8 +104,9 @@ def evaluate(
     rules: RuleName = "official",
     constants: Constants = PUBLISHED,
 ) -> Ruling:
-    """What is right, and why, before any reply. Raises ChartFault, TaskError, FactsError, and InputError for unknown
-    rules.
+    """What is right for a task, and why, before any reply.
+
+    Raises ChartFault, TaskError, FactsError, and InputError for an unknown rule set.
     """
     rule_set = RULE_SETS[rule_name(rules)]
     kind = task_type(task)
@@ -115,18 +116,18 @@ def evaluate(
     if not isinstance(patient, str) or not patient:
         raise TaskError(f"{task.get('id')} names no patient (eval_MRN)")
     if not isinstance(context, str):
-        raise TaskError(f"{task.get('id')} has a context that is no text")
+        raise TaskError(f"{task.get('id')}: context is not text")
     now = clock if kind == "task1" and not rule_set.fair else stated_now(context) or constants.default_now
     return TASKS[kind](Case(Chart(facts, patient, constants.cut_off), now, rule_set))
 
 
 def task_type(task: Mapping[str, Any]) -> str:
-    """A task's type: its field `type`, or what stands before `_` in its id."""
+    """A task's type: its field `type`, otherwise the part of its id before `_`."""
     return str(task.get("type") or str(task.get("id")).partition("_")[0])
 
 
 def judge(ruling: Ruling, reply: Reply) -> Verdict:
-    """The verdict on a reply."""
+    """Check a reply against the ruling. A `ReplyFault` becomes a failed check, unless an earlier check failed."""
     checks: list[Check] = []
     try:
         checks.extend(ruling.demand(reply))

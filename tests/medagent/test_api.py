@@ -160,7 +160,7 @@ def test_settings_are_an_object_or_options(tmp_path: Path) -> None:
     settings = MedAgentBenchSettings(agent="nop", limit=1, results_dir=tmp_path)
     report = medagent.run_sync("medagentbench", settings)
     assert report.items == medagent.run_sync("medagentbench", agent="nop", limit=1, results_dir=tmp_path).items
-    with pytest.raises(UserError, match="limit: is stated beside a settings object; put it into MedAgentBenchSettings"):
+    with pytest.raises(UserError, match=r"limit: options cannot be combined .*; put it into MedAgentBenchSettings"):
         medagent.run_sync("medagentbench", settings, limit=2)
     with pytest.raises(UserError, match="settings: expected PromptcblueSettings, not MedAgentBenchSettings"):
         medagent.run_sync("promptcblue", settings)

@@ -131,7 +131,7 @@ def test_arguments_are_settings_and_part_of_the_digest(cell: Notebook) -> None:
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (lambda cls: partial(cls, "[1]"), {}, "functools.partial takes a class and arguments by their names"),
+        (lambda cls: partial(cls, "[1]"), {}, "functools.partial must have a class and only keyword arguments"),
         (lambda cls: partial(cls, nothing=1), {}, "unexpected keyword argument 'nothing'"),
         (lambda cls: cls(), {"agent_arg": {"answer": "1"}}, "is an instance, which has its arguments already"),
         (lambda cls: "nop", {"agent_arg": {"answer": "1"}}, "--agent-arg: works only with a class"),

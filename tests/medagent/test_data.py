@@ -101,7 +101,7 @@ def test_where_names_address_and_licence_and_a_digest_only_where_the_file_was_at
     assert "from: https://openaipublic.blob.core.windows.net/simple-evals/simple_qa_test_set.csv" in ran.out
     assert next(line for line in ran.out.splitlines() if "MIT" in line).split()[-2:] == ["–", "–"]
     refused = medagent("data", "where", "simple")
-    assert (refused.code, refused.err.startswith("medagent: simple: no such data set; known are medagentbench")) == (
+    assert (refused.code, refused.err.startswith("medagent: unknown data set 'simple'; known: medagentbench")) == (
         1,
         True,
     )

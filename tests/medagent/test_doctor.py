@@ -1,4 +1,4 @@
-"""`medagent doctor`: a line a check, ok or what to do; exit 1 where something must be mended; no key ever shown."""
+"""`medagent doctor`: one line per check; exit code 1 if one fails; no key ever shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lines(out: str) -> dict[str, str]:
-    """What is said of each thing, `ok …` or `MEND …`."""
+    """What is said of each thing, `ok …` or `FAIL …`."""
     return {line[5:].partition(": ")[0]: line for line in out.splitlines()}
 
 
@@ -48,7 +48,7 @@ def test_a_sound_installation_is_ok_without_network_or_writes(tmp_path: Path) ->
     ]
     assert all(line.startswith("ok   ") for line in said.values())
     assert "synthetic v2: 300 tasks, digest " in said["data sets"]
-    assert "medagent tasks import DIR" in said["data sets"]
+    assert "medagent data import DIR" in said["data sets"]
     assert "not built yet" in said["hospital"]
     assert list(tmp_path.iterdir()) == []
 
@@ -61,7 +61,7 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
     assert ran.code == 0, ran.out
     said = lines(ran.out)
     assert "2 Patient, 6 Observation, searches are answered" in said[f"FHIR server {server.url}"]
-    assert said["model any"].startswith("ok   model any: answers in ")
+    assert said["model any"].startswith("ok   model any: replied in ")
 
 
 @pytest.mark.parametrize(
@@ -72,18 +72,18 @@ def test_a_server_and_a_model_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
         (
             "Patient",
             (403, b'{"issue":[{"diagnostics":"not for you"}]}'),
-            "answers 403 to /Patient?_summary=count: not for",
+            "status 403 for /Patient?_summary=count: not for",
         ),
-        ("Patient", (200, b"{}"), "gives no total"),
-        ("code=", (200, b'{"resourceType":"OperationOutcome"}'), "brings no Bundle"),
+        ("Patient", (200, b"{}"), "has no total"),
+        ("code=", (200, b'{"resourceType":"OperationOutcome"}'), "is not a Bundle"),
     ],
 )
-def test_a_server_that_is_none_must_be_mended(where: str, answer: Fault, message: str) -> None:
+def test_a_server_that_fails_a_check_is_named(where: str, answer: Fault, message: str) -> None:
     with LiveServer(answers=lambda _, target: answer if where in target else None) as server:
         ran = medagent("doctor", "--fhir", server.url)
     assert ran.code == 1
     line = lines(ran.out)[f"FHIR server {server.url}"]
-    assert line.startswith("MEND ")
+    assert line.startswith("FAIL ")
     assert message in line
 
 
@@ -103,7 +103,7 @@ def test_a_refused_key_must_be_mended_and_is_not_shown(monkeypatch: pytest.Monke
     with ModelServer(reply="ok", faults=[refusal]) as model:
         ran = medagent("doctor", "--model", "any", "--base-url", model.url)
     assert ran.code == 1
-    assert "MEND model any: " in ran.out
+    assert "FAIL model any: " in ran.out
     assert "401" in ran.out
     assert KEY not in ran.out + ran.err
 
@@ -116,7 +116,7 @@ def test_the_price_line_that_is_used_is_printed_with_its_table_and_date(
     line = said["price of gpt-4o-mini-2024-07-18"].removeprefix("ok   price of gpt-4o-mini-2024-07-18: ")
     assert line.startswith("input 0.15, cached_input 0.075, output 0.6 US dollars per million tokens (gpt-4o-mini in ")
     assert re.search(r"prices\.toml, of \d{4}-\d\d\)$", line)
-    assert (ran.code, "MEND price of unheard-of: none, so its calls cost `–`" in ran.out) == (1, True)
+    assert (ran.code, "FAIL price of unheard-of: none, so the cost of its calls is unknown" in ran.out) == (1, True)
     own = tmp_path / "own.toml"
     own.write_text("[models.unheard-of]\ninput = 1\noutput = 2.5\n")
     monkeypatch.setenv("MEDAGENT_PRICES", str(own))
@@ -128,7 +128,7 @@ def test_the_price_line_that_is_used_is_printed_with_its_table_and_date(
 def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     ran = medagent("doctor", "--fhir", f"http://me:{KEY}@localhost:8080/fhir")
     assert ran.code == 1
-    assert "holds a password" in ran.err
+    assert "contains a password" in ran.err
     assert KEY not in ran.out + ran.err
 
 
@@ -149,7 +149,7 @@ def test_a_missing_package_must_be_mended(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("medagent.cli._examine.version", without_openai)
     ran = medagent("doctor")
     assert ran.code == 1
-    assert "MEND packages: openai not installed" in ran.out
+    assert "FAIL packages: openai not installed" in ran.out
 
 
 def test_a_folder_that_cannot_be_written_and_a_damaged_data_set_must_be_mended(tmp_path: Path) -> None:
@@ -160,5 +160,5 @@ def test_a_folder_that_cannot_be_written_and_a_damaged_data_set_must_be_mended(t
     ran = medagent("doctor")
     assert ran.code == 1
     said = lines(ran.out)
-    assert said["results folder"].startswith("MEND results folder: results: cannot be written")
-    assert f"MEND data sets: {damaged}:1: [0].instruction: is missing" in said["data sets"]
+    assert said["results folder"].startswith("FAIL results folder: results: cannot be written")
+    assert f"FAIL data sets: {damaged}:1: [0].instruction: is missing" in said["data sets"]

@@ -130,7 +130,7 @@ def test_training_gets_its_reward_from_the_grader() -> None:
 
 
 def test_harbor_has_a_folder_a_task_and_its_verifier_grades(tmp_path: Path) -> None:
-    ran = command("data", "export", "harbor", "births", tmp_path / "tasks", "--ids", "B1,B4")
+    ran = command("export", "harbor", "births", tmp_path / "tasks", "--ids", "B1,B4")
     assert ran.code == 0, ran.err
     assert sorted(path.name for path in (tmp_path / "tasks").glob("*/")) == ["B1", "B4"]
     assert "1950" not in (tmp_path / "tasks" / "B1" / "instruction.md").read_text()
@@ -175,7 +175,7 @@ def test_agents_of_a2a_are_assessed(tmp_path: Path) -> None:
 
 
 def test_commands_for_fhir_sessions_take_its_name_and_refuse_others() -> None:
-    for words in (("mcp",), ("green",), ("data", "export", "harbor")):
+    for words in (("mcp",), ("a2a", "green"), ("export", "harbor")):
         shown = command(*words, "births", "--help")
         assert shown.code == 0, shown.err
         assert "--dataset <" not in shown.out

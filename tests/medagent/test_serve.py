@@ -88,7 +88,7 @@ def test_a_machine_without_a_temporary_folder_is_said(tmp_path: Path, monkeypatc
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     ran = medagent("serve", "--port", "0")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "no folder for temporary files can be written" in ran.err
+    assert "cannot create a temporary folder" in ran.err
     assert "set TMPDIR" in ran.err
 
 

@@ -1,4 +1,4 @@
-"""Plays an episode as `medagent run` plays it, in the process of verifiers; only the model is elsewhere."""
+"""Plays an episode like `medagent run`, in the process of verifiers. Only the model runs elsewhere."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import medagent
 
 
 class MedAgentBenchHarness(vf.Harness[vf.HarnessConfig]):
-    """Asks the model, and carries its actions out on the task's private record."""
+    """Calls the model, and executes its actions on the task's private record."""
 
     APPENDS_SYSTEM_PROMPT = True
     EXECUTES_CODE = False
     NEEDS_CONTAINER = False
 
     async def setup(self, runtime: vf.Runtime) -> None:
-        """See `Harness.setup`. Raises HarnessError for a sandbox, which nothing would run in."""
+        """See `Harness.setup`. Raises HarnessError for a sandbox, since nothing would run in it."""
         if runtime.info.type != "subprocess":
             raise vf.HarnessError("episodes run in this process: add --env.agent.runtime.type subprocess")
 
@@ -34,14 +34,14 @@ class MedAgentBenchHarness(vf.Harness[vf.HarnessConfig]):
         mcp_urls: dict[str, str],
         data: vf.TaskData,
     ) -> vf.ProgramResult:
-        """See `Harness.launch`. An episode that a limit of verifiers ends is graded as it stands."""
+        """See `Harness.launch`. If a limit of verifiers ends an episode, the episode is graded as far as it got."""
         opened = medagent.episode(str(data.id), **trace.state.options)
         async with opened as episode, AsyncOpenAI(base_url=endpoint, api_key=secret) as client:
-            asked: dict[str, Any] = {"model": ctx.model}
+            options: dict[str, Any] = {"model": ctx.model}
             if trace.state.options["protocol"] == "tools":
-                asked["tools"] = [_schema(tool) for tool in episode.tools]
+                options["tools"] = [_schema(tool) for tool in episode.tools]
             try:
-                await self._play(episode, partial(client.chat.completions.create, **asked), data)
+                await self._play(episode, partial(client.chat.completions.create, **options), data)
             finally:
                 verdict = episode.verdict()
                 trace.state.correct = verdict.correct
@@ -55,14 +55,14 @@ class MedAgentBenchHarness(vf.Harness[vf.HarnessConfig]):
         messages: list[Any] = [{"role": "system", "content": system}] if system else []
         messages.append({"role": "user", "content": prompt})
         while not episode.done:
-            said = (await ask(messages=messages)).choices[0].message
-            messages.append(said.model_dump(exclude_none=True))
-            if not said.tool_calls:
-                messages.append({"role": "user", "content": await episode.act(said.content or "")})
-            for call in said.tool_calls or ():
+            reply = (await ask(messages=messages)).choices[0].message
+            messages.append(reply.model_dump(exclude_none=True))
+            if not reply.tool_calls:
+                messages.append({"role": "user", "content": await episode.act(reply.content or "")})
+            for call in reply.tool_calls or ():
                 if not episode.done:
-                    reply = await episode.call(call.function.name, call.function.arguments)
-                    messages.append({"role": "tool", "tool_call_id": call.id, "content": reply})
+                    result = await episode.call(call.function.name, call.function.arguments)
+                    messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
 
 
 def _schema(tool: medagent.Tool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""MedAgentBench's tasks. What verifiers stores and sends of one is its id, its type and its first message.
+"""MedAgentBench's tasks. Of each task, verifiers stores and sends only its id, its type and its first message.
 
 Answers, patients' numbers and the verdict's reasons stay in medagent, in the process that evaluates or trains.
 """
@@ -14,8 +14,11 @@ from pydantic import Field, PrivateAttr, SerializeAsAny
 import medagent
 
 
+EPISODE_OPTIONS = {"dataset", "version", "protocol", "writes", "max_rounds"}
+
+
 class EpisodeState(vf.State):
-    """What the harness needs of a task, and the verdict that it leaves; nothing of it is stored."""
+    """The task's options for the harness, and the harness's verdict. None of it is stored."""
 
     correct: bool | None = None
     _options: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -33,19 +36,20 @@ class EpisodeConfig(vf.TaskConfig):
     """
 
     dataset: str = "synthetic"
-    """The bundled data set, or the folder of one of your own (medagent data new)."""
+    """The bundled data set, or the folder of your own one (medagent data new)."""
     version: Literal["v1", "v2"] = "v2"
     protocol: Literal["text", "tools"] = "text"
-    """Actions as text, as published, or as tool calls."""
+    """How the agent acts: with text, as published, or with tool calls."""
     writes: Literal["ack", "execute"] = "ack"
-    """What happens to a POST."""
+    """Whether a POST is only acknowledged, or executed."""
     max_rounds: int = 8
-    """Messages that an agent has."""
+    """The largest number of messages from the agent."""
 
     @property
     def options(self) -> dict[str, Any]:
         """The options of `medagent.episode`."""
-        return self.model_dump(include={"dataset", "version", "protocol", "writes", "max_rounds"})
+        options: dict[str, Any] = self.model_dump(include=EPISODE_OPTIONS)
+        return options
 
 
 class MedAgentBenchConfig(vf.TasksetConfig):
@@ -71,9 +75,9 @@ class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState, EpisodeConfig]):
 
     @vf.reward
     async def correct(self, trace: vf.Trace) -> float:
-        """The official verdict: 1.0 or 0.0. An episode that was not graded has none."""
+        """The official verdict: 1.0 or 0.0. Raises TaskError if the episode was not graded."""
         if trace.state.correct is None:
-            raise vf.TaskError(f"{self.data.id}: not graded; the harness has to be medagent-verifiers")
+            raise vf.TaskError(f"{self.data.id}: not graded; use the harness medagent-verifiers")
         return float(trace.state.correct)
 
     @vf.metric
@@ -84,7 +88,9 @@ class MedAgentBenchTask(vf.Task[vf.TaskData, EpisodeState, EpisodeConfig]):
 
 
 class MedAgentBenchTaskset(vf.Taskset[MedAgentBenchTask, MedAgentBenchConfig]):
-    """The tasks of a data set, the types in turn: the first few are a fair part, as in `medagent run --limit`."""
+    """The tasks of a data set, alternating between types, so that the first N are spread over the types, as with
+    `medagent run --limit`.
+    """
 
     def load(self) -> Iterator[MedAgentBenchTask]:
         """See `Taskset.load`."""

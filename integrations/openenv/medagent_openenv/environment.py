@@ -1,5 +1,5 @@
-"""`medagent.rl.Environment` as an environment of OpenEnv. Its actions are OpenEnv's own, `list_tools` and `call_tool`,
-so that every client of OpenEnv can play without this package.
+"""`medagent.rl.Environment` as an OpenEnv environment. Its actions are OpenEnv's `list_tools` and `call_tool`, so that
+every OpenEnv client can use it without this package.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ TOOLS = [
 ]
 ENDED = "The episode has ended."
 _turn = Lock()
-"""OpenEnv steps each session in a thread of its own; the FHIR server that they share is for one thread at a time."""
+"""OpenEnv runs each session in its own thread; the shared FHIR server allows one thread at a time."""
 
 
 class FirstObservation(Observation):
-    """What `reset` gives: the task's first message and the tools."""
+    """The reply to `reset`: the task's first message and the tools."""
 
     message: str
     tools: list[Tool]
 
 
 class MedAgentBenchEnvironment(Environment[Action, Observation, State]):
-    """One session's episodes. The reward comes with the observation that ends one, so that nobody can try for it."""
+    """One session's episodes. Only the last observation of an episode has the reward, so that no agent can probe it."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -52,9 +52,9 @@ class MedAgentBenchEnvironment(Environment[Action, Observation, State]):
     def reset(
         self, seed: int | None = None, episode_id: str | None = None, index: int | None = None, **_: Any
     ) -> FirstObservation:
-        """Begin an episode of the task of this number in the endless order; without one, of the next task.
+        """Begin an episode of task number `index` of the endless series, or, without an index, of the next task.
 
-        `seed` does the same where there is no `index`, since what is random is the task. Raises UserError.
+        Without `index`, `seed` is used as the number, since only the choice of the task is random. Raises UserError.
         """
         with _turn:
             message = self._training.reset(task=seed if index is None else index)
@@ -62,10 +62,12 @@ class MedAgentBenchEnvironment(Environment[Action, Observation, State]):
         return FirstObservation(message=message, tools=TOOLS)
 
     def step(self, action: Action, timeout_s: float | None = None, **_: Any) -> Observation:
-        """Carry out a tool call. Raises UserError before the first reset, UngradedError at an end without a verdict."""
+        """Execute a tool call. Raises UserError before the first reset, UngradedError if an ended episode has no
+        verdict.
+        """
         if isinstance(action, ListToolsAction):
             return ListToolsObservation(tools=TOOLS)
-        assert isinstance(action, CallToolAction)  # the server reads no other
+        assert isinstance(action, CallToolAction)  # the server accepts no other action
         with _turn:
             episode = self._training.episode
             if episode.done:
@@ -81,7 +83,7 @@ class MedAgentBenchEnvironment(Environment[Action, Observation, State]):
         return self._state
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """What the server says of itself."""
+        """The name and description that the server returns."""
         return EnvironmentMetadata(
             name="medagentbench",
             description="Tasks on a hospital's electronic health record (FHIR R4), by tool calls; made from a seed.",

@@ -17,7 +17,7 @@ SESSIONS, IDLE_S = 256, 600.0
 
 
 def app_of(split: Literal["train", "dev", "ood"], seed: str, reward: Literal["official", "checks"]) -> Any:
-    """The ASGI application; the first set of tasks is made now, so that no session waits for it. Raises UserError."""
+    """The ASGI application. Makes the first set of tasks at once, so that no session waits for it. Raises UserError."""
     Environment(split, seed).reset(task=0)
     return create_app(
         partial(MedAgentBenchEnvironment, split, seed, reward),
@@ -30,22 +30,22 @@ def app_of(split: Literal["train", "dev", "ood"], seed: str, reward: Literal["of
 
 
 def __getattr__(name: str) -> Any:
-    """`app`, which openenv.yaml names for servers that are started by uvicorn: made when it is asked for."""
+    """`app`, which openenv.yaml names for uvicorn. It is made when it is first used."""
     if name == "app":
         return app_of("train", "0", "official")
     raise AttributeError(name)
 
 
 def serve(
-    split: Annotated[Literal["train", "dev", "ood"], typer.Option(help="Which tasks.")] = "train",
-    seed: Annotated[str, typer.Option(help="Decides all tasks.")] = "0",
+    split: Annotated[Literal["train", "dev", "ood"], typer.Option(help="Which split of the tasks.")] = "train",
+    seed: Annotated[str, typer.Option(help="The seed of the tasks.")] = "0",
     reward: Annotated[
-        Literal["official", "checks"], typer.Option(help="1.0 or 0.0, or part of it for checks that passed.")
+        Literal["official", "checks"], typer.Option(help="`official`: 1.0 or 0.0; `checks`: partial credit too.")
     ] = "official",
-    host: Annotated[str, typer.Option(help="Where to listen; everybody who reaches it can play.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address; all who can reach it have access.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port.")] = 8000,
 ) -> None:
-    """Serve MedAgentBench's training tasks to clients of OpenEnv.
+    """Serve MedAgentBench's training tasks to OpenEnv clients.
 
     medagent-openenv --split train --seed 1 --reward checks
     """
@@ -57,5 +57,5 @@ def serve(
 
 
 def main() -> None:
-    """The command."""
+    """Run the command."""
     typer.run(serve)

@@ -21,6 +21,9 @@ from refsol.files import read_jsonl, read_text
 
 NORMALIZE, JUDGE = "normalize", "judge"
 _HERE = Path(__file__).parent / "prompts"
+_CASE = {"rule", "question", "true_answer", "answer", "correct"}
+_MAX_CASE = 1 << 20
+"""The most bytes that are read to see whether a file has judge cases."""
 _FUNCTIONS = {NORMALIZE: "normalize_null_answers_with_llm", JUDGE: "check_answer_correctness_with_llm"}
 _FIELDS = {"question": "question", "ref_answer": "true_answer", "answer": "answer"}
 """The published names of what is put in, and ours."""
@@ -103,13 +106,23 @@ class AnswerRubric(Rubric[Prompt]):
 def _case(value: Any) -> Mapping[str, Any]:
     from refsol.files import Fault, FaultsError
 
-    missing = {"rule", "question", "true_answer", "answer", "correct"} - (
-        value.keys() if isinstance(value, dict) else set()
-    )
+    missing = _CASE - (value.keys() if isinstance(value, dict) else set())
     if missing:
         raise FaultsError([Fault(f"lacks {', '.join(sorted(missing))}")])
     found: Mapping[str, Any] = value
     return found
+
+
+def has_cases(path: Path) -> bool:
+    """Whether the first line of a .jsonl file of any name is a judge case."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    try:
+        with path.open("rb") as lines:
+            first = json.loads(lines.readline(_MAX_CASE))
+    except ValueError:
+        return False
+    return isinstance(first, dict) and first.keys() >= _CASE
 
 
 def check_cases(path: Path) -> int:

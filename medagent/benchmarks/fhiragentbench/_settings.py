@@ -98,9 +98,12 @@ class FhirAgentBenchSettings(FhirSettings, QuestionEpisodes, PanelSettings):
             "multi_turn_resource",
             "multi_turn_code_resource",
         ],
-        Option(WHO, kind="value"),
+        Option(WHO, metavar="NAME", kind="value"),
     ] = "text"  # type: ignore[assignment]  # more protocols than the base has
-    """With --model: text, tools (tool calling), code (Python programs, run in a sandbox), or a published strategy."""
+    """With --model: text, tools (tool calling), code (Python programs in a sandbox), or a published strategy:
+    single_turn_request, single_turn_resource, single_turn_code_resource, multi_turn_resource,
+    multi_turn_code_resource.
+    """
     max_rounds: Annotated[int, Option(WHO, kind="value"), Field(ge=1)] = ROUNDS
     """Messages an agent has; the published strategies have numbers of their own."""
     agent: Annotated[str | None, Option(WHO, kind="code")] = None

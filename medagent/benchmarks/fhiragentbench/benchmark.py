@@ -19,7 +19,7 @@ from medagent.benchmarks.fhiragentbench._patients import (
 )
 from medagent.benchmarks.fhiragentbench._places import JUDGE_CASES, QUESTIONS, keep
 from medagent.benchmarks.fhiragentbench._reference import check_readable
-from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases
+from medagent.benchmarks.fhiragentbench._rubric import AnswerRubric, check_cases, has_cases
 from medagent.benchmarks.fhiragentbench._settings import (
     AGENTS,
     FhirAgentBenchGrading,
@@ -216,7 +216,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
                 f"{kept}: {len(questions):,} questions of FHIR-AgentBench imported. Run them: medagent run "
                 f"{self.name} --dataset published --ehr mimic.sqlite"
             )
-        if path.name == JUDGE_CASES:
+        if path.name == JUDGE_CASES or has_cases(path):
             count = check_cases(path)
             kept = keep(path, JUDGE_CASES)
             return f"{kept}: {count} judge cases imported. Ask them: medagent judge check {self.name} --judge NAME"

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from refsol.imapscore.records import Recording
     from refsol.imapscore.score import ImapScore
 
-app = group("imapScore on recorded imaps: scores, explanations, correlations.")
+app = group(
+    "imapScore on recorded imaps: scores, explanations, correlations.\n\nExample: medagent imapscore score bundled"
+)
 
 _Recorded = Annotated[
     Path,

@@ -1,4 +1,4 @@
-"""The figures of MedAgentBench, from scores alone: for a person a report's table, for a program `grade.json`."""
+"""The figures of MedAgentBench, computed from scores: tables for people, `grade.json` for programs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from medagent.benchmarks.medagentbench.results.official_grades import OfficialGr
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset
 from medagent.engine.figures import percent
 from medagent.engine.grounded import grounded_line, grounded_rate
-from medagent.engine.intervals import above, interval_document, interval_notes, shown, these_types
-from medagent.engine.report import TableLine, TableSection, by_trial
+from medagent.engine.intervals import above, by_item, interval_document, interval_notes, shown, these_types
+from medagent.engine.report import TableLine, TableSection
 from medagent.engine.scores import Check, Figures, Scored
 from medagent.fhir_episodes.verdicts import conduct_notes
 from medagent.reports.published import published_notes, published_sections
@@ -25,7 +25,7 @@ from refsol.stats import Interval
 from refsol.trials import Rates, by_type, flipping, rates, reliability
 
 BRANCHES = {"query": "queries", "order": "an order was due", "no order": "doing nothing was right"}
-"""What was right to do, in words."""
+"""A text for each branch: what was right to do."""
 
 
 def figures(
@@ -36,22 +36,23 @@ def figures(
     *,
     whole: bool = False,
 ) -> Figures:
-    """The figures of all trials; the table is of the first one. `official` holds what a copy of the official grader
-    says of the same items. With `whole`, the details have the checks of every item.
+    """The figures of all trials. The main table shows the first trial.
+
+    `official` has the verdicts of a copy of the official grader on the same items. With `whole`, the details have the
+    checks of every item.
     """
-    first = [one for one in scores if one.trial == 1]
-    items = tuple(one.outcome for one in scores)
-    graded = by_trial(items)
-    groups = {item.item: item.group for item in items}
+    trials = _by_trial(scores)
+    first = trials.get(1, [])
+    items = () if official is None else tuple(one.outcome for one in scores)
+    graded, groups = by_item(scores), {one.item.id: one.item.group for one in scores}
     notes = [*_above_blind_note(first), *interval_notes(scores)]
     notes += [] if official is None else official.notes(items)
     notes += conduct_notes(scores)
-    if kinds := Counter(item.kind for item in items if item.kind):
+    if kinds := Counter(one.kind for one in scores if one.kind):
         notes.append("Why not right: " + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()))
     sections = _sections(first, rules)
     if official is not None:
         sections.append(official.section(items))
-    trials = sorted({one.trial for one in scores})
     several = len(trials) > 1 and bool(graded)
     if several:
         sections.append(trial_section(graded, groups))
@@ -63,7 +64,7 @@ def figures(
         notes=[*notes, *published_notes(published)] if scores else ["No episode has ended, so nothing is graded."],
         count="of",
         details={
-            "grades": [_grade([one for one in scores if one.trial == trial], rules, whole) for trial in trials],
+            "grades": _grades(trials.values(), rules, whole),
             "trials": _trials(graded, groups) if several else {},
             "intervals": interval_document(scores) if graded else None,
             "above_blind": above_blind(first),
@@ -72,13 +73,35 @@ def figures(
     )
 
 
-def _grade(scores: Sequence[Scored], rules: str, whole: bool) -> dict[str, Any]:
-    document = grade_document(scores, rules)
-    return {**document, "items": list(item_documents(scores))} if whole else document
+def _by_trial(scores: Sequence[Scored]) -> dict[int, list[Scored]]:
+    """The scores of each trial, in the order of the trials."""
+    trials: dict[int, list[Scored]] = {}
+    for one in scores:
+        trials.setdefault(one.trial, []).append(one)
+    return dict(sorted(trials.items()))
+
+
+def _grades(trials: Iterable[Sequence[Scored]], rules: str, whole: bool) -> list[dict[str, Any]]:
+    """The rates of each trial, and with `whole` its items. Trials with the same scores share their documents, and so do
+    items.
+    """
+    rates: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
+    items: dict[tuple[str, int], dict[str, Any]] = {}
+    documents = []
+    for scores in trials:
+        keys = tuple((one.item.id, id(one.score)) for one in scores)  # equal scores are one object
+        document = rates.get(keys) or rates.setdefault(keys, grade_document(scores, rules))
+        if whole:
+            for key, one in zip(keys, scores, strict=True):
+                if one.score is None or key not in items:
+                    items[key] = item_document(one)
+            document = {**document, "items": [items[key] for key in keys]}
+        documents.append(document)
+    return documents
 
 
 def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
-    """The rates of one trial, as `grade.json` has them."""
+    """The rates of one trial, in the form of `grade.json`."""
     return {
         "rules": rules,
         "overall": _rates(scores),
@@ -90,19 +113,18 @@ def grade_document(scores: Sequence[Scored], rules: str) -> dict[str, Any]:
     }
 
 
-def item_documents(scores: Iterable[Scored]) -> Iterator[dict[str, Any]]:
-    """Every item of one trial with its checks, as `grade.json` has them."""
-    for one in scores:
-        score = one.score
-        yield {
-            "task_id": one.item.id,
-            "correct": one.correct,
-            "branch": score.part["branch"] if score else None,
-            "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
-            "grounded": score.grounded if score else None,
-            "reading": score.reading if score else "",
-            "checks": [_check(check) for check in score.checks] if score else [],
-        }
+def item_document(one: Scored) -> dict[str, Any]:
+    """An item with its checks, in the form of `grade.json`."""
+    score = one.score
+    return {
+        "task_id": one.item.id,
+        "correct": one.correct,
+        "branch": score.part["branch"] if score else None,
+        "reason": score.details.get("verdict", score.reason) if score else one.outcome.reason,
+        "grounded": score.grounded if score else None,
+        "reading": score.reading if score else "",
+        "checks": [_check(check) for check in score.checks] if score else [],
+    }
 
 
 def _check(check: Check) -> dict[str, Any]:
@@ -110,24 +132,24 @@ def _check(check: Check) -> dict[str, Any]:
 
 
 def baselines(scores: Sequence[Scored]) -> dict[str, Rate]:
-    """What agents score on these items that read nothing."""
+    """The scores of agents that read nothing, on these items."""
     parts = [one.score.part for one in scores if one.score is not None]
     return {name: Rate.of_outcomes([part.get(name) for part in parts]) for name in BASELINES}
 
 
 def above_blind(scores: Sequence[Scored]) -> dict[str, Any] | None:
-    """How far the rate is above the blind baseline's on the same items, 0 to 1, with its 95 % interval."""
+    """The rate minus the blind baseline's rate on the same items (-1 to 1), with its 95 % interval."""
     blind = {one.item.id: one.score.part.get("blind") for one in scores if one.score is not None}
-    found = above(scores, blind)
-    return None if found is None else {"difference": found[0], "interval_95": [found[1].low, found[1].high]}
+    margin = above(scores, blind)
+    return None if margin is None else {"difference": margin[0], "interval_95": [margin[1].low, margin[1].high]}
 
 
 def _above_blind_note(scores: Sequence[Scored]) -> Iterator[str]:
-    found = above_blind(scores)
-    if found is not None:
-        points = shown(Interval(*found["interval_95"]), unit="")
+    margin = above_blind(scores)
+    if margin is not None:
+        points = shown(Interval(*margin["interval_95"]), unit="")
         share = percent(Rate.of(scores).share)
-        yield f"Score: {share}; above blind: {100 * found['difference']:+.1f} points (95 % {points})"
+        yield f"Score: {share}; above blind: {100 * margin['difference']:+.1f} points (95 % {points})"
 
 
 def _by_type(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
@@ -147,7 +169,7 @@ def _branches(scores: Sequence[Scored]) -> dict[str, list[Scored]]:
 
 
 def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
-    """Rates by task type, group and branch, the baselines, overall with what of it is grounded."""
+    """The rates by task type, group and branch, of the baselines, and overall with the grounded share."""
     ungraded = Rate.of(scores).ungraded > 0
     parts: Sequence[Mapping[str, Sequence[Scored]]] = (
         _by_type(scores),
@@ -168,7 +190,7 @@ def _sections(scores: Sequence[Scored], rules: str) -> list[TableSection]:
 
 
 def _line(name: str, scores: Sequence[Scored], ungraded: bool) -> TableLine:
-    """A rate of some items; its interval is that of these types over other patients."""
+    """The rate of some items. Its interval is for the same types and other patients."""
     line = _rate_line(name, Rate.of(scores), these_types(scores), ungraded)
     return line.model_copy(update={"grounded": grounded_rate(scores)})
 
@@ -199,7 +221,7 @@ def _pass_rates(rates: Rates) -> dict[str, Any]:
 
 
 def _rates(scores: Sequence[Scored]) -> dict[str, Any]:
-    """The rate of some items as JSON, with what of it is grounded."""
+    """The rate of some items as JSON, with the grounded share if it is known."""
     grounded, interval = grounded_rate(scores), these_types(scores)
     known = {} if grounded is None else {"grounded": grounded.model_dump(mode="json")}
     return {**_rate(Rate.of(scores)), "interval_95": [interval.low, interval.high], **known}

@@ -1,4 +1,4 @@
-"""Scores episodes of MedAgentBench by the rules of refsol, over the facts that a source names."""
+"""Scores episodes of MedAgentBench by the rules of refsol and the facts of a source."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from medagent.benchmarks.medagentbench._figures import figures
@@ -33,42 +34,55 @@ from refsol.medagentbench.episodes import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
 
 GROUNDS = "1"
-"""The version of what `grounds` and the baselines say: scores of another one are made again."""
+"""The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
 
 
 _baselines: dict[tuple[str, str, Constants], Baselines] = {}
-"""Those of the set that was graded last, over facts in memory: a process grades a set more than once."""
+"""A cache for the data set that was graded last, because a process often grades the same set several times.
+
+It is used only if the facts are in memory.
+"""
 
 
 class TaskGrader(Grader[EpisodeRow]):
-    """Grades by one rule set."""
+    """Grades the episodes of a data set by one rule set."""
 
     def __init__(self, source: TaskSource, rules: str, dataset: Dataset, facts: OpenFacts) -> None:
         self.rules: RuleName = rule_name(rules)
         self._source, self._dataset, self._open = source, dataset, facts
         self._tasks: dict[str, dict[str, Any]] = {}
         self.graded: list[tuple[int, ResultItem]] = []
-        """The items that a copy of the official grader is asked about, each with its trial."""
+        """The items for the copy of the official grader, each with its trial."""
 
     @classmethod
     def of(cls, source: TaskSource, rules: str) -> TaskGrader:
-        """The grader of a source's data set and facts. Raises UserError, InputError."""
+        """The grader for a source's data set and facts. Raises UserError, InputError."""
         dataset = dataset_of(source)
         return cls(source, rules, dataset, open_facts(source, dataset))
 
     @property
     def facts(self) -> Facts:
-        """What verdicts rest on."""
+        """The facts by which episodes are graded."""
         return self._open.facts
+
+    @property
+    def _copy(self) -> Path | None:
+        """The copy of the official grader, if one is named."""
+        return self._source.official if isinstance(self._source, GradingSource) else None
 
     @property
     def digests(self) -> Mapping[str, str]:
         """See `Grader.digests`."""
         return {"tasks": self._dataset.digest, "facts": self._open.digest, "grounds": GROUNDS}
 
+    @property
+    def by_content(self) -> bool:
+        """See `Grader.by_content`. A copy of the official grader needs every row."""
+        return self._copy is None
+
     def score(self, item: TaskItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
-        """See `Grader.score`; facts that are asked for are asked off the event loop."""
-        if isinstance(self._source, GradingSource) and self._source.official is not None:
+        """See `Grader.score`. If a server has to be queried for facts, a thread does it."""
+        if self._copy is not None:
             self.graded.append((row.trial, result_of(row, item.stored)))
         return self._score(item, row) if self._open.at_once else asyncio.to_thread(self._score, item, row)
 
@@ -92,8 +106,8 @@ class TaskGrader(Grader[EpisodeRow]):
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
-        kept = () if self._source.replayed and not _has_read(episode) else episode.transcript
-        had_read = grounds(self._task(item), verdict, kept, self._dataset.constants)
+        messages = () if self._source.replayed and not _has_read(episode) else episode.transcript
+        had_read = grounds(self._task(item), verdict, messages, self._dataset.constants)
         return score_of(verdict, failure, had_read, {**self.baselines(item), **conduct_of(row)})
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
@@ -108,25 +122,25 @@ class TaskGrader(Grader[EpisodeRow]):
             baselines = Baselines(task_dicts(self._dataset), self._open.facts, self._dataset.constants)
             if not self._open.at_once:
                 return baselines
-            _baselines.clear()  # those of one set take some megabytes
+            _baselines.clear()  # one set takes some megabytes
             _baselines[key] = baselines
         return _baselines[key]
 
     def baselines(self, item: TaskItem) -> Mapping[str, bool | None]:
-        """Whether each baseline would be right by the official rules."""
+        """Whether each baseline is right by the official rules."""
         return self._baselines.outcomes(self._task(item))
 
     def _official(self) -> OfficialGrades | None:
-        if not isinstance(self._source, GradingSource) or self._source.official is None:
+        if not isinstance(self._source, GradingSource) or self._copy is None:
             return None
         return official_grades(self._source, self._dataset, self.graded)
 
 
 def recorded(row: EpisodeRow) -> RecordedEpisode:
-    """What grading reads of a row."""
-    said = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
+    """The parts of a row that grading reads."""
+    messages = tuple(HistoryMessage(turn.role, acted(turn)) for turn in row.transcript)
     created = tuple(Created(write.url, write.resource) for write in row.created)
-    return RecordedEpisode(row.task_id, row.trial, row.status, created, said)
+    return RecordedEpisode(row.task_id, row.trial, row.status, created, messages)
 
 
 def _has_read(episode: RecordedEpisode) -> bool:

@@ -1,4 +1,4 @@
-"""One task with all that grading it needs, as files; and the lines from which a data set's patients were made."""
+"""One task as files that have all that is needed to grade it, and a data set's patients as NDJSON lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TASK, KEY = "task.json", "key.json"
 
 
 class PackedTask(BaseModel):
-    """The content of `TASK`."""
+    """The content of `task.json`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,7 +33,7 @@ class PackedTask(BaseModel):
 
 
 def packed_task(item: TaskItem, facts: Facts) -> Mapping[str, bytes]:
-    """The files of a task; its facts are an answer key of this task alone. Raises FactsError."""
+    """The files of a task by name. Its facts are an answer key for this task only. Raises FactsError."""
     constants = item.dataset.constants
     with tempfile.TemporaryDirectory() as aside:
         key = Path(aside) / KEY
@@ -43,7 +43,7 @@ def packed_task(item: TaskItem, facts: Facts) -> Mapping[str, bytes]:
 
 
 def unpacked_task(folder: Path) -> tuple[FhirItem, TaskGrader]:
-    """The item and the grader of these files. Raises UserError."""
+    """Read the item and its grader from these files. Raises UserError."""
     packed = read_json(
         folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
     )
@@ -54,11 +54,11 @@ def unpacked_task(folder: Path) -> tuple[FhirItem, TaskGrader]:
 
 
 def resource_lines(dataset: Dataset) -> Iterable[bytes]:
-    """The patients as lines of NDJSON. Raises UserError if they are not here."""
+    """The patients as lines of NDJSON. Raises UserError if the data set does not have them."""
     if not dataset.bundled and dataset.hospital is None:
         raise UserError(
-            f"data set {dataset.name!r}: its patients are not here, and an image needs them; export the bundled "
-            "set or a folder of `medagent data new`"
+            f"data set {dataset.name!r} does not contain its patients, and the image needs them; export the bundled "
+            "data set or a folder made by `medagent data new`"
         )
     return _lines(dataset)
 

@@ -1,4 +1,4 @@
-"""What others published for the official tasks, from `published.toml`."""
+"""The figures that others published for the official tasks, from `published.toml`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _FILE = Path(__file__).with_name("published.toml")
 
 
 def published_of(dataset: Dataset) -> Sequence[PublishedSource]:
-    """The sources for a data set; none for any but the official one."""
+    """The published sources for a data set. Empty unless it is the official one."""
     return [one for one in published_sources(_FILE) if one.version == dataset.official_version]

@@ -1,4 +1,4 @@
-"""MedAgentBench as a benchmark with FHIR sessions: its tasks, agents, rules, results files and views."""
+"""MedAgentBench as a benchmark with FHIR sessions: tasks, agents, rules, results files and views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from medagent.agents.base import Agent, AgentContext
-from medagent.benchmarks.medagentbench._figures import grade_document, item_documents
+from medagent.benchmarks.medagentbench._figures import grade_document, item_document
 from medagent.benchmarks.medagentbench._grader import TaskGrader
 from medagent.benchmarks.medagentbench._packed import packed_task, resource_lines, unpacked_task
 from medagent.benchmarks.medagentbench.agents.replay import recorded_messages
@@ -47,7 +47,7 @@ from refsol.medagentbench import KIND_WORDS, RULE_SETS, Baselines
 
 
 class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
-    """An LLM agent acts on a hospital's FHIR server in ten types of tasks."""
+    """An LLM agent solves ten types of tasks on a hospital's FHIR server."""
 
     name = "medagentbench"
     example = "medagent run --version v2 --round r2 --model gpt-4o-mini"
@@ -61,7 +61,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
     @property
     def command(self) -> str:
-        """See `Benchmark.command`: it is the default benchmark."""
+        """See `Benchmark.command`. MedAgentBench is the default benchmark, so the command does not name it."""
         return "medagent run"
 
     def items(self, source: TaskSource) -> Sequence[TaskItem]:
@@ -75,7 +75,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         return dataset_of(source).ref
 
     def item(self, source: TaskSource, task: Any) -> FhirItem:
-        """See `FhirBenchmark.item`; a `Task` need not be one of the data set."""
+        """See `FhirBenchmark.item`. A `Task` need not be in the data set."""
         return item_of(task, dataset_of(source), source) if isinstance(task, Task) else super().item(source, task)
 
     def now(self, source: TaskSource) -> datetime:
@@ -87,7 +87,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         return patients_file(dataset_of(source), source.ehr, say)
 
     def protocol(self, source: TaskSource, kind: str) -> Protocol:
-        """The data set's own protocol file and function list if it has them."""
+        """See `FhirBenchmark.protocol`. A data set may have its own prompt and function list."""
         dataset = dataset_of(source)
         file = dataset.beside("protocol.toml") if kind == "text" else None
         return load_protocol(kind, file=file, functions=dataset.beside("functions.json"))
@@ -96,35 +96,35 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         """See `Benchmark.grader`."""
         return TaskGrader.of(source, rules)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> GradingSource:
-        """See `Benchmark.source`. No address is taken from a folder: a FHIR server is named by the options."""
-        options = checked(MedAgentBenchGrading, given)
+    def source(self, run: Run, options: Mapping[str, Any]) -> GradingSource:
+        """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
+        grading = checked(MedAgentBenchGrading, options)
         settings, places = run.document["settings"], run.document.get("places", {})
-        tasks = options.tasks
-        if tasks is None and options.dataset is None and (named := places.get("tasks-file")):
+        tasks = grading.tasks
+        if tasks is None and grading.dataset is None and (named := places.get("tasks-file")):
             tasks = Path(named_path(run.path, "tasks-file", named))
-        dataset = options.dataset or named_path(run.path, "dataset", settings.get("dataset") or BUNDLED)
+        dataset = grading.dataset or named_path(run.path, "dataset", settings.get("dataset") or BUNDLED)
         source = GradingSource(
             version=settings.get("version") or "v2",
             dataset=dataset,
             tasks_file=tasks,
-            fhir=options.fhir,
-            ehr=options.ehr,
-            key=options.key,
-            api_base=options.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
-            official=options.official,
+            fhir=grading.fhir,
+            ehr=grading.ehr,
+            key=grading.key,
+            api_base=grading.base or settings.get("api-base") or GradingSource.model_fields["api_base"].default,
+            official=grading.official,
             of_replay=settings.get("agent") == REPLAY,
         )
-        if (options.fhir, options.ehr, options.key) != (None, None, None):
+        if (grading.fhir, grading.ehr, grading.key) != (None, None, None):
             return source
         return source.model_copy(update={"ehr": self._own_patients(run, source)})
 
     def resources(self, source: TaskSource) -> Iterable[bytes]:
-        """See `FhirBenchmark.resources`: the lines from which the data set was made."""
+        """See `FhirBenchmark.resources`."""
         return resource_lines(dataset_of(source))
 
     def pack(self, source: TaskSource, item: Any) -> Mapping[str, bytes]:
-        """See `FhirBenchmark.pack`: the task with what its data set fixes, and its facts as an answer key."""
+        """See `FhirBenchmark.pack`. The files have the task, the constants, and the facts as an answer key."""
         return packed_task(item, open_facts(source, dataset_of(source)).facts)
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
@@ -132,7 +132,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         return unpacked_task(folder)
 
     def training_item(self, stream: Training, number: int) -> tuple[Mapping[str, Any], FhirItem]:
-        """See `FhirBenchmark.training_item`: set after set is made from the seed."""
+        """See `FhirBenchmark.training_item`. One set after another is generated from the seed."""
         from medagent.benchmarks.medagentbench.generator.stream import training_task
 
         folder, task = training_task(stream, number)
@@ -163,7 +163,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         return [by_id[task.id] for task in tasks]
 
     def folder_name(self, settings: MedAgentBenchSettings) -> str:
-        """See `FhirBenchmark.folder_name`: the version of the tasks."""
+        """See `FhirBenchmark.folder_name`. It is the version of the tasks."""
         return dataset_of(settings).version
 
     def decides(self, settings: MedAgentBenchSettings) -> dict[str, Setting]:
@@ -176,7 +176,7 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         }
 
     def import_data(self, path: Path) -> str | None:
-        """See `Benchmark.import_data`: a checkout of the official repository."""
+        """See `Benchmark.import_data`. `path` is a checkout of the official repository."""
         from medagent.benchmarks.medagentbench.tasks.official import import_official, is_official
 
         if not is_official(path):
@@ -184,23 +184,23 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         folder = import_official(path)
         return f"{folder}: imported. Run it: medagent run --dataset official --fhir http://localhost:8080/fhir/"
 
-    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
+    def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
         """See `Benchmark.graded_file`."""
         from medagent.benchmarks.medagentbench.results_file import graded_file
 
-        return graded_file(path, checked(MedAgentBenchGrading, given)).report
+        return graded_file(path, checked(MedAgentBenchGrading, options)).report
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
-        """Write a results file and a grade file for each trial."""
+        """See `Benchmark.write`: a results file and a grade file for each trial."""
         files = []
         for trial, results in write_trials(run, run.path, scores[0].item.dataset, scores) if scores else ():
             done = [one for one in scores if one.trial == trial and one.status != "owed"]
-            document = {**grade_document(done, "official"), "items": list(item_documents(done))}
+            document = {**grade_document(done, "official"), "items": [item_document(one) for one in done]}
             files += [results.name, write_grade(results, document).name]
         return files
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
-        """Write the run as the official runner keeps one: runs.jsonl, error.jsonl, overall.json."""
+        """Write the run in the form of the official runner: runs.jsonl, error.jsonl, overall.json."""
         from medagent.benchmarks.medagentbench.results.official_runner import write_official
 
         return write_official(run, scores, out)
@@ -219,11 +219,11 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
         return [] if item is None else list(run_panels(report, item.dataset))
 
     def _own_patients(self, run: Run, source: GradingSource) -> Path | None:
-        """The patients of a run, if its data set has no key for them. Raises UserError if they are not there."""
+        """The patients of a run, if its data set has no answer key. Raises UserError if they are missing."""
         settings = run.settings
         if ehr := run.document["places"].get("ehr"):
             if not Path(named_path(run.path, "ehr", ehr)).is_file():
-                raise UserError(f"{ehr}: the patients of the run are not there any more; name them with --ehr")
+                raise UserError(f"{ehr}: the run's file of patients does not exist any more; name it with --ehr")
             return Path(ehr)
         dataset = dataset_of(source)
         if dataset.key is None and settings.get("ehr-digest") and not settings.get("fhir"):
@@ -233,17 +233,17 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
 @dataclass(frozen=True, slots=True)
 class OwnAgent:
-    """One of the agents that come with the benchmark, and what it needs."""
+    """A bundled agent with its data."""
 
     kind: str
     answers: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, list[str]] = field(default_factory=dict)
     code: bool = False
-    """Whether the reference agent acts by programs."""
+    """Whether the reference agent acts in Python programs."""
 
     @property
     def label(self) -> str:
-        """What tables and folders call it."""
+        """The agent's name in tables and folders."""
         return self.kind
 
     @asynccontextmanager

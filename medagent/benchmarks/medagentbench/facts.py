@@ -1,4 +1,4 @@
-"""Facts that verdicts rest on, read from an EHR: the embedded server in process, or a FHIR server over HTTP."""
+"""Opens the facts by which episodes are graded: an answer key, a file of patients, or a FHIR server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BASE = "http://localhost/fhir"
 
 @dataclass(frozen=True, slots=True)
 class OpenFacts:
-    """Facts, the digest of what they were read from, and whether they are in memory, so that nothing is waited for."""
+    """Facts, and the digest of their source. `at_once`: they are in memory, so reading them does not block."""
 
     facts: Facts
     digest: str
@@ -33,10 +33,13 @@ class OpenFacts:
 
 
 def open_facts(source: TaskSource, dataset: Dataset) -> OpenFacts:
-    """The facts of a source: the one place that it names, or the data set's key. Raises UserError, InputError."""
+    """Open the facts of a source: from the place that it names, otherwise from the data set's key.
+
+    Raises UserError, InputError.
+    """
     key: Path | None = getattr(source, "key", None)
     if sum(place is not None for place in (source.fhir, source.ehr, key)) > 1:
-        raise UserError("only one of --fhir, --ehr, --key can say where the facts come from")
+        raise UserError("--fhir, --ehr and --key all name the source of facts: pass only one of them")
     if source.ehr is not None:
         return _of_file(source.ehr, keep=isinstance(source, EpisodeSettings))
     own = dataset.key if isinstance(source, EpisodeSettings) or source.fhir is None else None
@@ -54,16 +57,19 @@ def open_facts(source: TaskSource, dataset: Dataset) -> OpenFacts:
 
         file = patients_file(dataset)
         return OpenFacts(embedded_facts(file.path), file.digest or "")
-    raise UserError(f"{dataset.path}: no answer key comes with this task set; name --key, --ehr or --fhir")
+    raise UserError(f"{dataset.path}: this task set has no answer key; pass --key, --ehr or --fhir")
 
 
 def _of_file(path: Path, *, keep: bool) -> OpenFacts:
-    """The facts of a file of patients: imported, if it is or is to be kept as a server's file, else read as NDJSON."""
+    """The facts of a file of patients. An SQLite file, or any file if `keep`, is opened by the embedded server.
+
+    Other files are read as NDJSON.
+    """
     from medagent.fhir_data.embedded import imported_file
     from medagent.fhir_data.files import is_sqlite
 
     if not path.is_file():
-        raise UserError(f"{path}: is no file")
+        raise UserError(f"{path}: there is no such file")
     if keep or is_sqlite(path):
         file = imported_file(path)
         return OpenFacts(embedded_facts(file.path), file.digest or "")
@@ -71,18 +77,18 @@ def _of_file(path: Path, *, keep: bool) -> OpenFacts:
 
 
 def embedded_facts(path: Path) -> Facts:
-    """The embedded server over an SQLite file of its own, asked in process."""
+    """The facts of an SQLite file, read by an embedded server in process."""
     from medagent.fhir_data.embedded import EmbeddedEhr
 
     return server_facts(EmbeddedEhr.open(path, _BASE).server, _BASE)
 
 
 def server_facts(server: Server, base: str) -> Facts:
-    """An embedded server under its base, asked in process."""
+    """The facts of an embedded server, queried in process."""
     return SearchEhr(base, server_ask(server, base))
 
 
 def http_facts(url: str, headers: Mapping[str, str], ca_file: Path | None) -> Facts:
-    """A FHIR server over HTTP."""
+    """The facts of a FHIR server, queried over HTTP."""
     address, ask = http_ask(url, headers, ca_file)
     return SearchEhr(address, ask)

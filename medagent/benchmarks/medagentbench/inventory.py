@@ -1,4 +1,4 @@
-"""What data there is on this machine: the data sets, their patients, and the bundled hospital's file."""
+"""The data on this machine: data sets, their patients, and the bundled hospital's file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from medagent.fhir_data.embedded import EhrFile, bundled_file, imported_file
 
 
 class _NotBuiltError(Exception):
-    """Ends `bundled_file` where it would start to build."""
+    """Stops `bundled_file` before it builds the file."""
 
 
 def present_datasets() -> list[Dataset]:
-    """Every version of every data set that is here. Raises UserError for one whose file is damaged."""
+    """Every version of every data set on this machine. Raises UserError if a file is damaged."""
     return [
         load_dataset(name, version)
         for name in DATASETS
@@ -25,23 +25,23 @@ def present_datasets() -> list[Dataset]:
 
 
 def patients_file(dataset: Dataset, ehr: Path | None = None, report: Callable[[str], None] = lambda _: None) -> EhrFile:
-    """The patients of a run: data of the user's own (`ehr`), the data set's, or the bundled hospital's.
+    """The patients of a run: the user's file (`ehr`), the data set's file, or the bundled hospital.
 
-    Raises UserError where they cannot be read, or where the data set has patients that are not here.
+    Raises UserError if the file cannot be read, and for the official data set, whose patients are not bundled.
     """
     own = ehr or dataset.hospital
     if own is not None:
         return imported_file(own, report)
     if dataset.name == "official":
         raise UserError(
-            "data set 'official' is about patients of its own: for a run name their FHIR server with --fhir, or their "
-            "data (NDJSON) with --ehr"
+            "data set 'official' has its own patients: name their FHIR server with --fhir, or a file of them (NDJSON) "
+            "with --ehr"
         )
     return bundled_file(report)
 
 
 def built_hospital() -> Path | None:
-    """The bundled hospital's file where it is built and sound; nothing is built. Raises UserError."""
+    """The bundled hospital's file, or None if it has not been built yet. Raises UserError."""
 
     def stop(_: str) -> None:
         raise _NotBuiltError

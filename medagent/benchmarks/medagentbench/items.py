@@ -1,4 +1,4 @@
-"""MedAgentBench's tasks as items, and the data sets that settings name."""
+"""MedAgentBench's tasks as items, and the data set of a source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from medagent.fhir_episodes.task import FhirItem
 
 @dataclass(frozen=True, kw_only=True)
 class TaskItem(FhirItem):
-    """A task of a data set, with its answer."""
+    """A task of a data set."""
 
     stored: Task
     dataset: Dataset = field(repr=False, compare=False)
@@ -26,7 +26,7 @@ class TaskItem(FhirItem):
 
 
 def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
-    """A task as an item."""
+    """Make an item of a task."""
     return TaskItem(
         id=task.id,
         group=task.type,
@@ -41,10 +41,10 @@ def item_of(task: Task, dataset: Dataset, source: TaskSource) -> TaskItem:
 
 
 def dataset_of(source: TaskSource) -> Dataset:
-    """The data set that a source names. Raises UserError."""
+    """Load the data set of a source. Raises UserError."""
     return load_tasks_file(source.tasks_file) if source.tasks_file else load_dataset(source.dataset, source.version)
 
 
 def task_dicts(dataset: Dataset) -> list[dict[str, Any]]:
-    """The tasks as a grader reads them."""
+    """The tasks in the form that refsol reads."""
     return [task.model_dump() for task in dataset.tasks]

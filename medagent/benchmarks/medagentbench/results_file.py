@@ -1,4 +1,4 @@
-"""A results file that anybody made, graded like a run: its items, the posts that it keeps, a report, a page."""
+"""Grades a results file like a run: scores, posts, a report and a page. Any tool may have made the file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from refsol.medagentbench.recorded import RESULTS_FILE
 
 @dataclass(frozen=True, slots=True)
 class GradedFile:
-    """A graded results file: scores under the rules asked for and, by name, under others; the row of each item."""
+    """A graded results file: scores under one rule set, scores under others by name, and the row of each item."""
 
     path: Path
     dataset: Dataset
@@ -43,7 +43,7 @@ class GradedFile:
     rules: str
 
     def units(self) -> Iterator[GradedUnit]:
-        """Its items, for a page."""
+        """The items with their scores, for a page."""
         by_rules = {name: {one.unit: one.score for one in some if one.score} for name, some in self.others.items()}
         for one in self.scores:
             others = {name: some[one.unit] for name, some in by_rules.items() if one.unit in some}
@@ -51,7 +51,7 @@ class GradedFile:
 
     @property
     def report(self) -> Report:
-        """The report."""
+        """The file as a report."""
         results = self.path
         run = read_run(results.parent) if results.with_name("run.json").is_file() else {}
         return Report(
@@ -72,7 +72,7 @@ class GradedFile:
 
 
 def graded_file(path: Path, options: MedAgentBenchGrading, *, every_rule: bool = False) -> GradedFile:
-    """Grade a results file, or the first one of a folder without a journal, also `every_rule` set if that is asked.
+    """Grade a results file, or the first one in a folder without a journal. `every_rule`: under all rule sets.
 
     Raises UserError, InputError or FactsError.
     """
@@ -131,7 +131,7 @@ def _other(report: GradeReport, rules: Any, scores: Sequence[Scored]) -> list[Sc
 
 
 def _rows(recorded: RecordedRun) -> dict[str, EpisodeRow]:
-    """What a results file keeps of each episode: its posts, or in other tools' forms the whole conversation."""
+    """A row for each item, with its posts, or with the whole conversation if the file has it."""
     rows: dict[str, EpisodeRow] = {}
     for item in recorded.items:
         episode = recorded.episodes.get(item.task_id)
@@ -145,12 +145,12 @@ def _rows(recorded: RecordedRun) -> dict[str, EpisodeRow]:
 
 
 def _notes(report: GradeReport) -> Iterator[str]:
-    """What is odd about the file."""
+    """Notes about the file: its form, warnings, duplicates, missing and ungraded items."""
     if report.form != RESULTS_FILE:
         yield f"Read as {report.form}."
     yield from (f"Warning: {warning}" for warning in report.warnings)
     if report.duplicates:
-        yield f"More than once in the file, only the first was graded: {named(report.duplicates)}"
+        yield f"Duplicates in the file, of which only the first was graded: {named(report.duplicates)}"
     if report.absent:
         yield f"{report.absent} tasks of the task set are not in the file."
     ungraded = [item for item in report.items if item.verdict.correct is None]

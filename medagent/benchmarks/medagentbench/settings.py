@@ -1,4 +1,4 @@
-"""What a run of MedAgentBench is asked to do, beside what every run with a FHIR session is asked."""
+"""The options of MedAgentBench, in addition to those of every benchmark with a FHIR session."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ GRADING = "MedAgentBench"
 
 
 class TaskSource(DataSource):
-    """Which tasks are meant, and which patients."""
+    """The options that select tasks and patients."""
 
     version: Annotated[str, Option(WHICH, kind="value")] = "v2"
     """v1 (100 tasks) or v2 (300 tasks)."""
     dataset: Annotated[str, Option(WHICH, kind="path")] = "synthetic"
-    """synthetic; official once it is imported; or a folder of medagent data new."""
+    """synthetic (bundled), official (after you import it), or a folder made by medagent data new."""
     tasks_file: Annotated[Path | None, Option(WHICH, "place", kind="path")] = None
     """Your own task file instead of a data set."""
 
     @property
     def replayed(self) -> bool:
-        """Whether the run repeats a recording, which may hold no GET though its agent had read."""
+        """Whether the run repeats a recording. It may lack GETs that the recorded agent had sent."""
         return False
 
 
 class TaskEpisodes(TaskSource, EpisodeSettings):
-    """The options of single episodes."""
+    """The options of `medagent.episode`."""
 
 
 class GradingSource(TaskSource):
-    """Which tasks and facts a finished run, or a results file, is graded by."""
+    """The tasks and facts by which a finished run or a results file is graded."""
 
     key: Path | None = None
     official: Path | None = None
-    """A user's copy of the official grader."""
+    """The user's copy of the official grader."""
     of_replay: bool = False
     """Whether the run was a replay."""
 
@@ -60,21 +60,22 @@ class MedAgentBenchSettings(FhirSettings, TaskEpisodes):
     types: Annotated[Names, Option(WHICH, "place", flag="tasks", metavar="TYPE,TYPE", kind="value")] = ()
     """Only these types, e.g. task1,task5."""
     agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """text (a model; the default with --model), reference, nop, constant, replay FILE; or a class of yours, e.g.
+    """text (a model; the default with --model), reference, nop, constant, replay FILE, or your own class, e.g.
     my_agent.py:MyAgent.
     """
     replay: Annotated[Path | None, Option(WHO, "place", hidden=True, kind="path")] = None
-    """What the replay agent repeats."""
+    """The recording that the replay agent repeats."""
 
     @model_validator(mode="after")
     def _idle_options(self) -> MedAgentBenchSettings:
         """See `FhirSettings.refuse_idle`."""
         self.refuse_idle(AGENTS)
         idle = {
-            "--dataset and --tasks-file cannot both name the tasks": self.tasks_file and self.dataset != "synthetic",
+            "--dataset and --tasks-file both name the tasks: leave one of them out": self.tasks_file
+            and self.dataset != "synthetic",
             "--agent replay repeats requests, not programs: leave --protocol code out": self.agent == "replay"
             and self.protocol == "code",
-            "--agent replay needs a file to repeat: --agent replay results.json": self.agent == "replay"
+            "--agent replay needs a file, e.g. --agent replay results.json": self.agent == "replay"
             and self.replay is None,
         }
         for problem, applies in idle.items():
@@ -96,30 +97,31 @@ class MedAgentBenchSettings(FhirSettings, TaskEpisodes):
 
 
 class MedAgentBenchGrading(GradeOptions):
-    """The options of `grade`, `report` and `compare`: the task set, where the facts come from (one place, else the data
-    set's key), the rules, and a copy of the official grader to ask as well.
+    """The options of `grade`, `report` and `compare`: task set, source of facts, rule set, and official grader.
+
+    If no source of facts is named, the data set's key is used.
     """
 
     tasks: Annotated[Path | None, Option(GRADING, kind="path")] = None
-    """The task file, where it is not the bundled data set's."""
+    """The task file, if it is not the one of the bundled data set."""
     dataset: Annotated[str | None, Option(GRADING, kind="path")] = None
-    """The data set: synthetic, synthetic@1, official, or a folder of medagent data new."""
+    """The data set: synthetic, synthetic@1, official, or a folder made by medagent data new."""
     fhir: Annotated[str | None, Option(GRADING, kind="address")] = None
-    """Facts from a FHIR server's base URL."""
+    """Read the facts from the FHIR server with this base URL."""
     ehr: Annotated[Path | None, Option(GRADING, kind="path")] = None
-    """Facts from an NDJSON file of FHIR resources."""
+    """Read the facts from an NDJSON file of FHIR resources."""
     key: Annotated[Path | None, Option(GRADING, kind="path")] = None
-    """Facts from an answer key (medagent key build)."""
+    """Read the facts from an answer key (made by medagent data key)."""
     base: Annotated[str | None, Option(GRADING, kind="value")] = None
-    """The FHIR base in the file's POSTs; by default the run's, or the benchmark's."""
+    """The FHIR base in the file's POSTs (default: the run's, otherwise the benchmark's)."""
     rules: Annotated[str, Option(GRADING, kind="value")] = "official"
-    """official (the score), fair or state."""
+    """The rule set: official (the score), fair or state."""
     side_by_side: Annotated[bool, Option(GRADING, kind="value")] = False
-    """Show the totals under the other rules as well."""
+    """Also show the totals under the other rule sets."""
     official: Annotated[Path | None, Option(GRADING, metavar="FILE.py", kind="path")] = None
-    """Your copy of the official refsol.py: its verdicts stand beside those of medagent."""
+    """Your copy of the official refsol.py, to compare its verdicts with those of medagent."""
 
 
 def _place_or_name(dataset: str) -> str:
-    """A data set as `run.json` keeps it: a folder by its whole path, so that the run can be graded from elsewhere."""
+    """A data set as `run.json` stores it: a folder by its full path, so that you can grade the run from elsewhere."""
     return named(dataset) or str(Path(dataset).resolve())

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from refsol.promptcblue import Problem
 
-app = group("PromptCBLUE (Chinese medical tasks): parse, score, package.")
+app = group(
+    "PromptCBLUE (Chinese medical tasks): parse, score, package.\n\n"
+    "Example: medagent promptcblue score results.json --gold gold_structured.json"
+)
 
 _Predictions = Annotated[Path, typer.Argument(help="JSON lines with the model's text in `target`.")]
 
@@ -92,7 +95,10 @@ def package_command(
     predictions: _Predictions,
     out: Annotated[Path, typer.Option(help="The zip file to write.")] = Path("test_predictions.zip"),
 ) -> None:
-    """Pack predictions and the script that parses them into the zip file that the platform accepts."""
+    """Pack predictions and the script that parses them into the zip file that the platform accepts.
+
+    Example: medagent promptcblue package test_predictions.json --out upload.zip
+    """
     from refsol.promptcblue import package_file
 
     _warn(package_file(predictions, out))

@@ -1,7 +1,7 @@
-"""The charts that verdicts rest on, and the moment as of which they count.
+"""The charts by which episodes are graded, and the cut-off after which resources do not count.
 
-Charts are read from the embedded server in process, from a FHIR server, or from what a run over a FHIR server saved of
-it before its first episode: agents may write to that server.
+Charts come from the embedded server (in process), from a FHIR server, or from a run's folder: agents may write to a
+FHIR server, so a run saves its charts before the first episode.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ from refsol.psb300 import Constants, Facts, ServerFacts, StoredFacts, save, stor
 from refsol.resources import FhirSearches
 
 CHARTS = "charts.json"
-"""What a run over a FHIR server saves of its charts, in its folder."""
+"""The file of the charts in the folder of a run on a FHIR server."""
 _BASE = "http://localhost/fhir"
 NOT_APPLIED = "cut-off not applied"
 _NAMED = 5
 _AT_ONCE = 50
-"""Patients that one search looks up."""
+"""Patients per search."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCharts:
-    """Facts, the constants that hold for them, and what a reader of a score must know of them."""
+    """The facts and their constants. `notes` are sentences for a reader of the score."""
 
     facts: Facts
     constants: Constants
     notes: tuple[str, ...] = ()
     empty: bool = False
-    """Whether no chart has anything that the tasks ask for."""
+    """Whether no chart has a resource that the rules may read."""
     cut_off_applied: bool = True
 
 
 def patients_file(tasks: TaskSet, ehr: Path | None, say: Any = lambda _: None) -> EhrFile:
-    """The patients for the embedded server: a user's file, the set's own, or the bundled hospital.
+    """The patients for the embedded server: a user's file, the data set's own file, or the bundled hospital.
 
-    Raises UserError if the set has patients that are not here.
+    Raises UserError for the published data set, whose patients are not bundled.
     """
     own = ehr or tasks.hospital
     if own is not None:
         return imported_file(own, say)
     if tasks.name == IMPORTED:
         raise UserError(
-            f"data set {IMPORTED!r} is about patients of its own: name their FHIR server with --fhir, or a copy of it "
-            "with --ehr FILE (medagent ehr copy)"
+            f"data set {IMPORTED!r} has its own patients: name their FHIR server with --fhir, or a copy of it with "
+            "--ehr FILE (made by medagent ehr copy)"
         )
     return bundled_file(say)
 
 
 def open_charts(source: ChartSource, tasks: TaskSet) -> OpenCharts:
-    """The charts that a source names. Raises UserError, FactsError."""
+    """Open the charts of a source. Raises UserError, FactsError."""
     saved = source.charts if isinstance(source, GradingSource) else None
     if saved is not None:
         facts: Facts = saved_facts(saved)
@@ -74,7 +74,7 @@ def open_charts(source: ChartSource, tasks: TaskSet) -> OpenCharts:
 
 
 def judged_by_cut_off(facts: Facts, tasks: TaskSet) -> OpenCharts:
-    """Facts with the cut-off, or without it if every resource was stored later. Raises FactsError."""
+    """Apply the cut-off to the facts, unless every resource was stored after it. Raises FactsError."""
     constants = tasks.constants
     if constants.cut_off is None:
         return OpenCharts(facts, constants)
@@ -93,12 +93,12 @@ def judged_by_cut_off(facts: Facts, tasks: TaskSet) -> OpenCharts:
 
 
 def dicts(tasks: TaskSet) -> list[dict[str, Any]]:
-    """The tasks as a grader reads them."""
+    """The tasks in the form that refsol reads."""
     return [task.model_dump() for task in tasks.tasks]
 
 
 def ask_of(source: ChartSource, tasks: TaskSet) -> tuple[str, Ask]:
-    """The base and GETs of the server that a source names. Raises UserError."""
+    """The base URL of a source's server, and a function that sends GETs to it. Raises UserError."""
     if source.fhir is not None:
         headers = source.fhir_headers if isinstance(source, FhirSettings) else server_headers([])
         ca_file = source.ca_file if isinstance(source, FhirSettings) else None
@@ -108,14 +108,14 @@ def ask_of(source: ChartSource, tasks: TaskSet) -> tuple[str, Ask]:
 
 
 def digest_of(source: ChartSource, tasks: TaskSet) -> str:
-    """What names the charts of a source: a digest of a file, or an address. Raises UserError."""
+    """An identifier of a source's charts: the digest of a file, or a server's address. Raises UserError."""
     if isinstance(source, GradingSource) and source.charts is not None:
         return file_digest(source.charts)
     return without_password(source.fhir) if source.fhir is not None else patients_file(tasks, source.ehr).digest
 
 
 def missing_patients(server: tuple[str, Ask], mrns: Sequence[str]) -> list[str]:
-    """Which of these patients a server does not have. Raises FactsError."""
+    """The patients that a server does not have, each once. Raises FactsError."""
     searches = FhirSearches(*server)
     present: set[str] = set()
     different = list(dict.fromkeys(mrns))
@@ -127,14 +127,14 @@ def missing_patients(server: tuple[str, Ask], mrns: Sequence[str]) -> list[str]:
 
 
 def save_charts(tasks: TaskSet, server: tuple[str, Ask]) -> dict[str, Any]:
-    """What `CHARTS` holds of a server. Raises FactsError."""
+    """The content of the file `CHARTS` for a server. Raises FactsError."""
     return save(dicts(tasks), ServerFacts(*server))
 
 
 def saved_facts(path: Path) -> StoredFacts:
-    """The charts that a run saved. Raises UserError."""
+    """Read the charts that a run saved. Raises UserError."""
     document = read_json(path, json_object, expected="the charts of a run are expected", error=UserError)
     try:
         return StoredFacts(document)
     except (KeyError, TypeError):
-        raise UserError(f"{path}: has no searches with their results") from None
+        raise UserError(f"{path}: the charts of a run are expected, but it has no searches with results") from None

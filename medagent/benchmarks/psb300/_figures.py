@@ -1,4 +1,4 @@
-"""The figures of psb-300, from scores alone: beside each rate what agents score that read nothing."""
+"""The figures of psb-300, computed from scores. Each rate is shown with the rates of agents that read nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PUBLISHED = Path(__file__).with_name("published.toml")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What figures were measured by, and what a reader must know of the charts."""
+    """How the figures were measured: the rule set, the clock, and notes about the charts."""
 
     rules: str
     clock: datetime
@@ -36,7 +36,7 @@ class Measured:
 
     @property
     def words(self) -> list[str]:
-        """It, as the line under a table has it."""
+        """The same as texts, for the line under a table."""
         return [
             f"clock {self.clock.isoformat()}",
             *(["an episode without FINISH is wrong"] if self.unfinished == "wrong" else []),
@@ -45,7 +45,7 @@ class Measured:
 
 
 def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
-    """The figures of all trials; the table is of the first one."""
+    """The figures of all trials. The main table shows the first trial."""
     first = [one for one in scores if one.trial == 1]
     items = tuple(one.outcome for one in scores)
     graded, groups = by_trial(items), {item.item: item.group for item in items}
@@ -77,7 +77,7 @@ def figures(scores: Sequence[Scored], tasks: TaskSet, by: Measured) -> Figures:
 
 
 def _sections(scores: Sequence[Scored], by: Measured) -> Iterator[TableSection]:
-    """Types, what was due, grounded, overall; and task1 by the other clock if that changes a verdict."""
+    """The rates by type and by branch, overall and grounded; and task1 by both clocks if a verdict differs."""
     types = [_line(kind, members) for kind in TASKS if (members := [one for one in scores if one.item.group == kind])]
     branches = [
         _line(words, members)
@@ -92,7 +92,7 @@ def _sections(scores: Sequence[Scored], by: Measured) -> Iterator[TableSection]:
 
 
 def _line(name: str, scores: Sequence[Scored]) -> TableLine:
-    """A rate with those of the items where something is due and where nothing is, and the floors."""
+    """One rate, with the rates of the items with and without something due, and the floors."""
     right = [one.correct for one in scores if one.correct is not None]
     due = {branch: [one.correct for one in scores if _part(one).get("branch") == branch] for branch in BRANCHES}
     ungraded = sum(one.correct is None for one in scores)
@@ -115,7 +115,7 @@ def _line(name: str, scores: Sequence[Scored]) -> TableLine:
 
 
 def _clocks(scores: Sequence[Scored], clock: datetime) -> list[TableLine]:
-    """Task1 by both clocks, if a verdict differs."""
+    """Task1 by both clocks. Empty if no verdict differs."""
     pairs = [(one.correct, _part(one)["by scenario"]) for one in scores if "by scenario" in _part(one)]
     if all(one == other for one, other in pairs):
         return []
@@ -129,7 +129,7 @@ def _plain(name: str, outcomes: Sequence[bool | None]) -> TableLine:
 
 
 def _floor_notes(overall: TableLine) -> Iterator[str]:
-    """That a score is not above what doing nothing gets."""
+    """A note if the score is not above that of an agent that does nothing."""
     nop = overall.more.get("nop")
     if overall.value is not None and nop is not None and overall.value <= nop:
         yield "Not above nop: an agent that does nothing scores as much on these items."

@@ -1,4 +1,4 @@
-"""Scores episodes of psb-300 by the rules of refsol, over the charts that a source names."""
+"""Scores episodes of psb-300 by the rules of refsol and the charts of a source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from refsol.replies import reads_before_post
 
 @dataclass(frozen=True, slots=True)
 class Grading:
-    """How episodes are graded: the rule set, the clock of task1, and what an episode without FINISH counts as."""
+    """How episodes are graded: the rule set, the clock of task1, and how an episode without FINISH counts."""
 
     rules: RuleName
     clock: datetime
@@ -53,7 +53,7 @@ class Grading:
 
 
 class ChartGrader(Grader[EpisodeRow]):
-    """Grades by one rule set. `charts` opens the charts, and `digest` names them."""
+    """Grades by one rule set. `charts` opens the charts; `digest` returns their identifier."""
 
     def __init__(
         self, tasks: TaskSet, charts: Callable[[], OpenCharts], digest: Callable[[], str], grading: Grading
@@ -74,8 +74,13 @@ class ChartGrader(Grader[EpisodeRow]):
             "unfinished": grading.unfinished,
         }
 
+    @property
+    def by_content(self) -> bool:
+        """See `Grader.by_content`."""
+        return True
+
     def score(self, item: ChartItem, row: EpisodeRow, judged: Any = None) -> Score | Awaitable[Score]:
-        """See `Grader.score`. Until the charts have been read, that is done off the event loop."""
+        """See `Grader.score`. The first call reads the charts, in a thread."""
         if self._ready is None:
             return asyncio.to_thread(lambda: self._graded(self._loaded(), item, row))
         return self._graded(self._ready, item, row)
@@ -137,14 +142,14 @@ class ChartGrader(Grader[EpisodeRow]):
     def _by_scenario(
         self, ready: _Ready, item: ChartItem, messages: Sequence[HistoryMessage], result: Any
     ) -> bool | None:
-        """Whether a task that goes by the clock is right by the scenario's now; None for all others."""
+        """Whether a task1 item is right if graded at the scenario's now. None for other types and for `fair`."""
         if item.group != "task1" or self.rules != "official":
             return None
         now = stated_now(item.context) or ready.charts.constants.default_now
         return self._verdict(ready, item, messages, result, now).correct
 
     def _missing(self, ready: _Ready, item: ChartItem, messages: Sequence[HistoryMessage]) -> list[str]:
-        """What decides and was not read."""
+        """The deciding resources and searches that the agent did not read."""
         try:
             ruling: Ruling = evaluate(
                 item.stored.model_dump(),
@@ -160,14 +165,14 @@ class ChartGrader(Grader[EpisodeRow]):
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """Charts that have been read, and what agents that read nothing get right of these tasks."""
+    """The opened charts, and by baseline (`nop`, …) whether it gets each task right."""
 
     charts: OpenCharts
     floors: Mapping[str, Mapping[str, bool]]
 
 
 def _unfinished(verdict: Verdict, status: str) -> Verdict:
-    """The verdict on an episode that counts as wrong because it did not end with FINISH."""
+    """The verdict, changed to wrong because the episode did not end with FINISH."""
     if verdict.correct is None:
         return verdict
     check = Check("completed", False, "an episode that ends with FINISH", status)

@@ -1,7 +1,7 @@
 """Imports the published task file from a user's checkout, as the data set `published`.
 
-Neither the file nor its words are part of this project. If its bytes are not the published ones, it is imported all the
-same, with a warning that says how its form differs.
+This project does not contain the file or its texts. A file with other bytes than the published one is imported too,
+with a warning that says how its form differs.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from refsol.psb300 import TASKS, stated_now
 PUBLISHED_NAME = "new_patient_tasks.json"
 FUNCTIONS_NAME, FUNCTIONS = "funcs_v1.json", "functions.json"
 FUNCTIONS_DIGEST = "c977266db5eca75182c0d12cac1962b33ae6b5a54b9029ceb104e1a93b4c38c1"
-"""The SHA-256 of MedAgentBench's function list, which the published text protocol shows."""
+"""The SHA-256 of MedAgentBench's function list, which is part of the published text prompt."""
 _FIELDS = {"id", "instruction", "context", "eval_MRN"}
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """What was imported, and what a person should know of it."""
+    """The result of an import: where the tasks are now, their number, and warnings."""
 
     folder: Path
     source: Path
@@ -48,32 +48,42 @@ class Import:
 
 
 def task_file(checkout: Path) -> Path | None:
-    """The published task file in a checkout (or the file itself), the first by its path; None if there is none."""
+    """The published task file: `checkout` itself, or the first match by path in it. None if there is none.
+
+    `checkout` may be a file of another name if its bytes are the published ones.
+    """
     if checkout.is_file():
-        return checkout if checkout.name == PUBLISHED_NAME else None
+        named = checkout.name == PUBLISHED_NAME
+        return checkout if named or file_sha256(checkout) == PUBLISHED_DIGEST else None
     return min(checkout.rglob(PUBLISHED_NAME), default=None)
 
 
 def import_published(file: Path) -> Import:
-    """Copy a task file into the user's data folder, with its digest. Raises UserError; nothing is written then."""
+    """Copy a task file into the user's data folder and write its manifest.
+
+    Raises UserError, before anything is written, if the file is not a valid task file.
+    """
     tasks = read_tasks(file)
     raw = file.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
     warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []
     if digest != PUBLISHED_DIGEST:
-        form = "; ".join(warnings) or "its form is the published one, its words are not"
+        form = "; ".join(warnings) or "it has the published form, but other texts"
         warnings = [f"{file}: is not the published file (SHA-256 {digest[:16]}…): {form}"]
     files = {TASK_FILE: raw.decode("utf-8")}
     functions = _functions(file)
     if functions is not None:
         files[FUNCTIONS] = functions.read_text(encoding="utf-8")
     else:
-        warnings.append(f"{FUNCTIONS_NAME} was not found: the text protocol shows this project's own function list")
+        warnings.append(
+            f"{FUNCTIONS_NAME} was not found beside {file} or among imported data: the text protocol will show this "
+            "project's own function list"
+        )
     folder = imported_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise UserError(f"{folder}: the folder cannot be created: {error.strerror}") from None
     for name, text in files.items():
         write_whole(folder / name, text)
     manifest = Manifest(name=IMPORTED, files={name: file_sha256(folder / name) for name in files})
@@ -82,7 +92,7 @@ def import_published(file: Path) -> Import:
 
 
 def import_from(path: Path) -> str | None:
-    """Import the task file of a checkout: what was done, and its warnings, in lines; None if there is no task file."""
+    """Import the task file of a checkout. Returns lines to print, with the warnings. None if there is no task file."""
     file = task_file(path)
     if file is None:
         return None
@@ -95,30 +105,30 @@ def import_from(path: Path) -> str | None:
 
 
 def _functions(file: Path) -> Path | None:
-    """MedAgentBench's function list: beside the task file, or where MedAgentBench was imported."""
+    """MedAgentBench's function list: beside the task file, or in the imported data of MedAgentBench."""
     places = (file.with_name(FUNCTIONS_NAME), data_dir() / "official" / FUNCTIONS)
     return next((path for path in places if path.is_file() and file_sha256(path) == FUNCTIONS_DIGEST), None)
 
 
 def _differences(tasks: Sequence[Task], raw: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """How a file's form differs from that of the published file."""
+    """How the form of a task file differs from the published one, one text per difference."""
     counts = Counter(task.type for task in tasks)
     if odd := [f"{counts[name]} of {name}" for name in TASKS if counts[name] != PER_TYPE]:
-        yield f"{PER_TYPE} tasks of each type are expected, it has {', '.join(odd)}"
+        yield f"it should have {PER_TYPE} tasks of each type, but has {', '.join(odd)}"
     names = {name for task in raw for name in task}
     if more := sorted(names - _FIELDS):
-        yield f"fields that the published file does not have: {', '.join(more)}"
+        yield f"it has fields that the published file does not have: {', '.join(more)}"
     if lacking := [task["id"] for task in raw if not task.keys() >= _FIELDS]:
-        yield f"without a context: {_some(lacking)}"
+        yield f"these tasks have no context: {_some(lacking)}"
     if unnamed := [task.id for task in tasks if task.eval_MRN not in task.instruction]:
-        yield f"the MRN is not in the instruction: {_some(unnamed)}"
+        yield f"the instruction does not contain the MRN: {_some(unnamed)}"
     timeless = [task.id for task in tasks if _lacks_time(task)]
     if len(timeless) != 1:
-        yield f"one context without a readable time is expected, there are {len(timeless)}: {_some(timeless)}"
+        yield f"one context should lack a readable time, but {len(timeless)} do: {_some(timeless)}"
 
 
 def _lacks_time(task: Task) -> bool:
-    """Whether a type that goes by the context's time has none that can be read."""
+    """Whether the context lacks a readable time, in a type whose rule needs it."""
     return task.type in ("task3", "task4", "task9", "task10") and stated_now(task.context) is None
 
 

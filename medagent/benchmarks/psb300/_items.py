@@ -13,7 +13,7 @@ from refsol.psb300 import stated_now
 
 @dataclass(frozen=True, kw_only=True)
 class ChartItem(FhirItem):
-    """A task with the patient it is about."""
+    """A task of psb-300."""
 
     stored: Task
 
@@ -24,7 +24,7 @@ class ChartItem(FhirItem):
 
 
 def item_of(task: Task, default_now: datetime) -> ChartItem:
-    """A task as an item."""
+    """Make an item of a task. `default_now` is used if its context states no time."""
     return ChartItem(
         id=task.id,
         group=task.type,
@@ -38,5 +38,5 @@ def item_of(task: Task, default_now: datetime) -> ChartItem:
 
 
 def task_set_of(source: ChartSource) -> TaskSet:
-    """The tasks that a source names. Raises UserError."""
+    """Load the tasks of a source. Raises UserError."""
     return load_tasks(source.dataset, source.split)

@@ -1,4 +1,4 @@
-"""One task with all that grading it needs, as files."""
+"""One task as files that have all that is needed to grade it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TASK = "task.json"
 
 
 class PackedTask(BaseModel):
-    """The content of `TASK`. `cut_off` is None if it is not applied."""
+    """The content of `task.json`. `cut_off` is None if the cut-off is not applied."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class PackedTask(BaseModel):
 
 
 def packed_task(item: ChartItem, charts: OpenCharts, grading: Grading) -> Mapping[str, bytes]:
-    """The files of a task; the charts are those of its patient alone. Raises FactsError."""
+    """The files of a task by name. They have only the chart of its patient. Raises FactsError."""
     constants = charts.constants
     packed = PackedTask(
         task=item.stored,
@@ -49,7 +49,7 @@ def packed_task(item: ChartItem, charts: OpenCharts, grading: Grading) -> Mappin
 
 
 def unpacked_task(folder: Path) -> tuple[ChartItem, ChartGrader]:
-    """The item and the grader of these files. Raises UserError."""
+    """Read the item and its grader from these files. Raises UserError."""
     packed = read_json(
         folder / TASK, validator(PackedTask), expected="a task of the export is expected", error=UserError
     )

@@ -1,4 +1,4 @@
-"""`results.json`: of each episode what the rules read, and what they say of it. Further trials: `results.2.json`."""
+"""`results.json`: for each episode what the rules read, and the verdict. The second trial is in `results.2.json`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medagent.fhir_episodes.history import post_history
 
 
 def write_results(run: Run, scores: Sequence[Scored]) -> list[str]:
-    """Write a file for each trial; returns their names. Raises UserError."""
+    """Write one file per trial. Returns the file names. Raises UserError."""
     settings, data = run.document["settings"], run.document.get("data") or {}
     head = {
         "benchmark": "psb-300",

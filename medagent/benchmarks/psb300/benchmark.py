@@ -1,4 +1,4 @@
-"""psb-300 as a benchmark with FHIR sessions: its task sets, tools, agents and rules."""
+"""psb-300 as a benchmark with FHIR sessions: task sets, tools, agents and rules."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _NAMED = 5
 
 
 class Psb300(FhirBenchmark[Psb300Settings]):
-    """An LLM agent reads a patient's chart over FHIR, decides whether something is due, and orders it or leaves it."""
+    """An LLM agent reads a patient's chart over FHIR, decides whether something is due, and orders it if so."""
 
     name = "psb-300"
     example = "medagent run psb-300 --agent reference"
@@ -94,13 +94,13 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         return patients_file(task_set_of(source), source.ehr, say)
 
     def protocol(self, source: ChartSource, kind: str) -> Protocol:
-        """The function list of the data set if it has one, and tools of its own."""
+        """See `FhirBenchmark.protocol`: psb-300's tools, or the text prompt with the data set's function list."""
         if kind == "tools":
             return load_protocol(kind, tools=_TOOLS).model_copy(update={"finish": "value"})
         return load_protocol(kind, functions=task_set_of(source).beside("functions.json"))
 
     def import_data(self, path: Path) -> str | None:
-        """See `Benchmark.import_data`: the published task file, or a checkout that has it."""
+        """See `Benchmark.import_data`. `path` is the published task file, or a checkout that has it."""
         from medagent.benchmarks.psb300._imported import import_from
 
         return import_from(path)
@@ -111,22 +111,22 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         grading = Grading.of(rules, _clock(source, tasks), source.unfinished)
         return ChartGrader(tasks, lambda: open_charts(source, tasks), lambda: digest_of(source, tasks), grading)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> GradingSource:
-        """See `Benchmark.source`. No address is taken from a folder: a FHIR server is named by the options."""
-        options = checked(Psb300Grading, given)
+    def source(self, run: Run, options: Mapping[str, Any]) -> GradingSource:
+        """See `Benchmark.source`. A FHIR server must be named by an option: no address is read from a run's folder."""
+        grading = checked(Psb300Grading, options)
         settings, places = run.document["settings"], run.document.get("places", {})
         saved = run.path / CHARTS
-        own = options.fhir is None and options.ehr is None
-        ehr: object = options.ehr
+        own = grading.fhir is None and grading.ehr is None
+        ehr: object = grading.ehr
         if own and not saved.is_file() and (named := places.get("ehr")):
             ehr = named_path(run.path, "ehr", named)
         stated = {
             "dataset": named_path(run.path, "dataset", settings.get("dataset") or BUNDLED),
             "split": settings.get("split"),
-            "clock": options.clock or settings.get("clock"),
-            "unfinished": options.unfinished or settings.get("unfinished"),
+            "clock": grading.clock or settings.get("clock"),
+            "unfinished": grading.unfinished or settings.get("unfinished"),
             "api_base": settings.get("api-base"),
-            "fhir": options.fhir,
+            "fhir": grading.fhir,
             "ehr": ehr,
             "charts": saved if own and saved.is_file() else None,
         }
@@ -143,11 +143,11 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         return unpacked_task(folder)
 
     def write(self, run: Run, scores: Sequence[Scored]) -> Sequence[str]:
-        """Write a results file for each trial."""
+        """See `Benchmark.write`: one results file per trial."""
         return write_results(run, scores)
 
     def folder_name(self, settings: Psb300Settings) -> str:
-        """See `FhirBenchmark.folder_name`: a split has a folder of its own."""
+        """See `FhirBenchmark.folder_name`. Each split has its own folder."""
         return f"{self.name}-{settings.split}" if settings.split else self.name
 
     def canary(self, source: ChartSource) -> str:
@@ -176,7 +176,7 @@ class Psb300(FhirBenchmark[Psb300Settings]):
         return OwnAgent(settings.agent, self.protocol(settings, "tools"), answers, clock, settings.protocol == "code")
 
     async def plan(self, settings: Psb300Settings, say: Say) -> Plan:
-        """See `FhirBenchmark.plan`. The charts of a FHIR server are saved as they are before the first episode."""
+        """See `FhirBenchmark.plan`. A run on a FHIR server saves the charts before its first episode."""
         plan = await super().plan(settings, say)
         tasks = task_set_of(settings)
         clock = settings.clock or _recorded_clock(plan.folder, settings) or _clock(settings, tasks)
@@ -202,18 +202,18 @@ class Psb300(FhirBenchmark[Psb300Settings]):
 
 @dataclass(frozen=True, slots=True)
 class OwnAgent:
-    """One of the agents that come with the benchmark, and what it needs. Without a clock it goes by the wall clock."""
+    """A bundled agent with its data. If `clock` is None, the agent uses the current time."""
 
     kind: str
     tools: Protocol
     answers: Mapping[str, str]
     clock: datetime | None = None
     code: bool = False
-    """Whether the reference agent acts by programs."""
+    """Whether the reference agent acts in Python programs."""
 
     @property
     def label(self) -> str:
-        """What tables and folders call it."""
+        """The agent's name in tables and folders."""
         return self.kind
 
     @asynccontextmanager
@@ -232,7 +232,7 @@ class OwnAgent:
 
 @dataclass(frozen=True, slots=True)
 class _Examined:
-    """What is known of a run's charts before its first episode. `save` writes what its folder keeps of them."""
+    """The result of looking at a run's charts before its first episode. `save` writes them to the run's folder."""
 
     warnings: Sequence[str] = ()
     note: str = ""
@@ -240,7 +240,7 @@ class _Examined:
 
 
 def _examined(settings: Psb300Settings, tasks: TaskSet, plan: Plan) -> _Examined:
-    """Look at the charts before the first episode. Raises UserError, FactsError."""
+    """Check the charts before the first episode. Raises UserError, FactsError."""
     if settings.fhir is None and settings.ehr is None:
         return _Examined()
     server = ask_of(settings, tasks)
@@ -255,7 +255,7 @@ def _examined(settings: Psb300Settings, tasks: TaskSet, plan: Plan) -> _Examined
         charts = judged_by_cut_off(StoredFacts(document), tasks)
         save = partial(write_whole, file, json.dumps(document, ensure_ascii=False) + "\n")
     if charts.empty and not settings.ids:
-        raise UserError(f"{settings.fhir or settings.ehr}: {charts.notes[0]} To run all the same, name items: --ids")
+        raise UserError(f"{settings.fhir or settings.ehr}: {charts.notes[0]} To run anyway, name items with --ids")
     return _Examined([*warnings, *charts.notes], "" if charts.cut_off_applied else charts.notes[0], save)
 
 
@@ -264,23 +264,23 @@ def _nothing() -> None:
 
 
 def _missing(settings: Psb300Settings, server: tuple[str, Ask], plan: Plan) -> Iterator[str]:
-    """That patients of the run's items are not on the server. Raises UserError unless the items are named."""
+    """A warning if patients of the run's items are not on the server. Raises UserError unless --ids names the items."""
     chosen = {unit.task.id for unit in plan.stages[0].units()}
     mrns = [item.stored.eval_MRN for item in plan.items if isinstance(item, ChartItem) and item.id in chosen]
     if missing := missing_patients(server, mrns):
         text = f"{len(missing)} of {len(set(mrns))} patients are not on the server: {named(missing, _NAMED)}"
         if not settings.ids:
-            raise UserError(f"{settings.fhir or settings.ehr}: {text}; to run all the same, name items: --ids")
+            raise UserError(f"{settings.fhir or settings.ehr}: {text}; to run anyway, name items with --ids")
         yield text
 
 
 def _clock(source: ChartSource, tasks: TaskSet) -> datetime:
-    """The clock by which task1 is graded."""
+    """The time of grading for task1."""
     return source.clock or tasks.clock or datetime.now(UTC).replace(microsecond=0)
 
 
 def _recorded_clock(folder: Path, settings: Psb300Settings) -> datetime | None:
-    """The clock of a run that is continued."""
+    """The clock that `run.json` records, if the run is continued."""
     if settings.overwrite or not (folder / "run.json").is_file():
         return None
     recorded = read_run(folder)["settings"].get("clock")

@@ -1,4 +1,4 @@
-"""What a run of psb-300 is asked to do, beside what every run with a FHIR session is asked."""
+"""The options of psb-300, in addition to those of every benchmark with a FHIR session."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ Unfinished = Literal["empty", "wrong"]
 
 
 class ChartSource(DataSource):
-    """Which tasks are meant, which patients, and how episodes are graded."""
+    """The options that select tasks and patients, and how episodes are graded."""
 
     dataset: Annotated[str, Option(WHICH, kind="path")] = "synthetic"
-    """synthetic; published once it is imported; or a folder of medagent data new --like psb-300."""
+    """synthetic (bundled), published (after you import it), or a folder made by medagent data new --like psb-300."""
     split: Annotated[Split | None, Option(WHICH, kind="value")] = None
     """One split of a set of 30 tasks a type: dev (96 tasks), val (80), id_test (64), or ood (types 5 and 7)."""
     clock: Annotated[AwareDatetime | None, Option(GRADING, metavar="TIME", kind="value")] = None
-    """When task1 is graded, e.g. 2026-01-31T12:00:00Z (default: the data set's, or when the run began)."""
+    """The time of grading for task1, e.g. 2026-01-31T12:00:00Z (default: the data set's, otherwise the run's start)."""
     unfinished: Annotated[Unfinished, Option(GRADING, kind="value")] = "empty"
-    """An episode without FINISH: empty (counts as [], as published) or wrong (as GRASP counts)."""
+    """How to grade an episode without FINISH: empty (as the answer [], as published) or wrong (as in GRASP)."""
 
 
 class ChartEpisodes(ChartSource, EpisodeSettings):
-    """The options of single episodes."""
+    """The options of `medagent.episode`."""
 
 
 class GradingSource(ChartSource):
-    """Which tasks and charts a run is graded by."""
+    """The tasks and charts by which a run is graded."""
 
     charts: Path | None = None
-    """The charts as they were before the first episode, in a run over a FHIR server."""
+    """The charts before the first episode, in a run on a FHIR server."""
 
 
 class Psb300Settings(FhirSettings, ChartEpisodes):
     """The options of `medagent run psb-300`."""
 
     agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """text (a model; the default with --model), reference, nop, constant; or a class of yours, e.g.
+    """text (a model; the default with --model), reference, nop, constant, or your own class, e.g.
     my_agent.py:MyAgent.
     """
 
     @model_validator(mode="after")
     def _idle_options(self) -> Self:
-        """An option that would do nothing beside another one is refused."""
+        """Refuse an option that has no effect with the chosen agent."""
         self.refuse_idle(AGENTS, by_tools=("reference",))
         return self
 
@@ -70,14 +70,14 @@ class Psb300Grading(GradeOptions):
     """The options of `grade`, `report` and `compare`."""
 
     fhir: Annotated[str | None, Option(GRADING, kind="address")] = None
-    """Charts from a FHIR server's base URL."""
+    """Read the charts from the FHIR server with this base URL."""
     ehr: Annotated[Path | None, Option(GRADING, kind="path")] = None
-    """Charts from an NDJSON file of FHIR resources."""
+    """Read the charts from an NDJSON file of FHIR resources."""
     rules: Annotated[str, Option(GRADING, kind="value")] = "official"
-    """official (the score) or fair."""
+    """The rule set: official (the score) or fair."""
     side_by_side: Annotated[bool, Option(GRADING, kind="value")] = False
-    """Show the totals under the other rules as well."""
+    """Also show the totals under the other rule set."""
     clock: Annotated[AwareDatetime | None, Option(GRADING, metavar="TIME", kind="value")] = None
-    """When task1 is graded (default: as the run recorded it)."""
+    """The time of grading for task1 (default: as recorded in the run)."""
     unfinished: Annotated[Unfinished | None, Option(GRADING, kind="value")] = None
-    """How an episode without FINISH counts: empty or wrong (default: as the run recorded it)."""
+    """How to grade an episode without FINISH: empty or wrong (default: as recorded in the run)."""

@@ -1,7 +1,7 @@
 """Task sets of psb-300: the bundled one, the published one that a user imports, and folders of `medagent data new`.
 
-A set is a folder with `tasks.json` (`{id, instruction, context, eval_MRN}` each) and `dataset.json`, which says what it
-fixes and has the digest of each file.
+A set is a folder with `tasks.json` (a list of `{id, instruction, context, eval_MRN}`) and `dataset.json`, which has the
+constants of the set and the digest of each file.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ID = re.compile(r"[^\s#,]+")
 
 def _usable_id(value: object) -> object:
     if isinstance(value, str) and not _ID.fullmatch(value):
-        raise ValueError("is no id: it is empty, or has a blank, a comma or # in it")
+        raise ValueError("is not a valid id: it is empty, or has white space, a comma or #")
     return value
 
 
 class Task(BaseModel):
-    """One task; its id begins with its type: `task5_7`."""
+    """One task. Its id begins with its type, as in `task5_7`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -57,25 +57,25 @@ class Task(BaseModel):
     @classmethod
     def _has_a_type(cls, value: str) -> str:
         if value.partition("_")[0] not in TASKS:
-            raise ValueError(f"{value!r} is of no type of psb-300; there are {', '.join(TASKS)}")
+            raise ValueError(f"{value!r} does not begin with a type of psb-300; the types are {', '.join(TASKS)}")
         return value
 
     @property
     def type(self) -> str:
-        """Which rule grades it."""
+        """The task type, which selects the rule that grades the task."""
         return self.id.partition("_")[0]
 
 
 class Manifest(BaseModel):
-    """`dataset.json`. `files` are SHA-256s by name; `now` and `cut_off` are what the set fixes."""
+    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     now: AwareDatetime = PUBLISHED.default_now
-    """The moment of the scenario, where a context states none."""
+    """The scenario's now, for tasks whose context states no time."""
     clock: AwareDatetime | None = None
-    """The clock by which task1 is graded; None: the wall clock of the run."""
+    """The time of grading for task1. None: the time at which the run starts."""
     cut_off: AwareDatetime | None = PUBLISHED.cut_off
     files: dict[str, str]
     made: Made | None = None
@@ -83,7 +83,7 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class TaskSet:
-    """Tasks in their file's order, all of a set or one split of it. `digest` is the SHA-256 of the file."""
+    """The tasks of a set or of one split, in the order of their file. `digest` is the SHA-256 of the file."""
 
     name: str
     split: Split | None
@@ -94,67 +94,67 @@ class TaskSet:
 
     @property
     def constants(self) -> Constants:
-        """What the set fixes beside tasks and patients."""
+        """The set's constants for grading."""
         return Constants(cut_off=self.manifest.cut_off, default_now=self.manifest.now)
 
     @property
     def clock(self) -> datetime | None:
-        """The clock by which task1 is graded, if the set fixes it."""
+        """The time of grading for task1, if the set has one."""
         return self.manifest.clock
 
     @property
     def is_published(self) -> bool:
-        """Whether these are the published tasks, wherever the file came from."""
+        """Whether the task file has exactly the published bytes."""
         return self.digest == PUBLISHED_DIGEST
 
     @property
     def hospital(self) -> Path | None:
-        """The patients that come with the set in a file, or None. Raises UserError if the file has changed."""
+        """The set's file of patients, or None if it has none. Raises UserError if the file has changed."""
         return checked_file(self.folder, self.manifest, HOSPITAL) if HOSPITAL in self.manifest.files else None
 
     @property
     def ref(self) -> DataRef:
-        """It, as a report names it."""
+        """The data set as a report names it."""
         note = "" if self.is_published else "not the published tasks: scores do not compare with published ones"
         return DataRef(name=f"psb-300 {self.name}", version=self.split or "", digest=self.digest, note=note)
 
     def beside(self, name: str) -> Path | None:
-        """A file that comes with the set, such as `functions.json`, or None."""
+        """Another file of the set, such as `functions.json`, or None if the set does not have it."""
         return self.folder / name if name in self.manifest.files else None
 
 
 def folder_of(name: str) -> Path:
-    """The folder of a set, by its name or path. Raises UserError if there is none."""
+    """The folder of a set, by the set's name or path. Raises UserError if there is none."""
     if name == BUNDLED:
         return Path(__file__).parent / "data" / name
     if name == IMPORTED:
         folder = imported_folder()
         if not (folder / MANIFEST).is_file():
             raise UserError(
-                f"data set {name!r} is not here ({folder}); import it with `medagent data import DIR`, DIR being a "
-                "checkout that has new_patient_tasks.json"
+                f"data set {name!r} is not imported yet ({folder} does not exist); import it with `medagent data "
+                "import DIR`, where DIR is a checkout that has new_patient_tasks.json"
             )
         return folder
     if is_set(Path(name)):
         return Path(name)
     raise UserError(
-        f"unknown data set {name!r}; known: {', '.join(SETS)}, and folders of `medagent data new --like psb-300`"
+        f"unknown data set {name!r}; known: {', '.join(SETS)}, and folders made by `medagent data new --like psb-300`"
     )
 
 
 def imported_folder() -> Path:
-    """Where the published set lies once it is imported."""
+    """The folder of the published set after its import."""
     return data_dir() / "psb-300" / IMPORTED
 
 
 def present_sets() -> list[TaskSet]:
-    """The named sets that are here. Raises UserError for one whose file is damaged."""
+    """The bundled set, and the published set if it is imported. Raises UserError if a file is damaged."""
     folders = {BUNDLED: folder_of(BUNDLED), IMPORTED: imported_folder()}
     return [load_tasks(name) for name, folder in folders.items() if is_set(folder)]
 
 
 def load_tasks(name: str, split: Split | None = None) -> TaskSet:
-    """A set, or a split of it. Raises UserError, naming file and place of what is wrong."""
+    """Load a set, or one split of it. Raises UserError, which names the file and the place of a problem."""
     folder = folder_of(name)
     manifest = read_manifest(folder)
     path = checked_file(folder, manifest, TASK_FILE)
@@ -165,19 +165,19 @@ def load_tasks(name: str, split: Split | None = None) -> TaskSet:
 
 
 def is_set(folder: Path) -> bool:
-    """Whether a folder holds a set of psb-300."""
+    """Whether a folder has the files of a psb-300 set."""
     return (folder / MANIFEST).is_file() and (folder / TASK_FILE).is_file()
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """A folder's `dataset.json`. Raises UserError."""
+    """Read a folder's `dataset.json`. Raises UserError."""
     return read_json(
         folder / MANIFEST, validator(Manifest), expected="the manifest of a set of psb-300 is expected", error=UserError
     )
 
 
 def read_tasks(path: Path) -> tuple[Task, ...]:
-    """A task file. Raises UserError with everything that is wrong."""
+    """Read a task file. Raises UserError, which lists the problems."""
     tasks = read_json(path, validator(tuple[Task, ...]), expected="a JSON list of tasks is expected", error=UserError)
     seen: set[str] = set()
     for task in tasks:
@@ -185,15 +185,15 @@ def read_tasks(path: Path) -> tuple[Task, ...]:
             raise UserError(f"{path}: duplicate task id {task.id}")
         seen.add(task.id)
     if not tasks:
-        raise UserError(f"{path}: has no task")
+        raise UserError(f"{path}: has no tasks")
     return tasks
 
 
 def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, ...]:
-    """The tasks of a split, as the GRASP study has them. Raises UserError for a set without splits.
+    """The tasks of a split of the GRASP study. Raises UserError for a set without splits.
 
-    One generator shuffles the ids of each type, types sorted as texts; 12 are `dev`, 10 `val` and 8 `id_test`. Types 5
-    and 7 are `ood`.
+    Types 5 and 7 are `ood`. The ids of each other type are shuffled by one random generator, types sorted as texts: the
+    first 12 are `dev`, the next 10 `val` and the last 8 `id_test`.
     """
     by_type: dict[str, list[Task]] = {name: [task for task in tasks if task.type == name] for name in TASKS}
     if odd := [name for name, members in by_type.items() if len(members) != PER_TYPE]:

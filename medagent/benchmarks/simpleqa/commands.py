@@ -9,7 +9,10 @@ import typer
 
 from medagent.terminal.groups import group
 
-app = group("Short factual questions: score, export, copy published prompts.")
+app = group(
+    "Short factual questions: score, export, copy published prompts.\n\n"
+    "Example: medagent simpleqa score results/simpleqa-husimpleqa_r1_gpt-4o-mini"
+)
 
 VariantName = Literal["husimpleqa", "simpleqa", "simpleqa-verified", "chinese-simpleqa"]
 EncodingName = Literal["utf-8", "gbk", "gb18030"]

@@ -1,5 +1,5 @@
-"""A2A: `medagent green` assesses an agent that speaks A2A, `medagent purple` is one with a model behind it.
+"""A2A: `medagent a2a green` assesses an agent that speaks A2A; `medagent a2a purple` is such an agent with a model.
 
-A purple agent is a model to a run: its address is the endpoint, a conversation is its context. So an assessment is a
-run like every other, with its folder, journal and verdicts.
+A run treats a purple agent as a model: its address is the endpoint, and an A2A context is a conversation. So an
+assessment is an ordinary run, with a folder, a journal and verdicts.
 """

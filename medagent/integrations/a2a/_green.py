@@ -1,4 +1,4 @@
-"""The green agent: assesses the purple agent that a message names, and answers with figures and verdicts."""
+"""The green agent assesses the purple agent that a message names, and answers with figures and verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from medagent.integrations.a2a._assess import Assessment, Assessor, outcome, sum
 
 
 class Green(AgentExecutor):  # type: ignore[misc]  # the a2a package may be missing where types are checked
-    """Answers requests for assessments by tasks whose artifact is the outcome."""
+    """Answers each request with an A2A task, whose artifact is the outcome of the assessment."""
 
     def __init__(self, assessor: Assessor) -> None:
         self._assessor = assessor
@@ -27,36 +27,36 @@ class Green(AgentExecutor):  # type: ignore[misc]  # the a2a package may be miss
             await event_queue.enqueue_event(task)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
         try:
-            wanted = Assessment.read(context.get_user_input())
+            request = Assessment.read(context.get_user_input())
         except UserError as error:
             await updater.reject(updater.new_agent_message([new_text_part(str(error))]))
             return
-        await updater.start_work(updater.new_agent_message([new_text_part(f"assessing {wanted.address}")]))
+        await updater.start_work(updater.new_agent_message([new_text_part(f"assessing {request.address}")]))
         news: asyncio.Queue[str] = asyncio.Queue()
         passing = asyncio.create_task(_pass_on(news, updater))
         try:
-            report = await self._assessor.run(wanted, task.id, tell=news.put_nowait)
+            report = await self._assessor.run(request, task.id, tell=news.put_nowait)
             await news.join()
         except MedagentError as error:
             await updater.failed(updater.new_agent_message([new_text_part(str(error))]))
             return
         finally:
             passing.cancel()
-        found = outcome(report)
+        result = outcome(report)
         parts = [
-            new_text_part(summary(found), media_type="text/plain"),
-            new_data_part(found, media_type="application/json"),
+            new_text_part(summary(result), media_type="text/plain"),
+            new_data_part(result, media_type="application/json"),
         ]
         await updater.add_artifact(parts, name="assessment")
         await updater.complete()
 
     async def cancel(self, context: Any, event_queue: Any) -> None:
-        """See `AgentExecutor.cancel`: the run is cancelled with the task, and what was finished is kept."""
+        """See `AgentExecutor.cancel`. The run is cancelled too; its finished episodes are kept."""
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
 async def _pass_on(news: asyncio.Queue[str], updater: Any) -> None:
-    """An update for each task that is done."""
+    """Send an update for each finished task."""
     while True:
         text = await news.get()
         await updater.start_work(updater.new_agent_message([new_text_part(text)]))

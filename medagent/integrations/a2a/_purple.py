@@ -1,4 +1,4 @@
-"""The purple agent: a chat model that continues a conversation for each context."""
+"""The purple agent: a chat model with one conversation per A2A context."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from a2a.server.agent_execution import AgentExecutor
 from medagent.models.base import ChatModel, Message
 
 REMEMBERED = 10_000
-"""Conversations that are remembered; the longest unused are forgotten first."""
+"""How many conversations are kept; the least recently used are dropped first."""
 
 
 class Purple(AgentExecutor):  # type: ignore[misc]  # the a2a package may be missing where types are checked
-    """Answers each message by the model's reply to the conversation so far."""
+    """Answers each message with the model's reply to the conversation so far."""
 
     def __init__(self, model: ChatModel, system: str = "") -> None:
         self._model = model
@@ -34,4 +34,4 @@ class Purple(AgentExecutor):  # type: ignore[misc]  # the a2a package may be mis
         await event_queue.enqueue_event(new_text_message(completion.text, context_id=context.context_id))
 
     async def cancel(self, context: Any, event_queue: Any) -> None:
-        """See `AgentExecutor.cancel`: an answer is one message, so there is nothing to cancel."""
+        """See `AgentExecutor.cancel`. An answer is one message, so there is nothing to cancel."""

@@ -1,8 +1,8 @@
 """An A2A agent as a chat model: `medagent run --model medagent.integrations.a2a.model:A2AModel --base-url URL`.
 
-The agent keeps its own memory, so that only the last message of a conversation is sent, in one context an episode. It
-may answer by a message or by a task: a task that asks for input goes on with the next message, one that is completed
-has answered by its artifacts.
+The agent remembers the conversation, so only its last message is sent; each episode has its own A2A context. The agent
+may answer with a message or with a task. If a task asks for input, the next message continues it; if a task is
+completed, its artifacts are the answer.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FAILED = (TaskState.TASK_STATE_FAILED, TaskState.TASK_STATE_REJECTED, TaskState
 
 @dataclass(slots=True)
 class _Conversation:
-    """Where an episode's conversation stands at the agent."""
+    """An episode's conversation with the agent: its context, and the task that awaits the next message."""
 
     context: str
     task: str | None = None
@@ -56,19 +56,21 @@ class A2AModel(Model):
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
-        """See `ChatModel.complete`. Raises ModelError where the agent cannot be reached, or says that it failed."""
+        """See `ChatModel.complete`. Raises ModelError if the agent cannot be reached or reports a failure."""
         if not any(message.role == "assistant" for message in messages):
             self._conversations[session] = _Conversation(str(uuid.uuid4()))
         try:
             async with asyncio.timeout(self.settings.timeout_s):
-                text = await self._asked(self._conversations[session], messages[-1].content)
+                text = await self._send(self._conversations[session], messages[-1].content)
         except (httpx.HTTPError, A2AClientError, A2AError, ValueError) as error:
             raise ModelError(f"{self._url}: {type(error).__name__}: {error}") from None
         except TimeoutError:
-            raise ModelError(f"{self._url}: no answer in {self.settings.timeout_s:g} s; --timeout") from None
+            raise ModelError(
+                f"{self._url}: no answer after {self.settings.timeout_s:g} s; --timeout sets a longer time"
+            ) from None
         return Completion(text, usage=Usage(known=False), model=self.name.removeprefix("a2a:"))
 
-    async def _asked(self, conversation: _Conversation, text: str) -> str:
+    async def _send(self, conversation: _Conversation, text: str) -> str:
         client = await self._opened()
         message = new_text_message(
             text, role=Role.ROLE_USER, context_id=conversation.context, task_id=conversation.task
@@ -85,16 +87,16 @@ class A2AModel(Model):
             if event.HasField("task"):
                 conversation.task = event.task.id
                 artifacts += map(get_artifact_text, event.task.artifacts)
-            said = get_message_text(status.message) if status.HasField("message") else ""
+            status_text = get_message_text(status.message) if status.HasField("message") else ""
             if status.state in _FAILED:
-                raise ModelError(f"{self._url}: the agent's task failed: {said or 'no reason is given'}")
+                raise ModelError(f"{self._url}: the agent's task failed: {status_text or 'it gave no reason'}")
             if status.state == TaskState.TASK_STATE_COMPLETED:
                 conversation.task = None
-            answer = said or answer
+            answer = status_text or answer
         return "\n".join(artifacts) or answer
 
     async def _opened(self) -> Any:
-        """The client, by the agent's card."""
+        """The client, made from the agent's card."""
         async with self._opening:
             if self._client is None:
                 card = await A2ACardResolver(self._http, self._url).get_agent_card()
@@ -105,12 +107,14 @@ class A2AModel(Model):
         return self._client
 
     def _check_hosts(self, urls: Sequence[str]) -> None:
-        """Raises StopRunError where the agent's card sends its clients to a host that nobody named."""
+        """Raises StopRunError if the agent's card sends clients to a host that the user has not named."""
         allowed = {urlsplit(self._url).hostname, *self.settings.allow_hosts}
         for url in urls:
             if (host := urlsplit(url).hostname) not in allowed:
                 raise StopRunError(
-                    error_text(f"{self._url}: the agent's card names {url}, on another host; --allow-host {host}")
+                    error_text(
+                        f"{self._url}: the agent's card names {url}, on another host; --allow-host {host} allows it"
+                    )
                 )
 
     async def aclose(self) -> None:

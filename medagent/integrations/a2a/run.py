@@ -1,4 +1,4 @@
-"""`medagent green` and `medagent purple`: the agents on a port."""
+"""`medagent a2a green` and `medagent a2a purple`: the agents on a port."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from medagent.integrations.a2a._purple import Purple
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """Where an agent is served, and to whom; `url` is the address that its card names (None: that of the socket)."""
+    """Where an agent is served, and to whom. `url` is the address on its card (None: the socket's address)."""
 
     host: str
     number: int
@@ -38,34 +38,34 @@ class Port:
             yield listener, (self.url or address_of(self.host, listener)).rstrip("/")
 
     def guarded(self, app: Any) -> Any:
-        """The application, for those who may ask."""
+        """The application, closed to clients without access."""
         return with_token(app, self.token, insecure=self.insecure)
 
 
-async def serve_green(benchmark: FhirBenchmark[Any], given: dict[str, Any], port: Port) -> None:
-    """Assess until a signal comes; `given` are options of `medagent run`. Raises UserError."""
-    checked(benchmark.Settings, given)
+async def serve_green(benchmark: FhirBenchmark[Any], options: dict[str, Any], port: Port) -> None:
+    """Serve the green agent until a signal comes; `options` are those of `medagent run`. Raises UserError."""
+    checked(benchmark.Settings, options)
     with port.opened() as (listener, address):
-        data = {name: value for name, value in given.items() if name in http_options(benchmark)}
+        data = {name: value for name, value in options.items() if name in http_options(benchmark)}
         with HttpEpisodes(benchmark, address, data) as episodes:
             words = (
                 f"Assesses an agent on {benchmark.name}: send its address, or a request as JSON (participants, config)."
             )
             app = create_app(
-                Green(Assessor(benchmark, given, episodes)), address, "medagent-green", words, "application/json"
+                Green(Assessor(benchmark, options, episodes)), address, "medagent-green", words, "application/json"
             )
             await serve(with_records(port.guarded(app), episodes), listener, address)
 
 
-async def serve_purple(given: dict[str, Any], port: Port) -> None:
-    """Answer by a model until a signal comes; `given` are options of `medagent run`. Raises UserError."""
-    settings = checked(RunSettings, given)
+async def serve_purple(options: dict[str, Any], port: Port) -> None:
+    """Serve the purple agent until a signal comes; `options` are those of `medagent run`. Raises UserError."""
+    settings = checked(RunSettings, options)
     if settings.chat is None:
         raise UserError(f"{NO_MODEL.partition('. ')[0]}: --model NAME")
     with port.opened() as (listener, address):
         model = ModelChoice.of(keyed([settings.chat])[0]).open(settings.concurrency)
         try:
-            words = f"The model {model.name}, which continues each context as a conversation."
+            words = f"The model {model.name}, with one conversation per context."
             app = create_app(Purple(model), address, "medagent-purple", words)
             await serve(port.guarded(app), listener, address)
         finally:
@@ -73,7 +73,7 @@ async def serve_purple(given: dict[str, Any], port: Port) -> None:
 
 
 def with_records(app: Any, episodes: HttpEpisodes) -> Any:
-    """An application with the private FHIR bases below `/episodes`, which have tokens of their own."""
+    """The application, with the private FHIR bases below `/episodes`, each with its own token."""
 
     async def wrapped(scope: Any, receive: Any, send: Any) -> None:
         below = scope["type"] == "http" and scope["path"].startswith("/episodes/")

@@ -1,6 +1,6 @@
-"""The log of the one episode of a container: JSON lines, an exchange each, and the answers at the end.
+"""The log of a container's one episode: JSON lines with one exchange each, and the answers in the last line.
 
-Only the server's user can write it. Each line is written before the client has its answer.
+Only the server's user can write it. Each line is written before the client gets the response.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from refsol.schema import validator
 
 
 class Line(BaseModel):
-    """A request to the record and its answer, or, in the last line, the answers as they were sent."""
+    """A request to the record with its response, or (last line) the answers as they were sent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,7 +27,7 @@ class Line(BaseModel):
 
 
 class LogWriter:
-    """Writes a new log. Raises UserError where there is one already, or it cannot be made."""
+    """Writes a new log. Raises UserError if the file exists or cannot be made."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -36,7 +36,7 @@ class LogWriter:
             raise UserError(f"{path}: cannot be made: {error.strerror}") from None
 
     def exchange(self, done: Exchange) -> None:
-        """Add a request and its answer. Raises OSError."""
+        """Add a request and its response. Raises OSError."""
         stored = [{"type": one.type, "id": one.id, "version": one.version, "text": one.text} for one in done.stored]
         self._write(
             exchange={
@@ -50,7 +50,7 @@ class LogWriter:
         )
 
     def answers(self, text: str) -> None:
-        """Add the answers, which end the episode. Raises OSError."""
+        """Add the answers, which end the log. Raises OSError."""
         self._write(answers=text)
 
     def close(self) -> None:
@@ -63,9 +63,9 @@ class LogWriter:
 
 
 def read_log(path: Path) -> tuple[list[Exchange], str | None]:
-    """The exchanges, and the answers; None where the episode was not finished.
+    """The exchanges and the answers. The answers are None if the episode was not finished.
 
-    A last line that is not whole is left out: a container may be stopped at any time. Raises UserError.
+    An incomplete last line is ignored, since a container may be stopped at any time. Raises UserError.
     """
     exchanges: list[Exchange] = []
     answers = None

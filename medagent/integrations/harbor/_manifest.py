@@ -1,4 +1,4 @@
-"""`dataset.toml` of an export: its name, and each task with the digest by which Harbor knows its content."""
+"""`dataset.toml` of an export: its name, and each task with the digest by which Harbor identifies its content."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTHORS = '[{ name = "The medagent authors" }]'
 
 
 def dataset_toml(name: str, description: str, tasks: Sequence[tuple[str, Path]]) -> str:
-    """The manifest of tasks, each by its name and folder."""
+    """The manifest of `tasks`, which are pairs of a name and a folder."""
     lines = [
         "[dataset]",
         f"name = {json.dumps(name)}",

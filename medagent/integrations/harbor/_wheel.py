@@ -1,7 +1,7 @@
-"""The wheel of this installation, made of the files that run here, without the bundled tasks and their answer keys.
+"""A wheel of this installation, made from its files, without the bundled tasks and their answer keys.
 
-An image then grades and answers as the program that wrote its task, whether or not that version is on a package index,
-and without a build backend. What answers and grades in a container needs no task but the one that it is given.
+So a task's image runs the same code that wrote the task, even if that version is on no package index, and needs no
+build backend. A container needs only its own task, so the bundled ones are left out.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _WHEEL = "Wheel-Version: 1.0\nGenerator: medagent\nRoot-Is-Purelib: true\nTag: p
 
 
 def write_wheel(folder: Path, left_out: Sequence[str]) -> Path:
-    """Write it into a folder, the same bytes for the same files, without the files below `left_out`; returns its path.
+    """Write the wheel into a folder, without the files below `left_out`, and return its path.
 
-    Raises UserError.
+    The same files give the same bytes. Raises UserError.
     """
     version, about = _installed()
     name = f"medagent-{version}"
@@ -40,16 +40,16 @@ def write_wheel(folder: Path, left_out: Sequence[str]) -> Path:
 
 
 def _installed() -> tuple[str, dict[str, str]]:
-    """The version, and what a wheel says of itself, by file."""
+    """The version, and the texts of the wheel's metadata files by name."""
     try:
-        found = metadata.distribution("medagent")
+        distribution = metadata.distribution("medagent")
     except metadata.PackageNotFoundError:
-        raise UserError("medagent is not installed here, so no wheel can be made of it; pip install it") from None
-    about = {name: found.read_text(name) for name in ("METADATA", "entry_points.txt")}
+        raise UserError("medagent is not installed here, so no wheel can be made; install it with pip") from None
+    about = {name: distribution.read_text(name) for name in ("METADATA", "entry_points.txt")}
     missing = [name for name, text in about.items() if text is None]
     if missing:
-        raise UserError(f"this installation of medagent has no {missing[0]}; pip install it anew")
-    return found.version, {**{name: text or "" for name, text in about.items()}, "WHEEL": _WHEEL}
+        raise UserError(f"this installation of medagent has no {missing[0]}; reinstall it with pip")
+    return distribution.version, {**{name: text or "" for name, text in about.items()}, "WHEEL": _WHEEL}
 
 
 def _files(left_out: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -62,7 +62,7 @@ def _files(left_out: Sequence[str]) -> Iterator[tuple[str, bytes]]:
 
 
 def _add(archive: ZipFile, place: str, content: bytes) -> None:
-    entry = ZipInfo(place)  # of 1980, so that the archive says nothing of when it was made
+    entry = ZipInfo(place)  # dated 1980, so that the same files give the same bytes
     entry.compress_type = ZIP_DEFLATED
     entry.external_attr = 0o644 << 16
     archive.writestr(entry, content)

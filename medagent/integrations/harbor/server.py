@@ -1,7 +1,7 @@
 """The server of an agent's container: `/fhir` is its record, POST `/finish` takes the answers and ends the episode.
 
-It runs as a user of its own, so that the agent can neither write the log nor read the package, which makes the bundled
-tasks of their seed. It is started by Harbor's health check, as sandboxes differ in whether they run an entry point.
+It runs as a separate user, so that the agent can neither write the log nor read the package, which can generate the
+bundled tasks from their seed. Harbor's health check starts it, since not every sandbox runs an entry point.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ BASE = API_BASE.rstrip("/")
 FINISH = "/finish"
 SERVER_LOG = "server.log"
 START_S = 60.0
-"""How long the server may take until it answers."""
+"""Seconds in which the server has to start."""
 _JSON = [("Content-Type", "application/json")]
 _PATH = urlsplit(BASE).path
 
 
 class OneEpisode:
-    """Answers for one record and its end. Each exchange is in the log before its answer leaves.
+    """Serves one record and takes its answers. Each exchange is logged before the response is sent.
 
-    `now` is the beginning of the record's clock. Raises UserError for patients that cannot be read and for a log that
-    is there already.
+    The record's clock starts at `now`. Raises UserError if the patients cannot be read or the log exists.
     """
 
     def __init__(self, patients: Path, now: datetime, log: Path) -> None:
@@ -54,7 +53,7 @@ class OneEpisode:
         self._ended = False
 
     def handle(self, request: Request) -> Response:
-        """Answers one request."""
+        """Answer one request."""
         try:
             return self._handle(request)
         except FhirError as error:
@@ -69,13 +68,13 @@ class OneEpisode:
     def _handle(self, request: Request) -> Response:
         path = split_target(request.target)[0]
         if path not in (_PATH, FINISH) and not path.startswith(f"{_PATH}/"):
-            raise FhirError(404, f"There is {_PATH} here, and {FINISH}", "not-found")
+            raise FhirError(404, f"Unknown path; use {_PATH} or {FINISH}", "not-found")
         if self._ended:
             raise FhirError(410, "The episode has ended: the answers were sent", "deleted")
         if path == FINISH:
             return self._finish(request)
         response = self._record.handle(request)
-        self._kept(lambda: self._log.exchange(self._record.exchanges[-1]))
+        self._logged(lambda: self._log.exchange(self._record.exchanges[-1]))
         return response
 
     def _finish(self, request: Request) -> Response:
@@ -90,11 +89,11 @@ class OneEpisode:
             form = 'a JSON list, as ["answer1", "answer2"], or [] where nothing was asked'
             raise FhirError(400, f"The answers are {form}", "invalid")
         self._ended = True
-        self._kept(lambda: self._log.answers(text))
+        self._logged(lambda: self._log.answers(text))
         return Response(200, list(_JSON), b'{"finished": true}\n')
 
-    def _kept(self, write: Callable[[], None]) -> None:
-        """What cannot be logged ends the episode, since it could not be graded by what was done."""
+    def _logged(self, write: Callable[[], None]) -> None:
+        """Write to the log. A failure ends the episode, since it could not be graded without the log."""
         try:
             write()
         except OSError as error:
@@ -103,11 +102,11 @@ class OneEpisode:
 
 
 def serve(patients: Path, now: datetime, log: Path) -> None:
-    """Answer at `BASE` until the process is ended. Raises UserError."""
+    """Serve at `BASE` until the process ends. Raises UserError."""
     port = urlsplit(BASE).port
     episode = OneEpisode(patients, now, log)
     try:
-        listener = socket.create_server(("127.0.0.1", port))  # last: who can connect finds the log there
+        listener = socket.create_server(("127.0.0.1", port))  # last, so that the log exists once clients can connect
     except OSError as error:
         raise UserError(f"cannot listen on port {port}: {error.strerror}") from None
     with closing(episode), listener, serving(create_app(episode), listener):
@@ -115,16 +114,16 @@ def serve(patients: Path, now: datetime, log: Path) -> None:
 
 
 def start(patients: Path, now: datetime, log: Path, user: str | None) -> None:
-    """See that a server answers: where none does, start one that stays when this process ends, as the user.
+    """If no server answers, start one as `user` that outlives this process.
 
-    What it says goes into a file beside the log. Raises UserError where it does not answer in time.
+    Its output goes into a file beside the log. Raises UserError if it does not answer in time.
     """
     if _answers():
         return
-    said = log.with_name(SERVER_LOG)
+    output = log.with_name(SERVER_LOG)
     command = [sys.executable, "-m", "medagent", "harbor", "serve", str(patients), str(log), "--now", now.isoformat()]
     try:
-        with said.open("ab") as out:
+        with output.open("ab") as out:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -142,9 +141,10 @@ def start(patients: Path, now: datetime, log: Path, user: str | None) -> None:
     until = time.monotonic() + START_S
     while not _answers():
         if process.poll() is not None:
-            raise UserError(f"the server has ended: {said.read_text('utf-8', 'replace').strip() or 'it said nothing'}")
+            reason = output.read_text("utf-8", "replace").strip() or "it printed nothing"
+            raise UserError(f"the server has ended: {reason}")
         if time.monotonic() > until:
-            raise UserError(f"the server does not answer after {START_S:g} s; {said} has what it said")
+            raise UserError(f"the server does not answer after {START_S:g} s; its output is in {output}")
         time.sleep(0.05)
 
 

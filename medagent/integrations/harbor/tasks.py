@@ -1,9 +1,9 @@
-"""Writes tasks as folders that Harbor runs: task.toml, README.md, instruction.md, environment/, solution/, tests/; and
-beside them the data set's dataset.toml and README.md.
+"""Writes tasks as folders for Harbor: task.toml, README.md, instruction.md, environment/, solution/, tests/. Beside the
+tasks it writes the data set's dataset.toml and README.md.
 
-`environment/` is the same in all folders, so that an image is built once; its large files are hard links where the file
-system has them. Facts lie in `tests/` alone, those of one task in each. `solution/` has what the reference agent did in
-a run made for it.
+`environment/` is the same in all folders, so that an image is built only once. Its large files are hard links if the
+file system has them. Facts are only in `tests/`, and only those of the folder's task. `solution/` repeats the reference
+agent's actions from a run made for the export.
 """
 
 from __future__ import annotations
@@ -40,27 +40,25 @@ PATIENTS = "patients.ndjson.gz"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """How many folders were written, and the tasks among them that the reference agent does not get right: these have
-    no solution/.
-    """
+    """The number of folders, and the tasks that the reference agent does not get right, which have no solution/."""
 
     tasks: int
     unsolved: Sequence[str]
 
 
-def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, given: Mapping[str, Any]) -> Exported:
-    """Write a folder a task into a new or empty folder; `given` are the options of a run that say which tasks.
+def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, options: Mapping[str, Any]) -> Exported:
+    """Write one folder for each task into a new or empty folder; `options` are those of a run and select the tasks.
 
-    All of them are written, or none. Raises UserError, InputError.
+    Writes all folders or none. Raises UserError, InputError.
     """
-    settings = checked(benchmark.Settings, given)
+    settings = checked(benchmark.Settings, options)
     items = benchmark.selected(settings, benchmark.items(settings))
     resources = benchmark.resources(settings)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise UserError(f"{folder}: is not empty; name a new folder")
-        acts = _reference_acts(benchmark, given)
+            raise UserError(f"{folder}: the folder is not empty; name a new one")
+        acts = _reference_acts(benchmark, options)
         with TemporaryDirectory(dir=folder, prefix=".") as aside:
             environment = _environment(Path(aside), resources, benchmark.kept_out)
             written = [Path(aside) / "tasks" / safe_name(item.id) for item in items]
@@ -74,15 +72,15 @@ def export_harbor(benchmark: FhirBenchmark[Any], folder: Path, given: Mapping[st
     return Exported(len(items), [item.id for item in items if item.id not in acts])
 
 
-def _reference_acts(benchmark: FhirBenchmark[Any], given: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What the reference agent did in each task that it gets right, where its POSTs are carried out; nothing of a
-    benchmark without one.
+def _reference_acts(benchmark: FhirBenchmark[Any], options: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The reference agent's actions for each task that it gets right while its POSTs are executed. Empty if the
+    benchmark has no reference agent.
     """
     if "reference" not in benchmark.agents:
         return {}
     with TemporaryDirectory() as aside:
-        options = {**given, "agent": "reference", "writes": "execute", "results_dir": Path(aside)}
-        report = run_sync(benchmark.reference or benchmark.name, **options)
+        run_options = {**options, "agent": "reference", "writes": "execute", "results_dir": Path(aside)}
+        report = run_sync(benchmark.reference or benchmark.name, **run_options)
         right = {item.item for item in report.items if item.correct}
         rows: Iterable[Any] = load_run(Path(aside) / report.folder).rows()
         return {
@@ -140,7 +138,7 @@ def _slug(text: str) -> str:
 
 
 def _texts(benchmark: FhirBenchmark[Any], settings: FhirSettings) -> dict[str, str]:
-    """What the files say of the data set."""
+    """The data set's values that the templates fill in."""
     data = benchmark.data(settings)
     return {
         "benchmark": benchmark.name,
@@ -177,7 +175,7 @@ def _write_set(folder: Path, benchmark: FhirBenchmark[Any], settings: FhirSettin
 
 
 def _instruction(benchmark: FhirBenchmark[Any], settings: FhirSettings, item: FhirItem) -> str:
-    """The instruction; a data set's canary stands in a comment before it, which Harbor shows to no agent."""
+    """The instruction. A data set's canary precedes it in a comment, which Harbor does not show to agents."""
     worded = benchmark.protocol(settings, "http").worded(prompt=FILES / "instruction.md", system=None)
     text = worded.first_message(API_BASE.rstrip("/"), item.context, item.question)
     canary = benchmark.canary(settings)
@@ -194,7 +192,7 @@ def _script(path: Path) -> None:
 
 
 def _same(file: Path, path: Path) -> None:
-    """The file under another path, without a copy where the file system can."""
+    """Put the file at another path, as a hard link if the file system can, otherwise as a copy."""
     try:
         os.link(file, path)
     except OSError:

@@ -1,4 +1,4 @@
-"""The verifier's side: scores the log of an episode by what its one item needs, as `medagent run` scores."""
+"""The verifier: scores an episode's log with the facts of its item, as `medagent run` scores."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from medagent.integrations.harbor._log import read_log
 
 
 def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> str:
-    """Score a log; writes `reward.json`, the score's value, and `verdict.json` into a folder; returns the verdict's
-    line.
+    """Score a log, write `reward.json` (the score's value) and `verdict.json` into `out`; return the verdict's line.
 
-    Without answers nothing is right. Raises UserError, and writes no reward, if the log or the facts cannot be read:
-    that is no wrong answer.
+    An episode without answers is wrong. If the log or the facts cannot be read, that is not a wrong answer: raises
+    UserError and writes no reward.
     """
     item, grader = benchmark.unpack(tests)
     exchanges, answers = read_log(log)
@@ -34,7 +33,7 @@ def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> 
     if score.value is None:
         raise UserError(f"{tests}: cannot be graded: {score.reason}")
     reason = score.details.get("verdict", score.reason)
-    kept = {
+    verdict_json = {
         "task": item.id,
         "correct": score.correct,
         "value": score.value,
@@ -43,7 +42,7 @@ def verify(benchmark: FhirBenchmark[Any], tests: Path, log: Path, out: Path) -> 
         "checks": [dataclasses.asdict(check) for check in score.checks],
         "requests": len(exchanges),
     }
-    write_whole(out / "verdict.json", json.dumps(kept, indent=1) + "\n")
+    write_whole(out / "verdict.json", json.dumps(verdict_json, indent=1) + "\n")
     write_whole(out / "reward.json", json.dumps({"reward": score.value}) + "\n")
     verdict = f"{score.value:.4f}" if score.correct is None else "right" if score.correct else "wrong"
     return f"{item.id}: {verdict}: {reason}"

@@ -1,5 +1,5 @@
-"""Inspect AI: every installed benchmark as its task, `inspect eval medagent/NAME`.
+"""Inspect AI: every installed benchmark as an Inspect task, `inspect eval medagent/NAME`.
 
-`source` is a benchmark in the words of another tool and knows nothing of Inspect; `model`, `solvers`, `tools`,
-`scorers` and `tasks` are Inspect's. Inspect is imported nowhere else.
+`source` adapts a benchmark for other tools and does not depend on Inspect. The other modules define Inspect's models,
+solvers, tools, scorers and tasks. Nothing outside this package imports Inspect.
 """

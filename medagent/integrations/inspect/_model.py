@@ -1,6 +1,6 @@
-"""Inspect's model in the place of an endpoint: what a unit of a run asks goes through the model of the evaluation.
+"""Inspect's model instead of an endpoint: a unit's requests go to the model of the evaluation.
 
-So Inspect counts, retries, caches and logs the calls; nothing of medagent's own transport takes part.
+So Inspect counts, retries, caches and logs the calls. medagent's own transport is not used.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from medagent.core.errors import ContextLimitError, RefusedError
 from medagent.models.base import Completion, Message, Model, Tool, ToolCall, Usage
 
 FINISH_REASONS = {"max_tokens": "length"}
-"""Inspect's word for why a reply ended, in the words of chat completions where they differ."""
+"""Inspect's stop reasons whose names differ from the finish reasons of chat completions."""
 
 
 class InspectModel(Model):
-    """The model that is evaluated."""
+    """The evaluated model."""
 
     role: ClassVar[str | None] = None
 
     async def complete(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), seed: int | None = None, session: str = ""
     ) -> Completion:
-        """See `ChatModel.complete`. Raises RefusedError, ContextLimitError; what else fails is Inspect's to handle."""
+        """See `ChatModel.complete`. Raises RefusedError, ContextLimitError. Inspect handles all other failures."""
         model = get_model(role=self.role) if self.role else get_model()
         offered: list[ToolInfo] = []
         if tools:
@@ -51,13 +51,13 @@ class InspectModel(Model):
 
 
 class InspectGrader(InspectModel):
-    """The model of the role `grader` (`--model-role grader=NAME`); the evaluated one where no model has it."""
+    """The model with the role `grader` (`--model-role grader=NAME`), or the evaluated one if no model has that role."""
 
     role = "grader"
 
 
 def completion(output: ModelOutput) -> Completion:
-    """A reply in medagent's words. Raises RefusedError and ContextLimitError where there is none."""
+    """Inspect's output as a Completion. Raises RefusedError and ContextLimitError if there is no reply."""
     if output.stop_reason == "content_filter":
         raise RefusedError(output.error or "the provider's content filter withheld the reply")
     if output.stop_reason == "model_length":
@@ -86,7 +86,7 @@ def completion(output: ModelOutput) -> Completion:
 
 
 def thought(message: ChatMessageAssistant) -> str | None:
-    """What was thought apart from the reply."""
+    """The message's reasoning; None if there is none."""
     if isinstance(message.content, str):
         return None
     parts = [part.reasoning for part in message.content if isinstance(part, ContentReasoning)]
@@ -94,7 +94,7 @@ def thought(message: ChatMessageAssistant) -> str | None:
 
 
 def _sent(message: Message) -> ChatMessage:
-    """A message as Inspect sends it; the model's own go back as they came, with all that they carried."""
+    """A message for Inspect. The model's own messages are sent back unchanged, with all their content."""
     if isinstance(message.original, ChatMessageAssistant):
         return message.original
     match message.role:

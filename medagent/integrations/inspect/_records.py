@@ -1,7 +1,7 @@
-"""The episode that a sample plays: its session, opened before the solver and closed after the scorer.
+"""The episode of a sample: its session is opened before the solver and closed after the scorer.
 
-Tools find the session by the sample that calls them, so any solver may use them. After each action the row that a run
-would keep goes into the sample's store, where the scorer reads it.
+Tools find the session by the sample that calls them, so any solver can use them. After each action the episode's row is
+put into the sample's store, where the scorer reads it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from medagent.integrations.inspect.source import STORED, Source, stored
 from medagent.models.base import MadeCall, ToolCall
 
 UNFINISHED = "unfinished"
-"""The status of the row of an episode that is under way, or whose solver left it so."""
+"""The status of an episode that is still open, or that its solver has not finished."""
 _open: dict[str, OpenRecord] = {}
 """The episodes of this process's samples, by the sample's uuid."""
 
@@ -48,7 +48,7 @@ class OpenRecord:
     began: float = field(default_factory=time.monotonic)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str) -> str:
-        """Carry one tool call out; the reply to it."""
+        """Execute one tool call and return the reply."""
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
         if self.session.done:
             return "The episode has ended."
@@ -61,12 +61,12 @@ class OpenRecord:
         return reply or "The episode has ended."
 
     async def answer(self, answers: str) -> None:
-        """End the episode with the answers of a solver that did not call `finish`; a JSON list as text."""
+        """End the episode with the answers (a JSON list as text) of a solver that did not call `finish`."""
         await self.session.act(f"FINISH({answers})")
         self.keep()
 
     def keep(self) -> None:
-        """Put the row, as far as the episode has come, into the sample's store."""
+        """Put the episode's current row into the sample's store."""
         outcome = self.session.outcome()
         self.row.take(outcome)
         self.row.status = outcome.status or UNFINISHED
@@ -92,36 +92,36 @@ async def open_record(state: TaskState, source: Source) -> OpenRecord:
 
 
 async def close_record(state: TaskState) -> None:
-    """Drop a sample's copy of the record."""
+    """Close a sample's copy of the record."""
     if opened := _open.pop(state.uuid, None):
         await opened.stack.aclose()
 
 
 def record_of(state: TaskState) -> OpenRecord:
     """The episode of a sample. Raises UserError outside a task with FHIR sessions."""
-    return _found(state.uuid)
+    return _opened(state.uuid)
 
 
 def unfinished_record(state: TaskState) -> OpenRecord | None:
-    """The episode of a sample whose solver has ended before it; None while a log is scored again."""
+    """The episode that a sample's solver left open; None if there is none, or if a log is scored again."""
     opened = _open.get(state.uuid)
     return None if opened is None or opened.session.done else opened
 
 
 def current_record() -> OpenRecord:
-    """The episode of the sample that is running. Raises UserError outside one."""
-    return _found(sample_store().get(STORED, {}).get("record", ""))
+    """The episode of the running sample. Raises UserError outside one."""
+    return _opened(sample_store().get(STORED, {}).get("record", ""))
 
 
-def _found(uuid: str) -> OpenRecord:
+def _opened(uuid: str) -> OpenRecord:
     try:
         return _open[uuid]
     except KeyError:
-        raise UserError("there is no open record: the FHIR tools work in tasks with FHIR sessions") from None
+        raise UserError("there is no open record; use the FHIR tools in tasks with FHIR sessions") from None
 
 
 def set_times(row: Row, began: float) -> None:
-    """Note when a row ended, and its seconds since `began` (of `time.monotonic`)."""
+    """Set a row's end time, and its seconds since `began` (a value of `time.monotonic`)."""
     row.timestamp, row.seconds = wall_clock(), round(time.monotonic() - began, 3)
 
 

@@ -1,7 +1,7 @@
-"""How an item is carried out under Inspect: as the unit of a run, with Inspect's model.
+"""Solvers: an item runs under Inspect as the unit of a run, with Inspect's model.
 
-What ends an item for a reason that is the agent's is in its row; what fails for another reason is raised, so that
-Inspect's own rules for errors and retries hold.
+If the agent is the reason why an item ended, its row says so. All other failures are raised, so that Inspect's own
+rules for errors and retries apply.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from medagent.models.settings import ModelSettings
 
 @solver
 def private_record(benchmark: str, options: dict[str, Any]) -> Solver:
-    """Opens a private copy of the record, shows the task's first message, and offers the FHIR tools."""
+    """Opens a private copy of the record, sets the task's first message, and offers the FHIR tools."""
     source = source_of(benchmark, options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -54,7 +54,7 @@ def private_record(benchmark: str, options: dict[str, Any]) -> Solver:
 
 @solver
 def episode(protocol: str = "text") -> Solver:
-    """Plays the episode of the sample, as `medagent run` plays it."""
+    """Plays the sample's episode in the same way as `medagent run`."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         opened = record_of(state)
@@ -71,7 +71,7 @@ def episode(protocol: str = "text") -> Solver:
 
 @solver
 def single_unit(benchmark: str, options: dict[str, Any]) -> Solver:
-    """Carries one unit of a benchmark out: one question, or the extraction of one item."""
+    """Runs one unit of a benchmark: one question, or the extraction of one item."""
     source = source_of(benchmark, options)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -99,8 +99,8 @@ def single_unit(benchmark: str, options: dict[str, Any]) -> Solver:
 
 
 def _settle(row: Row, failure: EpisodeError | PluginError) -> None:
-    """Give a row the status of what ended it. Raises the failure where that was not the agent's doing, and Inspect's
-    own errors (a limit of the sample) as they were.
+    """Set a row's status to the one of the failure. Raises failures that the agent has not caused, and Inspect's own
+    errors (such as a limit of the sample) unchanged.
     """
     if isinstance(failure, PluginError):
         raise failure.cause
@@ -118,27 +118,27 @@ async def _play_text(state: TaskState, opened: OpenRecord) -> None:
         await play(opened.session, policy, opened.prompt)
     finally:
         opened.keep()
-        said = opened.session.outcome().transcript
-        state.messages = [*system, *map(_message, said)]
-        state.output.completion = next((turn.content for turn in reversed(said) if turn.role == "agent"), "")
+        turns = opened.session.outcome().transcript
+        state.messages = [*system, *map(_message, turns)]
+        state.output.completion = next((turn.content for turn in reversed(turns) if turn.role == "agent"), "")
 
 
 async def _play_tools(state: TaskState, opened: OpenRecord) -> None:
-    """Tool calling: each call of a reply is carried out in turn, one round each."""
+    """Tool calling: the calls of a reply are executed in order, one round each."""
     offered = opened.toolbox.tools()
     infos = [ToolInfo(name=tool.name, description=tool.description, parameters=parameters(tool)) for tool in offered]
     tools = {tool.name: tool_def(tool, checked=False) for tool in offered}
     while not opened.session.done:
         output = await get_model().generate(state.messages, tools=infos)
         state.output = output
-        said = completion(output)
+        reply = completion(output)
         state.messages.append(output.message)
         calls = output.message.tool_calls or []
         if not calls:
-            reply = await opened.session.act(said.text, said.reasoning)
-            name_unusable(opened.session.outcome(), said.text, said.finish_reason)
+            answer = await opened.session.act(reply.text, reply.reasoning)
+            name_unusable(opened.session.outcome(), reply.text, reply.finish_reason)
             opened.keep()
-            state.messages.append(ChatMessageUser(content=reply))
+            state.messages.append(ChatMessageUser(content=answer))
         for call in calls:
             if opened.session.outcome().status is not None:
                 break
@@ -151,7 +151,7 @@ async def _play_tools(state: TaskState, opened: OpenRecord) -> None:
 
 
 async def _unreadable(opened: OpenRecord, call: ToolCall) -> ChatMessage:
-    """The answer to a call that Inspect would not carry out: it counts as a message of the agent's, as in a run."""
+    """The answer to a call that Inspect would not execute. It counts as one of the agent's messages, as in a run."""
     reply = await opened.call(call.function, call.parse_error or call.arguments)
     return ChatMessageTool(content=reply, tool_call_id=call.id, function=call.function)
 

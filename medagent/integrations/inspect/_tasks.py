@@ -25,13 +25,13 @@ from medagent.integrations.inspect.source import Source, source_of
 from medagent.reports.tables import say
 
 SHARED = ("ids", "per_type", "strip_thinking")
-"""Options of every run that a task of Inspect has too."""
+"""Options of every run that Inspect's tasks have too."""
 LEFT_OUT = ("agent", "model", "answers", "few_shot", "batch", "cache", "replay", "temperature", "max_tokens")
-"""Options that say who answers, which is Inspect's to say."""
+"""Options that choose who answers; Inspect chooses that instead."""
 
 
 def installed() -> dict[str, Callable[..., Task]]:
-    """A task for each benchmark that is installed; one that cannot be imported is named in a line."""
+    """A task for each installed benchmark. If one cannot be imported, prints a warning."""
     tasks = {}
     for name in names():
         try:
@@ -46,8 +46,8 @@ def benchmark_task(name: str) -> Callable[..., Task]:
     benchmark = find(name)
     fields = [field for field in options_of(benchmark.Settings) if _is_offered(field)]
 
-    def function(**given: Any) -> Task:
-        options = {key: value for key, value in given.items() if value is not None}
+    def function(**arguments: Any) -> Task:
+        options = {key: value for key, value in arguments.items() if value is not None}
         listed = {field.name: _listed(field, options[field.name]) for field in fields if field.name in options}
         return _task(source_of(name, listed))
 
@@ -58,18 +58,18 @@ def benchmark_task(name: str) -> Callable[..., Task]:
         inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Any) for field in fields
     ]
     vars(function)["__signature__"] = inspect.Signature(parameters, return_annotation=Task)
-    found: Callable[..., Task] = task(function, name=name)
-    return found
+    registered: Callable[..., Task] = task(function, name=name)
+    return registered
 
 
 def _is_offered(field: Field) -> bool:
-    """Whether an option of a run is a parameter of a task: it says which items there are, or what an agent may do."""
+    """Whether a run's option is a parameter of a task: it selects the items, or sets what an agent may do."""
     own = field.name not in RunSettings.model_fields or field.name in SHARED
     return own and field.option.kept in ("setting", "place") and field.name not in LEFT_OUT
 
 
 def _listed(field: Field, value: Any) -> Any:
-    """A value as settings take it: Inspect reads `a,b` as a list."""
+    """A value in the form that settings accept; Inspect parses `a,b` as a list."""
     default = field.info.get_default(call_default_factory=True)
     if isinstance(value, list | tuple):
         return ",".join(map(str, value)) if isinstance(default, tuple) else [str(one) for one in value]
@@ -95,7 +95,9 @@ def _task(source: Source) -> Task:
     if isinstance(source.benchmark, FhirBenchmark):
         job: Any = plan.stages[0].job
         if job.acting is not None:
-            raise ClickException(f"protocol {settings.protocol} is for `medagent run`; Inspect has its own loop")
+            raise ClickException(
+                f"protocol {settings.protocol} works only with `medagent run`, since Inspect has its own loop"
+            )
         setup = private_record(source.name, source.options)
         solver = {"solver": episode(settings.protocol), "setup": setup, "cleanup": close_record}
     return Task(

@@ -1,4 +1,4 @@
-"""What Inspect finds by the entry point `inspect_ai`; its key and the import package must be equal (`medagent`)."""
+"""The objects that Inspect finds by the entry point `inspect_ai`, whose key must be the import package (`medagent`)."""
 
 from medagent.integrations.inspect._solvers import episode, private_record, single_unit
 from medagent.integrations.inspect._tasks import installed

@@ -1,7 +1,7 @@
-"""The project's own scores as Inspect's scorers: they read the row in a sample's store, and ask nobody but judges.
+"""The project's scores as Inspect's scorers. They read the row in a sample's store, and call no model except judges.
 
-So a log of `inspect eval` and one of `medagent export inspect` are scored by the same code, and again by
-`inspect score` without a model. The headline metric is the benchmark's own overall figure.
+So a log of `inspect eval` and one of `medagent export inspect` are scored by the same code, and `inspect score` can
+score them again without a model. The headline metric is the benchmark's own overall figure.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from medagent.integrations.inspect._records import UNFINISHED, unfinished_record
 from medagent.integrations.inspect.source import STORED, Source, source_of
 
 NOT_GRADED = OWED | {"refused", UNFINISHED}
-"""Statuses of rows that are no answer."""
+"""Statuses of rows without an answer."""
 HEADLINE = "overall"
 _SCORE = TypeAdapter(Score)
 
 
 @metric
 def overall() -> Metric:
-    """The benchmark's own overall figure (0 to 1 for rates), by the code that prints the table of a run."""
+    """The benchmark's own overall figure (0 to 1 for rates), computed by the code that prints a run's table."""
 
     def compute(scores: list[SampleScore]) -> float:
         units: list[Scored] = []
         source: Source | None = None
         for one in scores:
-            kept = (one.score.metadata or {}).get(STORED)
-            if kept is None:
+            entry = (one.score.metadata or {}).get(STORED)
+            if entry is None:
                 continue
-            source = source_of(kept["benchmark"], kept["options"])
+            source = source_of(entry["benchmark"], entry["options"])
             item = source.item(str(one.sample_id))
-            score = _SCORE.validate_python(kept["score"])
+            score = _SCORE.validate_python(entry["score"])
             if is_unreadable(score):
                 score = replace(score, value=0.0)
-            units.append(Scored(item, 1, item.id, kept["status"], score))
+            units.append(Scored(item, 1, item.id, entry["status"], score))
         if source is None:
             return math.nan
         figures = source.grader.figures(units)
@@ -71,11 +71,11 @@ def overall() -> Metric:
 
 @metric
 def grounded() -> Metric:
-    """Of the samples that need a reading, the share that is right by an agent that had read what decides."""
+    """The share of the samples that need a reading for which the agent is right and had read the deciding data."""
 
     def compute(scores: list[SampleScore]) -> float:
-        told = [(one.score.metadata or {}).get(STORED, {}).get("score", {}).get("grounded") for one in scores]
-        known = [one for one in told if one is not None]
+        flags = [(one.score.metadata or {}).get(STORED, {}).get("score", {}).get("grounded") for one in scores]
+        known = [one for one in flags if one is not None]
         return sum(known) / len(known) if known else math.nan
 
     return compute
@@ -83,7 +83,7 @@ def grounded() -> Metric:
 
 @scorer(metrics=[overall(), grounded(), stderr(cluster="cluster"), grouped(mean(), "group", all=False)])
 def medagent_score() -> Scorer:
-    """What an item is worth: right or wrong, or its value."""
+    """The score of an item: right or wrong, or a number."""
     return _scored
 
 
@@ -99,8 +99,8 @@ def metric_definitions() -> list[dict[str, Any]]:
 
 
 async def _scored(state: TaskState, target: Target) -> InspectScore:
-    """The score of a sample, from what its store holds. A solver that left its episode open has its own answer graded;
-    without one the sample is unscored, since nobody knows what it would have answered.
+    """The score of a sample, from its store. If the solver left the episode open, the solver's own answer is graded. If
+    there is no such answer, the sample is unscored, since it is unknown what the solver would have answered.
     """
     if (opened := unfinished_record(state)) is not None:
         answers = final_answer(state)
@@ -109,21 +109,21 @@ async def _scored(state: TaskState, target: Target) -> InspectScore:
         else:
             opened.row.error = _limit() or "the solver ended without finish, submit or a last line FINISH([…])"
             opened.keep()
-    kept = state.store.get(STORED)
-    if kept is None:
+    entry = state.store.get(STORED)
+    if entry is None:
         why = _limit() or "the sample was not carried out by a medagent solver"
         return InspectScore.unscored(reason="no_row", explanation=why)
-    source = source_of(kept["benchmark"], kept["options"])
-    row = source.benchmark.row.model_validate(kept["row"])
+    source = source_of(entry["benchmark"], entry["options"])
+    row = source.benchmark.row.model_validate(entry["row"])
     if row.status in NOT_GRADED:
         return InspectScore.unscored(reason=row.status, explanation=row.error or row.status)
-    score = await source.score(str(state.sample_id), row, kept.get("judged"))
+    score = await source.score(str(state.sample_id), row, entry.get("judged"))
     return as_score(source.name, source.options, score, source.benchmark.answer(row), row.status)
 
 
 def final_answer(state: TaskState) -> str | None:
-    """The answers of a solver that did not call `finish`, as the text of a JSON list: what it submitted, or the FINISH
-    that its output ends in. None if there is neither.
+    """The answers of a solver that did not call `finish`, as the text of a JSON list: the argument of `submit`, or of a
+    FINISH at the end of its output. None if there is neither.
     """
     text = clean(state.output.completion)
     if text.endswith(")") and (start := text.rfind("FINISH(")) >= 0:
@@ -140,26 +140,26 @@ def final_answer(state: TaskState) -> str | None:
 
 
 def _limit() -> str:
-    """Which of Inspect's limits ended the sample; empty if none did."""
+    """A sentence with the Inspect limit that ended the sample; empty if none did."""
     events = [event for event in transcript().events if isinstance(event, SampleLimitEvent)]
     return f"Inspect's {events[-1].type} limit ended the sample: {events[-1].message}" if events else ""
 
 
 def is_unreadable(score: Score) -> bool:
-    """Whether the agent's reply is why there is no value."""
+    """Whether there is no value because the agent's reply could not be read."""
     return score.value is None and score.graded and bool(score.kind)
 
 
 def as_score(
     benchmark: str, options: dict[str, Any], score: Score | None, answer: str | None, status: str
 ) -> InspectScore:
-    """A score as Inspect keeps it; its whole JSON lies in the metadata, from which the figures are made."""
+    """A score in Inspect's form. Its metadata contains the whole score as JSON, from which the figures are computed."""
     if score is None:
         return InspectScore.unscored(answer=answer, explanation="the judges left no verdict")
-    kept = {"benchmark": benchmark, "options": options, "status": status, "score": _SCORE.dump_python(score)}
+    entry = {"benchmark": benchmark, "options": options, "status": status, "score": _SCORE.dump_python(score)}
     shown = ("kind", "because", "checks", "grounded", "reading")
-    details = {name: value for name, value in kept["score"].items() if name in shown and value not in (None, "", ())}
-    metadata = {"status": status, **details, STORED: kept}
+    details = {name: value for name, value in entry["score"].items() if name in shown and value not in (None, "", ())}
+    metadata = {"status": status, **details, STORED: entry}
     value: float | str
     if score.value is not None:
         value = score.value if score.correct is None else CORRECT if score.correct else INCORRECT

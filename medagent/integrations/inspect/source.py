@@ -1,7 +1,7 @@
 """A benchmark as a task of another tool: its items, the unit of each epoch, and the score of one row.
 
-A plan of `medagent run` gives items and units, so prompts, order and settings are those of a run. Scores are those of
-the benchmark's own grader. Nothing here knows which benchmark it is.
+A plan of `medagent run` gives items and units, so prompts, order and settings are those of a run. The benchmark's own
+grader gives the scores. Nothing here depends on the benchmark.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ from medagent.judging.rubric import Subject
 MODEL = "medagent.integrations.inspect._model:InspectModel"
 JUDGE = "medagent.integrations.inspect._model:InspectGrader"
 STORED = "medagent"
-"""The key of a sample's store under which its row lies."""
+"""The key of the row in a sample's store."""
 _JUDGED = TypeAdapter(Judged)
 
 
 class Source:
-    """One benchmark with its options, which are those of `medagent run`. Raises UserError for what cannot be used."""
+    """One benchmark with its options, which are those of `medagent run`. Raises UserError if they cannot be used."""
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.name = name
         self.options = {key: value for key, value in options.items() if value is not None}
-        """The options as they were given, for a log."""
+        """The options as the user wrote them, for a log."""
         self.benchmark: Benchmark[Any, Any] = find(name)
         self._plans: dict[int, Plan] = {}
 
     def plan(self, trials: int = 1) -> Plan:
-        """The plan of so many trials, with Inspect's model."""
+        """The plan with this number of trials, and with Inspect's model."""
         if trials not in self._plans:
             fields = self.benchmark.Settings.model_fields
             judge = {"judge": [JUDGE]} if "judge" in fields else {}
@@ -63,14 +63,16 @@ class Source:
 
     @cached_property
     def _aside(self) -> Path:
-        """A folder for what a plan keeps beside a run, for this process alone: Inspect has a cache of its own."""
+        """A temporary folder for files that a plan writes beside a run. Inspect has its own cache, so they are dropped
+        when the process ends.
+        """
         folder = Path(mkdtemp(prefix="medagent-inspect-"))
         finalize(self, rmtree, folder, ignore_errors=True)
         return folder
 
     @cached_property
     def items(self) -> Sequence[Any]:
-        """The items that the options select, in the order in which a run does them."""
+        """The items that the options select, in the order of a run."""
         known = {item.id: item for item in self.plan().items}
         names = [unit_name(key, known) for key in unit_keys(self._units(1))]
         return [known[name.item] for name in names if name is not None]
@@ -80,8 +82,8 @@ class Source:
         return self.items[self._places[name]]
 
     def target(self, item: Any) -> str:
-        """What is expected of an item, in one text: its own target, or what the grader expects of an episode without an
-        action. Empty if the grader would have to ask a server for it.
+        """The expected answer of an item as text: the item's target, or what the grader expects of an episode without
+        actions. Empty if the grader would have to ask a server for it.
         """
         if item.target or not isinstance(self.benchmark, FhirBenchmark):
             return str(item.target)
@@ -93,11 +95,11 @@ class Source:
         return ""
 
     def unit(self, item: str, epoch: int = 1) -> Any:
-        """The unit of an item in an epoch: what a run does in that trial, with that trial's seed."""
+        """The unit of an item in an epoch: the same as in that trial of a run, with that trial's seed."""
         return self._units(epoch)[self._places[item] + (epoch - 1) * len(self.items)]
 
     def job(self, model: str) -> Any:
-        """The job that carries units out, for one of the models that are evaluated."""
+        """The job that runs the units, for one of the evaluated models."""
         job: Any = self.plan().stages[0].job
         identity = getattr(job, "identity", None)
         return job if identity is None else replace(job, identity={**identity, "name": model})
@@ -108,16 +110,16 @@ class Source:
         return self.benchmark.grader(self.plan().settings, self.benchmark.rule_sets[0]).__enter__()
 
     async def score(self, item: str, row: Row, judged: Mapping[str, Any] | None = None) -> Score | None:
-        """The score of a row; None if its judges left no verdict. `judged` is what they said, where that is known; else
-        they are asked.
+        """The score of a row; None if its judges gave no verdict. If `judged` has their replies, they are not asked
+        again.
         """
         benchmark = self.benchmark
         if not isinstance(benchmark, JudgedBenchmark):
             return await graded(self.grader, self.item(item), row)
-        verdicts = await self._asked(benchmark, item, row) if judged is None else _JUDGED.validate_python(judged)
+        verdicts = await self._judged(benchmark, item, row) if judged is None else _JUDGED.validate_python(judged)
         return await graded(self.grader, self.item(item), row, verdicts) if verdicts.complete else None
 
-    async def _asked(self, benchmark: JudgedBenchmark[Any, Any], item: str, row: Row) -> Judged:
+    async def _judged(self, benchmark: JudgedBenchmark[Any, Any], item: str, row: Row) -> Judged:
         settings: Any = self.plan().settings
         panel = settings.panel(benchmark.rubric, settings)
         answer = benchmark.answer(row)
@@ -130,21 +132,21 @@ class Source:
         return {item.id: place for place, item in enumerate(self.items)}
 
     def _units(self, trials: int) -> Sequence[Any]:
-        """Units come trial by trial, each trial in the same order."""
+        """All units, trial by trial; each trial has the same order."""
         units = self.plan(trials).stages[0].units()
         return units if isinstance(units, LazyUnits) else list(units)
 
 
 def stored(name: str, options: Mapping[str, Any], row: Row, judged: Judged | None = None) -> dict[str, Any]:
-    """What a log keeps of a sample, so that it can be scored from there alone. Cost is left out: a log has the usage of
-    its own calls.
+    """The data of a sample that a log stores, so that the log alone is enough to score it. Cost is omitted, since a log
+    has the usage of its own calls.
     """
-    kept = {"benchmark": name, "options": dict(options), "row": row.model_dump(mode="json", exclude={"spent"})}
-    return kept if judged is None else {**kept, "judged": _JUDGED.dump_python(judged, mode="json")}
+    entry = {"benchmark": name, "options": dict(options), "row": row.model_dump(mode="json", exclude={"spent"})}
+    return entry if judged is None else {**entry, "judged": _JUDGED.dump_python(judged, mode="json")}
 
 
 def source_of(name: str, options: Mapping[str, Any]) -> Source:
-    """A benchmark with options; the same one for the same options. Raises UserError."""
+    """A benchmark with options, cached by both. Raises UserError."""
     return _source(name, json.dumps(options, sort_keys=True, default=str))
 
 

@@ -18,31 +18,31 @@ from medagent.models.base import Tool
 
 
 def fhir_tools() -> list[InspectTool]:
-    """One tool a FHIR function, for a solver of one's own."""
+    """One tool for each FHIR function, for your own solver."""
     toolbox = Toolbox.of(load_protocol("tools"), API_BASE)
     return [tool_def(tool).as_tool() for tool in toolbox.tools() if tool is not FINISH]
 
 
 def finish() -> InspectTool:
-    """The tool that ends an episode with its answers."""
+    """The tool that ends an episode with the answers."""
     return tool_def(FINISH).as_tool()
 
 
 def tool_def(tool: Tool, *, checked: bool = True) -> ToolDef:
-    """One tool over the current sample's record. Where it is not `checked`, arguments reach the session as they are,
-    which answers what it cannot use as in a run.
+    """One tool over the current sample's record. If not `checked`, arguments reach the session unchanged, and it
+    answers invalid ones as in a run.
     """
 
     async def execute(**arguments: Any) -> str:
         return await current_record().call(tool.name, arguments)
 
-    found = parameters(tool) if checked else ToolParams(additionalProperties=True)
-    # FHIR replies are longer than Inspect's limit; a cut one could lack the reading that decides.
-    return ToolDef(execute, tool.name, tool.description, found, max_output=0)
+    params = parameters(tool) if checked else ToolParams(additionalProperties=True)
+    # FHIR replies are longer than Inspect's limit; a truncated one could lack the deciding reading.
+    return ToolDef(execute, tool.name, tool.description, params, max_output=0)
 
 
 def parameters(tool: Tool) -> ToolParams:
-    """A tool's parameters. Inspect wants each described: where the function list says nothing, the name stands."""
+    """A tool's parameters. Inspect demands a description of each; its name is used if the function list has none."""
     described = {
         name: {**schema, "description": schema.get("description") or f"The resource's {name}."}
         for name, schema in tool.parameters.get("properties", {}).items()

@@ -1,1 +1,1 @@
-"""`medagent mcp`: a benchmark's tasks, or a FHIR server, for any MCP client. What is offered knows nothing of MCP."""
+"""`medagent mcp`: a benchmark's tasks, or a FHIR server, for any MCP client. Only `server` depends on MCP."""

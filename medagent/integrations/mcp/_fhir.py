@@ -1,7 +1,7 @@
-"""A FHIR server as tools: what it can, search, read, and, where writes are carried out, create.
+"""A FHIR server as tools: capabilities, search, read and, if writes are executed, create.
 
-Search parameters go to the server exactly as they are given, each value escaped and nothing else. An answer that is
-over the limit is not cut: the model is told its size and how to ask for less.
+Search parameters reach the server unchanged, except that each value is URL-escaped. An answer over the limit is not
+truncated: the model gets its size and advice on how to ask for less.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from medagent.fhir_episodes.requests_words import ActionError
 from medagent.integrations.mcp._offer import NOBODY, Answer, Caller, OfferedTool
 
 COUNT = 20
-"""Matches on a page where the search says nothing else (`_count`)."""
+"""Matches on a page if the search has no `_count`."""
 MOST = 60_000
-"""Bytes of an answer that is passed on, some 20,000 tokens."""
+"""The longest answer that is passed on, in bytes: about 20,000 tokens."""
 _TYPE = {"type": "string", "description": "A resource type, such as Observation.", "pattern": "^[A-Z][A-Za-z]{1,63}$"}
 _VALUE = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 CAPABILITIES = OfferedTool(
@@ -92,8 +92,8 @@ CREATE = OfferedTool(
 
 
 class FhirOffer:
-    """The tools over one view of a record, whose bodies show `base`; `writes`: whether resources can be created;
-    `remote`: whether another server holds it.
+    """The tools over one view of a record. Response bodies show `base`. `writes`: whether resources can be created;
+    `remote`: whether the record is on another server.
     """
 
     def __init__(self, ehr: EhrSession, base: str, *, writes: bool, remote: bool = False) -> None:
@@ -105,7 +105,7 @@ class FhirOffer:
         self.instructions = f"A FHIR R4 server to be searched and read {allowed}: {base}"
 
     async def leave(self, session: str) -> None:
-        """See `Offer.leave`: what was created stays."""
+        """See `Offer.leave`. Created resources stay."""
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
         """See `Offer.call`."""
@@ -147,15 +147,15 @@ class FhirOffer:
             return Answer(json.dumps({"types": sorted(listed)}))
         if kind not in listed:
             return Answer(f"the server has no {kind}; it has {', '.join(sorted(listed))}", failed=True)
-        found = listed[kind]
-        names = {one["name"]: one["type"] for one in [*rest.get("searchParam", []), *found.get("searchParam", [])]}
-        said = {
+        resource = listed[kind]
+        names = {one["name"]: one["type"] for one in [*rest.get("searchParam", []), *resource.get("searchParam", [])]}
+        capabilities = {
             "type": kind,
-            "interactions": [one.get("code") for one in found.get("interaction", [])],
+            "interactions": [one.get("code") for one in resource.get("interaction", [])],
             "searchParameters": names,
-            "includes": found.get("searchInclude", []),
+            "includes": resource.get("searchInclude", []),
         }
-        return Answer(json.dumps(said))
+        return Answer(json.dumps(capabilities))
 
 
 def _pairs(parameters: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -165,7 +165,7 @@ def _pairs(parameters: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _bounded(reply: Reply) -> Answer:
-    """The server's answer, laid out in one line; how to ask for less where that is over the limit."""
+    """The server's answer as JSON in one line, or, if it is over the limit, how to ask for less."""
     if not reply.ok:
         return Answer(f"HTTP status {reply.status}. {diagnostics(reply)}", failed=True)
     try:

@@ -1,7 +1,7 @@
 """A played run that opens when its first episode starts.
 
-Opening it may build the hospital, which takes longer than hosts wait for `initialize`; and what is wrong with the
-folder reaches the user as the reply to a call, not as a server that has gone.
+Opening it may build the hospital, which takes longer than MCP hosts wait for `initialize`. And if the folder cannot be
+used, the user reads why in the reply to a call, instead of losing the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medagent.fhir_episodes.settings import FhirSettings
 from medagent.integrations.mcp._offer import Caller
 
 BEAT_S = 1.0
-"""Seconds between two notifications while a caller waits."""
+"""Seconds between progress notifications while a caller waits."""
 
 
 class LazyRun:
@@ -33,7 +33,7 @@ class LazyRun:
         self.folder = played_folder(benchmark, settings, "mcp").absolute()
 
     async def opened(self, caller: Caller) -> PlayedRun:
-        """The open run; the caller hears of the progress. Raises UserError; the next call tries again."""
+        """The open run. The caller gets progress notifications. Raises UserError; the next call tries again."""
         if self._opening is None:
             self._opening = asyncio.create_task(self._open())
         opening, began = self._opening, time.monotonic()
@@ -45,11 +45,11 @@ class LazyRun:
         return opening.result()
 
     async def _open(self) -> PlayedRun:
-        plan = PlayedRun.open(self._benchmark, self._settings, "mcp", "medagent mcp", self._told)
+        plan = PlayedRun.open(self._benchmark, self._settings, "mcp", "medagent mcp", self._report)
         run = await asyncio.to_thread(asyncio.run, plan)  # it may build the hospital
         return self._stack.enter_context(run)
 
-    def _told(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self._news = text
         self._say(text)
 

@@ -1,4 +1,4 @@
-"""What a set of tools is to the MCP server: tools as data, and a call that answers with text."""
+"""The interface between a set of tools and the MCP server: tools are data, and a call answers with text."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from medagent.models.base import Tool
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool(Tool):
-    """A tool with what clients show of it and decide by. None of them destroys anything."""
+    """A tool with the hints that clients show and use to ask for permission. No tool is destructive."""
 
     title: str
     reads_only: bool = True
     idempotent: bool = True
-    """Whether the same call a second time changes nothing more."""
+    """Whether repeating a call changes nothing more."""
     output: dict[str, Any] | None = None
-    """The JSON Schema of `Answer.data`; None: it has none."""
+    """The JSON Schema of `Answer.data`; None if there is no data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call is answered: `failed` tells the model that the call did not do what it should."""
+    """The reply to a call. `failed` tells the model that the call had no effect."""
 
     text: str
     failed: bool = False
     data: dict[str, Any] | None = None
-    """The same as fields, for programs."""
+    """The text's content as fields, for programs."""
 
 
 async def _nowhere(seconds: float, message: str) -> None:
@@ -37,15 +37,15 @@ async def _nowhere(seconds: float, message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: `session` names what can end before the server does; empty where nothing can."""
+    """Who calls. `session` is the client's session, which may end before the server does; empty if there is none."""
 
     session: str = ""
     progress: Callable[[float, str], Awaitable[None]] = _nowhere
-    """Takes the seconds so far, and what goes on."""
+    """Takes the seconds so far, and the current step."""
 
 
 NOBODY = Caller()
-"""A caller without a session that waits for no progress."""
+"""A caller without a session, which gets no progress notifications."""
 
 
 class Offer(Protocol):
@@ -53,12 +53,12 @@ class Offer(Protocol):
 
     @property
     def instructions(self) -> str:
-        """What a client may tell its model about the tools as a whole."""
+        """A description of the tools as a whole, which a client may pass to its model."""
         ...
 
     @property
     def tools(self) -> Sequence[OfferedTool]:
-        """The tools, always the same."""
+        """The tools. They never change."""
         ...
 
     @property
@@ -67,9 +67,9 @@ class Offer(Protocol):
         ...
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller = NOBODY) -> Answer:
-        """Answer a call of one of the tools, whose arguments fit its schema."""
+        """Answer a call of one of the tools. The arguments match its schema."""
         ...
 
     async def leave(self, session: str) -> None:
-        """End what a session began: its client has gone."""
+        """End the episodes of a session, since its client has disconnected."""
         ...

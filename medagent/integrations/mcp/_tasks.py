@@ -1,8 +1,8 @@
 """The tasks of a benchmark as tools: list them, start one, act, finish.
 
-The newest protocol has no session, so an episode is named by a handle in every call. Nothing that a client reads holds
-an answer, a verdict or a patient's number that the task does not tell; what becomes of an episode is written into the
-run's folder only. An episode that nobody goes on with is ended by a clock.
+The newest MCP protocol has no session, so every call names its episode by a handle. Clients never see an answer, a
+verdict, or a patient's number that the task does not contain; an episode's result is written only to the run's folder.
+An idle episode is ended by a timer.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ START = OfferedTool(
 
 @dataclass(slots=True)
 class _Open:
-    """An episode under way, and what closes it."""
+    """An open episode, and the stack that closes it."""
 
     episode: Episode
     run: PlayedRun
@@ -84,12 +84,12 @@ class _Open:
     stack: AsyncExitStack
     clock: asyncio.TimerHandle | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Calls are carried out one after the other."""
+    """Calls are executed one after the other."""
     began: float = field(default_factory=time.monotonic)
 
 
 class TaskOffer:
-    """Episodes over a run's tasks; `idle` is the seconds after which a forgotten one is ended."""
+    """Episodes over a run's tasks. `idle` is the number of seconds without a call after which an episode ends."""
 
     remote = False
 
@@ -114,13 +114,13 @@ class TaskOffer:
             return await self._started(arguments["task_id"], caller)
         rest = dict(arguments)
         handle = rest.pop(HANDLE)
-        found = self._open.get(handle)
-        if found is None:
+        opened = self._open.get(handle)
+        if opened is None:
             return Answer(
                 self._ended.get(handle, "There is no such episode: start_task gives its handle."), failed=True
             )
-        async with found.turn:
-            return await self._acted(handle, found, name, rest)
+        async with opened.turn:
+            return await self._acted(handle, opened, name, rest)
 
     def _listed(self, kind: str | None, cursor: str | None) -> Answer:
         listed = [{"id": task.id, "type": task.group} for task in self._tasks.values() if kind in (None, task.group)]
@@ -150,9 +150,9 @@ class TaskOffer:
         row = EpisodeRow.begin(unit)
         row.started = wall_clock()
         handle = secrets.token_urlsafe(12)
-        found = self._open[handle] = _Open(episode, run, row, caller.session, stack)
+        opened = self._open[handle] = _Open(episode, run, row, caller.session, stack)
         instruction = episode.reset()
-        self._wind(handle, found)
+        self._wind(handle, opened)
         text = f"{instruction}\n\nThe episode's handle is {handle}: pass it as `{HANDLE}` with every call."
         return Answer(text, data={HANDLE: handle, "instruction": instruction})
 
@@ -161,28 +161,28 @@ class TaskOffer:
         for handle in [handle for handle, one in self._open.items() if session and one.session == session]:
             await self._end(handle, "cancelled", "the client has gone")
 
-    async def _acted(self, handle: str, found: _Open, name: str, arguments: dict[str, Any]) -> Answer:
-        if handle not in self._open:  # it ended while this call waited its turn
+    async def _acted(self, handle: str, opened: _Open, name: str, arguments: dict[str, Any]) -> Answer:
+        if handle not in self._open:  # it ended while this call waited for its turn
             return Answer(self._ended[handle], failed=True)
-        self._wind(handle, found)
+        self._wind(handle, opened)
         try:
-            reply = await found.episode.call(name, arguments)
+            reply = await opened.episode.call(name, arguments)
         except EpisodeError as failure:
             await self._end(handle, failure.status, str(failure))
             return Answer("The episode has ended: the FHIR server failed.", failed=True)
-        if not found.episode.done:
-            return Answer(reply, failed=found.episode.failed)
-        status = found.episode.outcome.status or "completed"
+        if not opened.episode.done:
+            return Answer(reply, failed=opened.episode.failed)
+        status = opened.episode.outcome.status or "completed"
         await self._end(handle, status)
         if status == "completed":
-            return Answer("The episode has ended; your answers are kept.")
+            return Answer("The episode has ended; your answers are saved.")
         return Answer(f"{reply}\n\nThe episode has ended: all its rounds are used.", failed=True)
 
-    def _wind(self, handle: str, found: _Open) -> None:
-        """Give the episode its whole time again."""
-        if found.clock is not None:
-            found.clock.cancel()
-        found.clock = asyncio.get_running_loop().call_later(self._idle, self._forget, handle)
+    def _wind(self, handle: str, opened: _Open) -> None:
+        """Restart the episode's idle timer."""
+        if opened.clock is not None:
+            opened.clock.cancel()
+        opened.clock = asyncio.get_running_loop().call_later(self._idle, self._forget, handle)
 
     def _forget(self, handle: str) -> None:
         ending = asyncio.create_task(self._end(handle, "time_limit", f"nothing was done for {self._idle:g} s"))
@@ -190,19 +190,19 @@ class TaskOffer:
         ending.add_done_callback(self._ending.discard)
 
     async def _end(self, handle: str, status: str, error: str | None = None) -> None:
-        """Close an episode and keep its row."""
-        found = self._open.pop(handle, None)
-        if found is None:
+        """Close an episode and save its row."""
+        opened = self._open.pop(handle, None)
+        if opened is None:
             return
-        if found.clock is not None:
-            found.clock.cancel()
+        if opened.clock is not None:
+            opened.clock.cancel()
         why = f": {error}" if error else ""
         self._ended[handle] = f"This episode has ended ({status}{why})."
-        found.row.take(found.episode.outcome)
-        found.row.status, found.row.error = status, error
-        found.row.seconds = round(time.monotonic() - found.began, 3)
-        await found.stack.aclose()
-        await found.run.keep(found.row)
+        opened.row.take(opened.episode.outcome)
+        opened.row.status, opened.row.error = status, error
+        opened.row.seconds = round(time.monotonic() - opened.began, 3)
+        await opened.stack.aclose()
+        await opened.run.keep(opened.row)
 
     async def __aenter__(self) -> Self:
         return self
@@ -214,7 +214,7 @@ class TaskOffer:
 
 
 def _episode_tools(toolbox: Toolbox) -> list[OfferedTool]:
-    """The tools of an episode as tools of the server: each takes the handle too."""
+    """The episode's tools, each with the handle as an additional parameter."""
     offered = []
     for tool in toolbox.tools():
         function = toolbox.functions.get(tool.name)

@@ -1,4 +1,4 @@
-"""What `medagent mcp` offers, by its options: tasks, or a FHIR server."""
+"""Chooses what `medagent mcp` serves: tasks, or a FHIR server."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ Serve = Callable[[Offer], Awaitable[None]]
 async def serving(
     benchmark: FhirBenchmark[Any], settings: FhirSettings, serve: Serve, *, idle: float, say: Say, names_tasks: bool
 ) -> None:
-    """Open what is offered and serve it: the benchmark's tasks, or without `names_tasks` a record that settings name.
-
-    Raises UserError.
+    """Serve the benchmark's tasks; or, without `names_tasks`, the record or FHIR server of the settings, if they name
+    one. Raises UserError.
     """
     writes = settings.writes == "execute"
     if names_tasks or not (settings.fhir or settings.ehr):
@@ -38,7 +37,7 @@ async def serving(
             await server.check()
             async with server.session("mcp") as record:
                 await serve(FhirOffer(record, server.shown_url, writes=writes, remote=True))
-    elif settings.ehr is not None:  # `else` would do, if the type checker knew
+    elif settings.ehr is not None:  # always true here; narrows the type
         file = imported_file(settings.ehr, say)
         embedded = EmbeddedEhr.open(file.path, settings.api_base)
         try:

@@ -1,4 +1,4 @@
-"""An offer of tools as an MCP server, over stdio or streamable HTTP, by the low-level server: schemas stay data."""
+"""An MCP server for an offer of tools, over stdio or streamable HTTP. It uses the low-level API: schemas stay data."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from medagent.integrations._web import address_of, listen, serve, with_token
 from medagent.integrations.mcp._offer import Answer, Caller, Offer, OfferedTool
 
 SESSION = "mcp-session-id"
-"""The header that names a session."""
+"""The header with the session's id."""
 
 
 def create_server(offer: Offer) -> Any:
-    """The MCP server over an open offer; answers clients of every protocol that the mcp package speaks."""
+    """The MCP server for an open offer. It serves every protocol version that the mcp package supports."""
     schemas = {tool.name: tool.parameters for tool in offer.tools}
     listed = [_listed(tool, remote=offer.remote) for tool in offer.tools]
 
-    async def list_tools(context: Any, asked: Any) -> Any:
+    async def list_tools(context: Any, request: Any) -> Any:
         return types.ListToolsResult(tools=listed)
 
-    async def call_tool(context: Any, asked: Any) -> Any:
-        arguments = asked.arguments or {}
-        problem = _problem(schemas.get(asked.name), asked.name, arguments)
-        answer = Answer(problem, failed=True) if problem else await offer.call(asked.name, arguments, _caller(context))
+    async def call_tool(context: Any, request: Any) -> Any:
+        name, arguments = request.name, request.arguments or {}
+        problem = _problem(schemas.get(name), name, arguments)
+        answer = Answer(problem, failed=True) if problem else await offer.call(name, arguments, _caller(context))
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=answer.text)],
             structured_content=answer.data,
@@ -63,7 +63,7 @@ def _listed(tool: OfferedTool, *, remote: bool) -> Any:
 
 
 def _caller(context: Any) -> Caller:
-    """Who sent a request. Only over HTTP, before protocol 2026-07-28, is there a session that ends by itself."""
+    """Who sent a request. Only HTTP clients before protocol 2026-07-28 have a session that can end by itself."""
 
     async def progress(seconds: float, message: str) -> None:
         await context.session.report_progress(seconds, message=message)
@@ -73,25 +73,25 @@ def _caller(context: Any) -> Caller:
 
 
 def _problem(schema: dict[str, Any] | None, name: str, arguments: dict[str, Any]) -> str:
-    """What is wrong with a call, for the model to correct; empty if it fits."""
+    """Why a call does not match the tool's schema, so that the model can correct it; empty if it matches."""
     if schema is None:
         return f"there is no tool {name!r}"
-    found = next(jsonschema.Draft202012Validator(schema).iter_errors(arguments), None)
-    if found is None:
+    error = next(jsonschema.Draft202012Validator(schema).iter_errors(arguments), None)
+    if error is None:
         return ""
-    place = ".".join(map(str, found.absolute_path))
-    return f"{place}: {found.message}" if place else found.message
+    place = ".".join(map(str, error.absolute_path))
+    return f"{place}: {error.message}" if place else error.message
 
 
 async def serve_stdio(offer: Offer) -> None:
-    """Answer the client that started this process, until it closes the pipe."""
+    """Serve the client that started this process, until it closes the pipe."""
     server = create_server(offer)
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 def ending_sessions(app: Any, leave: Callable[[str], Awaitable[None]]) -> Any:
-    """The application, which calls `leave` with a session that its client has ended (DELETE)."""
+    """The application. When a client ends its session (DELETE), it calls `leave` with the session's id."""
 
     async def watched(scope: Any, receive: Any, send: Any) -> None:
         await app(scope, receive, send)
@@ -103,7 +103,7 @@ def ending_sessions(app: Any, leave: Callable[[str], Awaitable[None]]) -> Any:
 
 
 async def serve_http(offer: Offer, host: str, port: int, token: str | None) -> None:
-    """Answer clients at `http://host:port/mcp` until a signal comes. Raises UserError."""
+    """Serve clients at `http://host:port/mcp` until a signal comes. Raises UserError."""
     app = ending_sessions(create_server(offer).streamable_http_app(host=host), offer.leave)
     with listen(host, port, token) as listener:
         await serve(with_token(app, token), listener, f"{address_of(host, listener)}/mcp")

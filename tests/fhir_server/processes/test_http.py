@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import select
 import socket
@@ -16,7 +17,7 @@ import pytest
 
 from fhir_server import Request, Response, Server
 from fhir_server.access import VERY_LONG, Access
-from fhir_server.app import GZIP_FROM
+from fhir_server.app import GZIP_FROM, LONG
 from fhir_server.processes._connection import Connection, connection_class
 from tests.fhir_server.ward import ward
 from tests.serving import serving
@@ -127,6 +128,34 @@ def test_a_body_is_packed_for_who_accepts_that(length: int) -> None:
     assert int(plain.headers["content-length"]) == length
     assert packed.headers.get("content-encoding") == (None if length < GZIP_FROM else "gzip")
     assert int(packed.headers["content-length"]) <= max(length // 100, 30)
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+@pytest.mark.parametrize("length", [10, LONG, LONG + 1, VERY_LONG])
+def test_each_request_is_handled_once(length: int, encoding: str) -> None:
+    targets: list[str] = []
+
+    class Counting:
+        def handle(self, request: Request) -> Response:
+            targets.append(request.target)
+            letters = random.Random(length).choices(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ", k=length)
+            return Response(200, [], bytes(letters))
+
+    server = Counting()
+    with serving(Access().application(server), connection_class(Access(), server)) as url, httpx.Client() as client:
+        answers = [client.get(f"{url}/fhir/{name}", headers={"Accept-Encoding": encoding}) for name in "aabc"]
+        closed = client.get(f"{url}/fhir/d", headers={"Accept-Encoding": encoding, "Connection": "close"})
+    assert targets == [f"/fhir/{name}" for name in "aabcd"]
+    assert {answer.content for answer in (*answers, closed)} == {server.handle(Request("GET", "", ())).body}
+    assert "connection" not in answers[0].headers
+    assert closed.headers["connection"] == "close"
+
+
+def test_nothing_is_answered_after_the_last_request(server: Server) -> None:
+    get = "GET /fhir/Patient/p7 HTTP/1.1\r\nHost: localhost\r\n"
+    with serving(Access().application(server), connection_class(Access(), server)) as url:
+        answer = exchange(url, f"{get}\r\n{get}Connection: close\r\n\r\n{get}\r\n")
+    assert answer.count(b"HTTP/1.1 ") == 2
 
 
 def test_requests_that_come_together_are_answered_in_their_turn(server: Server) -> None:

@@ -139,7 +139,7 @@ Path("knows.py").write_text(MODEL)
 plain = medagent.run_sync("medagentbench", model="knows.py:Knows", ids=tuple(IDS), round="plain")
 expected = {item.item: item.correct for item in plain.items}
 assert set(expected.values()) == {True, False}, expected
-with agent("purple", "--model", "knows.py:Knows") as purple, agent("green") as green:
+with agent("a2a", "purple", "--model", "knows.py:Knows") as purple, agent("a2a", "green") as green:
     asked = {
         mode: json.dumps({"participants": {"agent": purple}, "config": {"mode": mode, "ids": IDS}})
         for mode in ("text", "fhir")

@@ -46,7 +46,7 @@ def rewards(agent: str, tasks: str) -> dict[str, float]:
 
 def exported(folder: str, *words: str) -> list[Task]:
     """The tasks of an export, as Harbor reads them."""
-    subprocess.run([os.environ["MEDAGENT"], "data", "export", "harbor", folder, *words], check=True)
+    subprocess.run([os.environ["MEDAGENT"], "export", "harbor", folder, *words], check=True)
     return [Task(path.parent) for path in Path(folder).glob("*/task.toml")]
 
 

@@ -9,24 +9,6 @@ import pytest
 
 from tests.command import medagent
 
-COMMANDS = [
-    "run",
-    "grade",
-    "show",
-    "report",
-    "export",
-    "compare",
-    "validate",
-    "tasks",
-    "ehr",
-    "key",
-    "serve",
-    "doctor",
-    "data",
-    "data new",
-    "submit",
-]
-
 
 @pytest.fixture(autouse=True)
 def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,19 +18,10 @@ def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_version_and_the_overview() -> None:
     assert medagent("--version").out == medagent("version").out
     assert medagent("-h") == medagent("--help") == medagent()
-    assert "Run a benchmark: MedAgentBench, or another one by its name." in medagent("-h").out
+    assert "Run a benchmark: MedAgentBench, or the one that you name." in medagent("-h").out
     assert "\n  data " in medagent("-h").out
     assert "\n  new " in medagent("data", "-h").out
     assert "\n  push " not in medagent("data", "-h").out  # the earlier name of `ehr push`
-
-
-@pytest.mark.parametrize("command", [*COMMANDS, "run promptcblue", "run simpleqa", "run imapscore", "judge again"])
-def test_help_fits_80_columns_with_whole_sentences(command: str) -> None:
-    ran = medagent(*command.split(), "-h")
-    assert ran.code == 0
-    assert max(map(len, ran.out.splitlines())) <= 80
-    assert "..." not in ran.out.replace("[ARGS]...", "").replace("]...", "").replace("}...", "").replace("FILES...", "")
-    assert ran.out.startswith("Usage: medagent ")
 
 
 def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
@@ -63,10 +36,10 @@ def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run", "--verison", "v2"], "medagent run medagentbench --help lists"),
-        (["run", "simpleqa", "--judges", "x"], "medagent run simpleqa --help lists"),
-        (["ehr", "import", "--dta", "x"], "medagent ehr import --help lists"),
-        (["shwo"], "medagent --help lists"),
+        (["run", "--verison", "v2"], "(see medagent run medagentbench --help)"),
+        (["run", "simpleqa", "--judges", "x"], "(see medagent run simpleqa --help)"),
+        (["ehr", "import", "--dta", "x"], "(see medagent ehr import --help)"),
+        (["shwo"], "(see medagent --help)"),
         (["run", "--limit", "0", "--agent", "nop"], "--limit: is below 1 (given: 0)"),
         (["run", "--limit", "few", "--agent", "nop"], "is not a whole number"),
         (["run", "--retry", "foo", "--agent", "nop"], "--retry: foo: what can be done again is agent_error, "),
@@ -110,11 +83,11 @@ def test_defaults_come_from_files_and_the_command_line_goes_first(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[run]\nruond = 1", "medagent.toml: run.ruond: there is no such option; known: "),
-        ("[run.medagentbench]\njudge = 1", "medagent.toml: run.medagentbench.judge: there is no such option"),
-        ("[rnu]\nround = 1", "medagent.toml: rnu: there is no such table"),
-        ("run = 1", "medagent.toml: run: is no table"),
-        ("[run", "medagent.toml: is not TOML: "),
+        ("[run]\nruond = 1", "medagent.toml: run.ruond: unknown option; the options are "),
+        ("[run.medagentbench]\njudge = 1", "medagent.toml: run.medagentbench.judge: unknown option"),
+        ("[rnu]\nround = 1", "medagent.toml: rnu: unknown table"),
+        ("run = 1", "medagent.toml: run: not a table"),
+        ("[run", "medagent.toml: not valid TOML: "),
         ("[run]\ntrials = 0", "--trials: is below 1"),
     ],
 )
@@ -127,8 +100,3 @@ def test_a_mistake_in_a_file_names_file_and_key(
     assert ran.code == 1
     assert said in ran.err
     assert ran.err.count("\n") == 1
-
-
-def test_data_lists_what_tasks_lists_and_imports_too() -> None:
-    assert medagent("data").out == medagent("tasks").out
-    assert medagent("data", "import", "--help").code == 0

@@ -33,9 +33,9 @@ def write(name: str, lines: str, table: str = "run") -> None:
 
 
 REFUSED = [
-    ("run", 'base-url = "http://127.0.0.1:1/v1"', "run.base-url: says where requests go"),
-    ("run", 'api-key-env = ["HOME"]', "run.api-key-env: says which secret is used"),
-    ("run", 'cluster = "tcp://127.0.0.1:1"', "run.cluster: says where requests go"),
+    ("run", 'base-url = "http://127.0.0.1:1/v1"', "run.base-url: sets where requests go"),
+    ("run", 'api-key-env = ["HOME"]', "run.api-key-env: sets which secret is used"),
+    ("run", 'cluster = "tcp://127.0.0.1:1"', "run.cluster: sets where requests go"),
     ("run", 'agent = "planted.py:B"', "run.agent: names code to run"),
     ("run", 'agent = "planted:B"', "run.agent: names code to run"),
     ("run", 'model = "planted:B"', "run.model: names code to run"),
@@ -43,8 +43,8 @@ REFUSED = [
     ("run", 'results-dir = ".."', "run.results-dir: names a path outside this folder"),
     ("run", 'results-dir = "/tmp/elsewhere"', "run.results-dir: names a path outside this folder"),
     ("run", 'results-dir = "~/elsewhere"', "run.results-dir: names a path outside this folder"),
-    ("run.medagentbench", 'fhir = "http://127.0.0.1:1/fhir"', "run.medagentbench.fhir: says where requests go"),
-    ("run.medagentbench", 'fhir-header = ["A: b"]', "run.medagentbench.fhir-header: says which secret is used"),
+    ("run.medagentbench", 'fhir = "http://127.0.0.1:1/fhir"', "run.medagentbench.fhir: sets where requests go"),
+    ("run.medagentbench", 'fhir-header = ["A: b"]', "run.medagentbench.fhir-header: sets which secret is used"),
     ("run.medagentbench", 'dataset = "../theirs"', "run.medagentbench.dataset: names a path outside this folder"),
     ("run.medagentbench", 'system = "../secret.txt"', "run.medagentbench.system: names a path outside this folder"),
     ("run.medagentbench", 'system = "link.txt"', "run.medagentbench.system: names a path outside this folder"),

@@ -5,6 +5,7 @@ all that it rests on is unchanged.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,22 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
 
     since()
     return since
+
+
+def test_a_grader_may_allow_equal_rows_to_be_graded_once(noted: Callable[[], list[str]]) -> None:
+    words = ("grade", FOLDER, "--benchmark=sums.py:Sums")
+    every = medagent(*words)
+    assert (every.code, noted().count("score")) == (0, 48)
+    Path("sums.py").write_text(BENCHMARK.replace("(SumsGrader):\n", "(SumsGrader):\n    by_content = True\n\n"))
+    once = medagent(*words)
+    assert (once.code, noted().count("score")) == (0, 16)
+    assert once.out == every.out
+    lines = (FOLDER / "episodes.jsonl").read_text().splitlines()
+    body = lines[20].partition(',"format"')[0].replace('"reply":"4"', '"reply":"5"')
+    lines[20] = f'{body},"format":3,"crc32":"{zlib.crc32(body.encode()):08x}"}}'
+    (FOLDER / "episodes.jsonl").write_text("\n".join([*lines, ""]))
+    assert medagent(*words).code == 0
+    assert noted().count("score") == 17
 
 
 def test_the_same_command_derives_nothing(noted: Callable[[], list[str]]) -> None:

@@ -185,10 +185,10 @@ def test_files_that_are_no_store_are_refused(tmp_path: Path) -> None:
     assert f"{absent}: does not exist" in refused(medagent("ehr", "stats", "--data", absent))
     assert f"{absent}: does not exist" in refused(medagent("ehr", "export", tmp_path / "out", "--data", absent))
     assert not absent.exists()
-    assert f"{text}: cannot be used" in refused(medagent("ehr", "import", source, "--data", text))
+    assert f"{text}: SQLite cannot open this file" in refused(medagent("ehr", "import", source, "--data", text))
     assert text.read_text() == "hello" * 1000
-    assert f"{text}: cannot be used" in refused(medagent("ehr", "stats", "--data", text))
-    assert f"{folder}: cannot be used" in refused(medagent("ehr", "import", source, "--data", folder))
+    assert f"{text}: SQLite cannot open this file" in refused(medagent("ehr", "stats", "--data", text))
+    assert f"{folder}: SQLite cannot open this file" in refused(medagent("ehr", "import", source, "--data", folder))
 
 
 def test_an_export_overwrites_nothing(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def request(address: str) -> str:
         ("hello", "the message: invalid JSON"),
         ("{}", "participants: is missing"),
         ('{"participants": {}}', "participants: dictionary should have at least 1 item"),
-        ('{"participants": {"agent": "localhost:1"}}', "an agent is named by its http address"),
+        ('{"participants": {"agent": "localhost:1"}}', "not an address; use one that begins with http://"),
         (
             '{"participants": {"a": "http://x"}, "config": {"results_dir": "/etc"}}',
             "results_dir: is a field that",
@@ -96,7 +96,7 @@ def request(address: str) -> str:
     ],
 )
 def test_what_is_no_request_is_told_why(text: str, problem: str) -> None:
-    with pytest.raises(UserError, match="an assessment is asked by") as error:
+    with pytest.raises(UserError, match="send a request such as") as error:
         Assessment.read(text)
     assert problem in str(error.value)
 
@@ -216,9 +216,9 @@ def test_the_scenario_names_commands_that_there_are() -> None:
 
 def test_what_the_commands_cannot_do_is_said() -> None:
     pytest.importorskip("a2a", reason="the extra a2a is not installed")
-    assert "no model is given" in command("purple").err
-    assert "set --token" in command("green", "--host", "0.0.0.0").err
-    assert "unknown version" in command("green", "--version", "v9", "--port", "0").err.lower()
+    assert "no model is given" in command("a2a", "purple").err
+    assert "set --token" in command("a2a", "green", "--host", "0.0.0.0").err
+    assert "unknown version" in command("a2a", "green", "--version", "v9", "--port", "0").err.lower()
 
 
 async def endless(scope: Any, receive: Any, send: Any) -> None:

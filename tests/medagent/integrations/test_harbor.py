@@ -1,4 +1,4 @@
-"""`medagent data export harbor`, and what its containers run, without Harbor and without a container."""
+"""`medagent export harbor`, and what its containers run, without Harbor and without a container."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("harbor")
     (folder / DATASET).mkdir()
     small(folder / DATASET)
-    ran = medagent("data", "export", "harbor", folder / "tasks", "--dataset", folder / DATASET, "--per-type", "1")
+    ran = medagent("export", "harbor", folder / "tasks", "--dataset", folder / DATASET, "--per-type", "1")
     assert (ran.code, ran.err) == (0, "")
     assert ran.out == f"{folder / 'tasks'}: 10 tasks. Run them: harbor run -p {folder / 'tasks'} -a oracle\n"
     return folder
@@ -225,7 +225,7 @@ def test_a_server_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(tmp_path: Path, words: list[str], said: str) -> None:
-    ran = medagent("data", "export", "harbor", tmp_path / "out", *words)
+    ran = medagent("export", "harbor", tmp_path / "out", *words)
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
     assert said in ran.err
     assert not (tmp_path / "out").exists()
@@ -233,10 +233,10 @@ def test_what_cannot_be_exported_is_one_line_and_leaves_nothing(tmp_path: Path, 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
-    ran = medagent("data", "export", "harbor", tmp_path, "--limit", "1")
-    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: is not empty; name a new folder\n")
+    ran = medagent("export", "harbor", tmp_path, "--limit", "1")
+    assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: the folder is not empty; name a new one\n")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    file = medagent("data", "export", "harbor", tmp_path / "mine", "--limit", "1")
+    file = medagent("export", "harbor", tmp_path / "mine", "--limit", "1")
     assert (file.code, file.err.count("\n")) == (1, 1)
 
 
@@ -245,9 +245,9 @@ def test_the_published_tasks_have_no_patients_to_pack(tmp_path: Path, monkeypatc
     official = data_dir() / "official"
     official.mkdir(parents=True)
     shutil.copy(dataset_folder("synthetic") / "test_data_v2.json", official)
-    ran = medagent("data", "export", "harbor", tmp_path / "out", "--dataset", "official")
+    ran = medagent("export", "harbor", tmp_path / "out", "--dataset", "official")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "data set 'official': its patients are not here" in ran.err
+    assert "data set 'official' does not contain its patients" in ran.err
 
 
 def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution(home: Path, tmp_path: Path) -> None:
@@ -261,10 +261,8 @@ def test_a_task_that_the_reference_agent_gets_wrong_is_named_and_has_no_solution
     said = json.loads(manifest.read_bytes())
     said["files"][tasks.name] = hashlib.sha256(tasks.read_bytes()).hexdigest()
     manifest.write_text(json.dumps(said), "utf-8")
-    ran = medagent(
-        "data", "export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", f"{reworded['id']},task2_1"
-    )
-    assert ran.out.startswith(f"without solution/, as the reference agent does not get them right: {reworded['id']}\n")
+    ran = medagent("export", "harbor", tmp_path / "out", "--dataset", folder, "--ids", f"{reworded['id']},task2_1")
+    assert ran.out.startswith(f"without solution/, because the reference agent fails: {reworded['id']}\n")
     assert [(tmp_path / "out" / name / "solution").exists() for name in (reworded["id"], "task2_1")] == [False, True]
 
 
@@ -276,6 +274,6 @@ def test_what_cannot_be_finished_leaves_the_folder_empty(
 
     monkeypatch.setattr("medagent.integrations.harbor.tasks.write_wheel", full)
     words = ("--dataset", home / DATASET, "--limit", "1")
-    ran = medagent("data", "export", "harbor", tmp_path / "out", *words)
+    ran = medagent("export", "harbor", tmp_path / "out", *words)
     assert (ran.code, ran.err) == (1, f"medagent: {tmp_path}: cannot be written: No space left on device\n")
     assert list((tmp_path / "out").iterdir()) == []

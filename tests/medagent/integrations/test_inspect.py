@@ -145,7 +145,7 @@ def test_export_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = tmp_path / "v2_r1_reference"
     ended = command("export", "inspect", run, tmp_path / "run.log")
     assert (ended.code, ended.err.count("\n")) == (1, 1)
-    assert "run.log: Inspect reads logs by their ending: name it NAME.eval or NAME.json" in ended.err
+    assert "run.log: the name of an Inspect log must end with .eval or .json" in ended.err
     imported = builtins.__import__
 
     def without(name: str, *rest: Any) -> Any:

@@ -27,7 +27,7 @@ def test_a_regression_in_ci(runs: tuple[Path, Path], tmp_path: Path) -> None:
     good, bad = runs
     file = tmp_path / "compared.xml"
     ran = medagent("compare", good, bad, "--markdown", "--junit", file, "--fail-under", "-0.02")
-    assert (ran.code, ran.err) == (1, f"{bad}: -100.0 % against {good} is under --fail-under -0.02\n")
+    assert (ran.code, ran.err) == (1, f"{bad}: -100.0 % compared with {good} is below --fail-under -0.02\n")
     assert "| 0 | 4 | 0 | 0 | 4 |" in ran.out
     assert ran.out.count("years old on 2023-11-13 |") == 4
     (suite,) = ElementTree.parse(file).getroot()
@@ -48,7 +48,7 @@ def test_no_regression_in_ci(runs: tuple[Path, Path], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--markdown", "--json"], "choose one"),
+        (["--markdown", "--json"], "not both"),
         (["--fail-under", "-5"], "--fail-under"),
         (["--junit", "absent/folder/file.xml"], "absent/folder/file.xml: cannot be written"),
     ],

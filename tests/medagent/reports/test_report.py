@@ -210,7 +210,7 @@ def test_a_report_is_written_again_while_a_run_goes_on(tmp_path: Path, monkeypat
     assert run.code == 0, run.err
     assert [outcome[2] for outcome, _ in items(Path("live.html")).values()] == ["completed"] * 2
     refused = medagent("run", "--agent", "nop", "--limit", 1, "--quiet", "--report", "none/live.html")
-    assert (refused.code, refused.err) == (1, "medagent: --report none/live.html: its folder is not there\n")
+    assert (refused.code, refused.err) == (1, "medagent: --report none/live.html: the folder none does not exist\n")
     assert not Path("results/v2_r1_nop").exists()
 
 

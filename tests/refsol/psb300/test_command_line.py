@@ -48,7 +48,7 @@ def test_at_most_ten_differing_cases_are_printed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "problem"),
     [
-        ("v.jsonl", b'{"case": "a"}\n', "v.jsonl:1: is no vector: KeyError('verdict')"),
+        ("v.jsonl", b'{"case": "a"}\n', "v.jsonl:1: is not a recorded case: KeyError('verdict')"),
         ("v.jsonl", b"nonsense\n", "v.jsonl:1: is not JSON"),
         ("v.jsonl.gz", gzip.compress(lines(50))[:-20], "v.jsonl.gz: cannot be read: the compressed file is cut off"),
         ("v.jsonl.gz", b"plain", "v.jsonl.gz: cannot be read: Not a gzipped file"),

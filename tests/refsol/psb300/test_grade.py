@@ -82,7 +82,7 @@ def test_without_a_cut_off_everything_counts() -> None:
     [
         ({"id": "task11_1"}, "unknown task type 'task11'"),
         ({"eval_MRN": None}, "names no patient"),
-        ({"context": 5}, "has a context that is no text"),
+        ({"context": 5}, "context is not text"),
     ],
 )
 def test_a_task_that_cannot_be_graded_says_why(changes: dict[str, Any], reason: str) -> None:

@@ -1,1 +1,1 @@
-"""The agents that come with MedAgentBench: tool calling, the reference, the baselines, replay."""
+"""The bundled agents of MedAgentBench: the reference agent, and replay of recorded messages."""

@@ -1,7 +1,7 @@
-"""The reference agent of the code protocol: solves all ten task types by programs, with what every sandbox supports.
+"""The reference agent of the code protocol: solves all ten task types with programs that run in every sandbox.
 
-As the text protocol's it reads the task's words for the patient and what is asked, and the record through requests.
-The words are read here; the record is read, weighed and written by the programs, one for reading and one for acting.
+The patient and the values that the task states are parsed here. The programs do the rest: the first one reads the
+record, the second one decides and acts. Some types need only one program.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ for one in search("Observation", patient=mrn, code=code, _count=5000):
 last = max(labs, key=lambda lab: lab[0]) if labs else None
 last
 """
-"""Reads the results of a test; `last` is the greatest time, of equals the first in the server's order."""
+"""Reads the results of a test. `last` is the latest one; of equal times, the first in the server's order."""
 _ORDERS = """
 def order(resource_type, fields):
     resource = {"resourceType": resource_type, "status": "active", "intent": "order",
@@ -51,13 +51,13 @@ def drug_order(ndc, name, dosage):
 """
 _PATIENT = """
 import re
-found = "Patient not found"
+answer = "Patient not found"
 for patient in search("Patient", birthdate=born, _count=5000):
     for name in patient.get("name", []):
         given, family = re.escape(" ".join(name.get("given", []))), re.escape(name.get("family", ""))
         if re.search(f"(?<![\\w'-])({given} {family}|{family}, {given})(?![\\w'-])", words):
-            found = patient["id"]
-found
+            answer = patient["id"]
+answer
 """
 _AGE = """
 import datetime
@@ -102,10 +102,10 @@ finish([])
 
 
 class CodeReferenceAgent(Agent):
-    """Writes the programs of a task's type."""
+    """Sends the programs of the task's type."""
 
     def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
-        """See `Agent.play`: the programs of a type, the first with the values that the words state."""
+        """See `Agent.play`. The first program begins with the values that the task states."""
         values, programs = PROGRAMS[task.type](task, stated(task))
         head = "".join(f"{name} = {_literal(value)}\n" for name, value in values.items())
         for place, program in enumerate(programs):
@@ -117,7 +117,7 @@ def _literal(value: Any) -> str:
 
 
 Written = tuple[Mapping[str, Any], tuple[str, ...]]
-"""The values that a task's words state, by the variable that holds them, and the programs."""
+"""The values that a task states, by variable name, and the programs."""
 
 
 def _basic(task: FhirTask, rule: Constants) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def _lab(task: FhirTask, rule: Constants, lab: Lab, since: Any = None) -> dict[s
 
 
 def _find_patient(task: FhirTask, rule: Constants) -> Written:
-    return {"born": birth_date(task.instruction), "words": task.instruction}, (_PATIENT, "finish([found])\n")
+    return {"born": birth_date(task.instruction), "words": task.instruction}, (_PATIENT, "finish([answer])\n")
 
 
 def _pressure(task: FhirTask, rule: Constants) -> Written:
-    found = PRESSURE.search(task.instruction)
-    values = {**_basic(task, rule), "code": rule.blood_pressure_code, "pressure": found[0] if found else ""}
+    match = PRESSURE.search(task.instruction)
+    values = {**_basic(task, rule), "code": rule.blood_pressure_code, "pressure": match[0] if match else ""}
     return values, (_VITAL,)
 
 
@@ -164,8 +164,8 @@ def _replace_potassium(task: FhirTask, rule: Constants) -> Written:
 
 
 def _refer(task: FhirTask, rule: Constants) -> Written:
-    found = REFERRAL.search(task.instruction)
-    values = {**_basic(task, rule), "code": rule.referral_code, "text": found[0] if found else ""}
+    match = REFERRAL.search(task.instruction)
+    values = {**_basic(task, rule), "code": rule.referral_code, "text": match[0] if match else ""}
     return values, (_ORDERS + _REFER,)
 
 

@@ -1,7 +1,7 @@
 """The reference agent: solves all ten task types by rule, through the same session as any other agent.
 
-It reads the task's words for the patient and what is asked, the record for the facts, and nothing else. A solver is a
-generator: it yields an action, gets the reply, and returns the answers.
+It takes the patient and the question from the task's text, and the facts from the record. A solver is a generator: it
+yields an action, receives the reply, and returns the answers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _DATES = (
     (re.compile(r"\b[A-Z][a-z]+ \d{1,2}, \d{4}\b"), "%B %d, %Y"),
     (re.compile(r"\b\d{2}-[A-Z][a-z]{2}-\d{4}\b"), "%d-%b-%Y"),
 )
-"""How instructions write a birth date."""
+"""The forms in which instructions write a birth date."""
 PRESSURE = re.compile(r"\d+/\d+ mmHg")
 REFERRAL = re.compile(r"Situation:.*recommendations\.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """One result: its value, when it was taken, and that time as the record writes it."""
+    """One result: its value, its time, and the time as the record writes it."""
 
     value: float
     time: datetime
@@ -40,7 +40,7 @@ class Lab:
 
 
 class ReferenceAgent(Agent):
-    """Needs to know the FHIR base; all else the task's words say."""
+    """Acts by requests. It knows the FHIR base; the task states all else that it needs."""
 
     def start(self, task: FhirTask, *, key: str, seed: int | None) -> SolverPolicy:
         """See `Agent.start`."""
@@ -48,7 +48,7 @@ class ReferenceAgent(Agent):
 
 
 class RecordReader:
-    """The task's words, and the record read through GETs."""
+    """Reads one task's text and, with GETs, the patient's record; builds the POSTs."""
 
     def __init__(self, base: str, task: FhirTask) -> None:
         self._base = base
@@ -57,25 +57,25 @@ class RecordReader:
         self.mrn = stated_mrn(task.instruction)
 
     def search(self, resource_type: str, query: str) -> Generator[str, str, list[dict[str, Any]]]:
-        """The resources a search finds, on one page."""
+        """The resources that a search finds (the first page, 5,000 resources)."""
         reply = yield f"GET {self._base}/{resource_type}?{query}&_count=5000"
         return [entry["resource"] for entry in bundle_in(reply).get("entry", [])]
 
     def labs(self, code: str) -> Generator[str, str, list[Lab]]:
         """All results of a test, in the server's order."""
-        found = yield from self.search("Observation", f"patient={self.mrn}&code={code}")
+        resources = yield from self.search("Observation", f"patient={self.mrn}&code={code}")
         return [
             Lab(r["valueQuantity"]["value"], datetime.fromisoformat(r["effectiveDateTime"]), r["effectiveDateTime"])
-            for r in found
+            for r in resources
         ]
 
     def recent(self, code: str) -> Generator[str, str, list[Lab]]:
-        """The results of the window that counts."""
+        """The results since the start of the window, in the server's order."""
         labs = yield from self.labs(code)
         return [lab for lab in labs if lab.time >= self.constants.window_start]
 
     def order(self, resource_type: str, **fields: Any) -> str:
-        """The POST of an order for this patient, made now."""
+        """The POST of an order for this patient, with the task's now as its time."""
         resource = {
             "resourceType": resource_type,
             "status": "active",
@@ -97,7 +97,7 @@ class RecordReader:
         return self.order("MedicationRequest", medicationCodeableConcept=drug, dosageInstruction=[dosage])
 
     def vital(self, code: str, value: str) -> str:
-        """The POST of a vital sign measured now."""
+        """The POST of a vital sign, with the task's now as its time."""
         category = {
             "system": "http://hl7.org/fhir/observation-category",
             "code": "vital-signs",
@@ -116,7 +116,7 @@ class RecordReader:
 
 
 def _latest(labs: list[Lab]) -> Lab | None:
-    """The greatest time; of equals the first in the server's order, which is what `max` returns."""
+    """The latest result; of equal times, the first in the server's order, as `max` returns it."""
     return max(labs, key=lambda lab: lab.time, default=None)
 
 
@@ -133,16 +133,16 @@ def _find_patient(chart: RecordReader) -> Solver:
 
 
 def _names(name: dict[str, Any], words: str) -> bool:
-    """Whether the words hold this name, as `Given Family` or `Family, Given`."""
-    given, family = re.escape(" ".join(name.get("given", []))), re.escape(name.get("family", ""))
-    return re.search(rf"(?<![\w'-])({given} {family}|{family}, {given})(?![\w'-])", words) is not None
+    """Whether the text has this name, as `Given Family` or `Family, Given`."""
+    first, family = re.escape(" ".join(name.get("given", []))), re.escape(name.get("family", ""))
+    return re.search(rf"(?<![\w'-])({first} {family}|{family}, {first})(?![\w'-])", words) is not None
 
 
 def birth_date(words: str) -> str:
-    """The first date in the words, as FHIR writes it; "" where there is none."""
+    """The first date in the text, as FHIR writes it. Empty if there is none."""
     for form, pattern in _DATES:
-        if found := form.search(words):
-            return datetime.strptime(found[0], pattern).date().isoformat()
+        if match := form.search(words):
+            return datetime.strptime(match[0], pattern).date().isoformat()
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Reads what `replay` repeats: a results file, a run's `episodes.jsonl`, or JSON lines of `{task_id, actions}`."""
+"""Reads recordings for the agent `replay`: results files, a run's `episodes.jsonl`, lines of `{task_id, actions}`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from refsol.medagentbench.results import StoredMessage
 
 
-class _Said(BaseModel):
+class _Message(BaseModel):
     role: str
     content: Text
 
@@ -23,14 +23,14 @@ class _Said(BaseModel):
 class _Episode(BaseModel):
     task_id: str
     actions: list[Text] | None = None
-    transcript: list[_Said] = []
+    transcript: list[_Message] = []
 
     def messages(self) -> list[str]:
         return self.actions if self.actions is not None else [m.content for m in self.transcript if m.role == "agent"]
 
 
 def recorded_messages(path: Path) -> dict[str, list[str]]:
-    """The agent's messages by task id. Raises UserError where the file is none of the three kinds."""
+    """The agent's messages by task id. Raises UserError if the file is of none of the three kinds."""
     if path.suffix == ".jsonl":
         return _from_lines(path)
     from refsol.errors import InputError
@@ -53,7 +53,7 @@ def _from_lines(path: Path) -> dict[str, list[str]]:
 
 
 def _from_item(answer: str | None, history: Sequence[StoredMessage]) -> list[str]:
-    """The POSTs, then FINISH. A message that nothing followed was the episode's last: it is not finished again."""
+    """The POSTs, then FINISH. If the last message of the history is the agent's, it ended the episode: no FINISH."""
     messages = [turn.content for turn in history if turn.role == "agent"]
     ended = bool(history) and history[-1].role == "agent"
     return messages if ended or answer is None else [*messages, f"FINISH({answer})"]

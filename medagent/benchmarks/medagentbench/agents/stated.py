@@ -1,7 +1,7 @@
-"""What a task's words state: clock, codes, thresholds, doses and intervals, read as any agent has to read them.
+"""Reads the constants that a task's text states: clock, codes, thresholds, doses and intervals.
 
-The patterns are those of made tasks (`generator/wording.toml`); the published numbers stand for what they do not find,
-as in the published tasks' own words.
+The patterns match generated tasks (`generator/wording.toml`). A constant that is not matched has its published value,
+as in the published tasks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _IN_CONTEXT: dict[str, tuple[str, Callable[[str], Any]]] = {
     "potassium_test": (r"potassium test has the LOINC code ([\d-]+)\.", str),
     "a1c_test": (r"LOINC code to order the test is ([\d-]+)\.", str),
 }
-"""By constant: where the context states it, and what makes a value of the words. A unit decides nothing here."""
+"""By constant: the pattern that finds it in the context, and the function that parses it. Units are not needed."""
 _IN_INSTRUCTION: dict[str, tuple[str, Callable[[str], Any]]] = {
     "follow_up_hour": (r"(?<![\d:])(\d{1,2})(?: ?am\b|:00\b| o'clock)", int),
     "a1c_months": (r"(\d+) months", int),
@@ -45,21 +45,21 @@ _IN_INSTRUCTION: dict[str, tuple[str, Callable[[str], Any]]] = {
 
 
 def stated(task: TaskWords) -> Constants:
-    """The constants of a task, as far as its words state them; else the published ones."""
-    found = {}
+    """The constants of a task: those that its text states, otherwise the published ones."""
+    values = {}
     for words, patterns in ((task.context, _IN_CONTEXT), (task.instruction, _IN_INSTRUCTION)):
         for name, (pattern, value) in patterns.items():
             if match := re.search(pattern, words):
-                found[name] = value(match[1])
+                values[name] = value(match[1])
     if rule := _DOSES.search(task.context):
         moderate, mild, least, hours, severe, more, most = rule.groups()
         levels = zip((severe, moderate, mild), (most, more, least), strict=True)
-        found["magnesium_doses"] = tuple((float(level), int(grams)) for level, grams in levels)
-        found["magnesium_hours_per_gram"] = int(hours) // int(least)
-    return replace(PUBLISHED, **found)
+        values["magnesium_doses"] = tuple((float(level), int(grams)) for level, grams in levels)
+        values["magnesium_hours_per_gram"] = int(hours) // int(least)
+    return replace(PUBLISHED, **values)
 
 
 def stated_mrn(instruction: str) -> str:
-    """The first text in the instruction that looks like an MRN; "" where there is none."""
-    found = _MRN.search(instruction)
-    return found[0] if found else ""
+    """The first text in the instruction that looks like an MRN. Empty if there is none."""
+    match = _MRN.search(instruction)
+    return match[0] if match else ""

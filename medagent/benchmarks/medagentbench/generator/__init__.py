@@ -1,5 +1,5 @@
-"""Task sets from a seed: `medagent data new`.
+"""Makes task sets from a seed, for `medagent data new`.
 
-seed → constants (`shift`) → profile → the hospital (`fhir_server.synthetic`)
-     → charts and the branches the rules put them in → tasks dealt (`deal`), worded (`phrases`) → files (`write`)
+seed → constants (`_shift`) → profile (`_profile`) → hospital (`fhir_server.synthetic`)
+     → charts (`_charts`) and their branches, by refsol's rules → tasks (`_deal`), texts (`_phrases`) → files (`write`)
 """

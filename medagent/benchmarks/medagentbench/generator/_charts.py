@@ -1,4 +1,4 @@
-"""A hospital's lines as the facts that the rules ask for, so that the rules themselves put each chart into a branch."""
+"""Turns a hospital's lines into the facts that the rules read, so that the rules can tell each chart's branch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from refsol.medagentbench.facts import Observation, Patient
 
 @dataclass(slots=True)
 class Chart:
-    """What the tasks ask about a patient. `readings` are by code, in the hospital's order."""
+    """The data of a patient that tasks ask about. `readings` are by code, in the hospital's order."""
 
     mrn: str
     given: str
@@ -24,17 +24,17 @@ class Chart:
 
 
 class Charts:
-    """The living patients of a hospital; a source of facts."""
+    """The charts of a hospital's living patients. Implements `Facts`."""
 
     def __init__(self, constants: Constants) -> None:
         labs = (constants.magnesium, constants.potassium, constants.glucose, constants.a1c)
         self._marks = tuple((lab.code, f'"text":"{lab.code}"') for lab in labs)
         self._all: dict[str, Chart] = {}
         self.names: set[tuple[str, str, date]] = set()
-        """Given name, family name and birth date of every patient, also of those who have died."""
+        """Given name, family name and birth date of every patient, including those who died."""
 
-    def read(self, lines: Iterable[str]) -> Iterable[str]:
-        """Passes the lines on, having taken from each what tasks ask."""
+    def read(self, lines: Iterable[str]) -> None:
+        """Read the lines of a hospital."""
         for line in lines:
             if line.startswith('{"resourceType":"Patient"'):
                 self._add(json.loads(line))
@@ -42,10 +42,9 @@ class Charts:
                 for code, mark in self._marks:
                     if mark in line:
                         self._add_reading(code, json.loads(line))
-            yield line
 
     def living(self) -> list[Chart]:
-        """The charts that tasks may be about."""
+        """The charts of the living patients, which tasks may be about."""
         return list(self._all.values())
 
     def patient(self, mrn: str) -> Patient | None:

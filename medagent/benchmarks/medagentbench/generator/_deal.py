@@ -1,10 +1,11 @@
-"""Tasks dealt from charts: every branch in its share, also in v1, which is the first third of each type.
+"""Deals tasks from charts, so that every branch has its share in v2 and in v1 (the first third of each type).
 
-In a sixth of the tasks of task1, task4, task6 and task9 nobody, nothing or no low level is found; a quarter of task5
-and half of task10 needs no order; in a tenth of task7 there is nothing to report. A type is dealt several times, and
-the deal is taken in which one answer or order is right least often. So doing nothing scores a tenth at most, and the
-best behaviour of an agent that reads nothing is right in about a fifth of the tasks. Which branch a chart is in, the
-rules say.
+No patient matches in a sixth of task1. In a sixth of task4 and task6 there is no reading, and in a sixth of task9 no
+low level. A quarter of task5 and half of task10 need no order. In a tenth of task7 there is no reading.
+
+Each type is dealt several times. The deal is used in which the most frequent right answer or order is rarest. As a
+result, doing nothing is right in at most a tenth of the tasks, and the best agent that reads nothing in about a fifth.
+The rules of refsol tell the branch of a chart.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from refsol.medagentbench.grade import evaluate_unanswered
 from refsol.medagentbench.tasks import Evaluation
 
 EDGE = timedelta(hours=1)
-"""How near a reading must be to the end of a window to make its chart an edge case."""
+"""A chart is an edge case if its last reading is this near to the start of the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """How a type is dealt: the rarer branches, their share of the tasks as a fraction, and the other branches."""
+    """How a type is dealt: the rarer branches, their share of the tasks (1, 6 is a sixth), and the other branches."""
 
     rarer: tuple[str, ...]
     share: tuple[int, int]
     others: tuple[str, ...]
 
     def order(self, dice: Dice, count: int) -> list[str]:
-        """The branch of each task: the rarer ones in their share of every first so many, in any order in each third."""
+        """The branch of each task. The rarer branches have their share in the first third and in the rest."""
         part, whole = self.share
         common = rare = 0
         out = []
@@ -76,7 +77,7 @@ DEALS = {
 
 
 TRIES = 24
-"""Deals of a type, of which the one is taken in which the most frequent behaviour is right least often."""
+"""How often a type is dealt, to choose the deal in which the most frequent right behaviour is rarest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Dealer:
         self._contexts = contexts(constants)
 
     def tasks(self, per_type: int) -> Iterator[dict[str, Any]]:
-        """So many tasks of each type. Raises UserError where the hospital has too few patients for them."""
+        """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
         yield from self._look_ups(per_type)
         for kind in list(DEALS)[1:]:
             for place, hand in enumerate(self._varied(kind, self._branches(kind), per_type)):
@@ -109,7 +110,7 @@ class Dealer:
         return {"id": f"{kind}_{place + 1}", "instruction": text, "context": self._contexts[kind], **rest}
 
     def _varied(self, kind: str, branches: dict[str, list[Chart]], count: int) -> list[Hand]:
-        """The deal of several in which the most frequent right behaviour is least frequent, also in v1."""
+        """The best of several deals: the most frequent right behaviour is rarest, in v1 and in v2."""
         behaviours: dict[str, Hashable] = {}
 
         def frequent(hands: list[Hand]) -> int:
@@ -125,7 +126,7 @@ class Dealer:
         return min((list(self._dealt(kind, branches, count)) for _ in range(TRIES)), key=frequent)
 
     def _behaviour(self, kind: str, hand: Hand) -> Hashable:
-        """What an agent does that is right about a chart: the answer, or the order where that is what counts."""
+        """The right behaviour for a chart: the answer, or the order if only the order is graded."""
         evaluation = self._evaluated(kind, hand.chart)
         if kind == "task5":
             return "nothing" if hand.branch in ("normal", "none") else hand.branch
@@ -136,9 +137,9 @@ class Dealer:
         return str(evaluation.because.facts[0].value if kind == "task9" else evaluation.accepted)
 
     def _dealt(self, kind: str, branches: dict[str, list[Chart]], count: int) -> Iterator[Hand]:
-        """Charts in the order of their branches, those at an edge among them.
+        """One chart for each task, edge cases first chosen.
 
-        In a train split patients come up again, each time in another wording.
+        In a train split a patient may occur several times, each time with another wording.
         """
         order = DEALS[kind].order(self._dice, count)
         hands: dict[str, Iterator[Hand]] = {}
@@ -148,8 +149,8 @@ class Dealer:
             turns = len(wordings(kind, self._split)) if self._split == "train" else 1
             if needed > len(fitting) * turns:
                 raise UserError(
-                    f"{kind} has {needed} tasks in the branch {branch!r}, the hospital {len(fitting)} patients in "
-                    f"{turns} wordings for it: give it more (--patients), or ask for fewer tasks (--per-type)"
+                    f"{kind} needs {needed} patients in the branch {branch!r}, but the hospital has {len(fitting)} "
+                    f"(each usable for {turns} wordings): raise --patients or lower --per-type"
                 )
             fitting.sort(key=lambda chart: not self._at_edge(kind, chart))
             chosen = self._dice.shuffled(fitting[:needed])
@@ -163,13 +164,13 @@ class Dealer:
         of: Callable[[Chart], str] = {"task2": self._birthday, "task3": _any, "task8": _any}.get(
             kind, lambda chart: self._ruled(kind, chart)
         )
-        found: dict[str, list[Chart]] = {}
+        charts: dict[str, list[Chart]] = {}
         for chart in self._charts:
-            found.setdefault(of(chart), []).append(chart)
-        return found
+            charts.setdefault(of(chart), []).append(chart)
+        return charts
 
     def _ruled(self, kind: str, chart: Chart) -> str:
-        """The branch that the rules give a chart."""
+        """The branch of a chart by the rules."""
         evaluation = self._evaluated(kind, chart)
         if evaluation.because.facts[0].value is None:
             return "none"
@@ -188,7 +189,7 @@ class Dealer:
     def _evaluated(self, kind: str, chart: Chart) -> Evaluation:
         evaluation = evaluate_unanswered({"id": f"{kind}_1", "eval_MRN": chart.mrn}, self._facts, self._constants)
         if evaluation is None:
-            raise ValueError(f"the rules of {kind} give no verdict on the chart {chart.mrn}")
+            raise ValueError(f"the rules of {kind} give no verdict on the chart of {chart.mrn}")
         return evaluation
 
     def _birthday(self, chart: Chart) -> str:
@@ -197,7 +198,7 @@ class Dealer:
         return "on" if day == this_day else "before" if day < this_day else "after"
 
     def _at_edge(self, kind: str, chart: Chart) -> bool:
-        """Whether the last reading that the type asks for lies at the end of its window, or exactly at a threshold."""
+        """Whether the type's last reading is near the start of its window, or exactly at a threshold."""
         constants = self._constants
         start, doses = constants.window_start, {level for level, _ in constants.magnesium_doses}
         lab, since, levels = {
@@ -216,7 +217,7 @@ class Dealer:
         return timed or last.value in levels
 
     def _look_ups(self, count: int) -> Iterator[dict[str, Any]]:
-        """Task1: a name and a birth date that a patient has, or that nobody has."""
+        """The tasks of task1: look up a patient by name and birth date. In a sixth of them no patient matches."""
         known = self._facts.names
         namesakes = {chart.mrn for chart in self._charts if _has_namesake(chart, self._charts)}
         pools = dict.fromkeys(DEALS["task1"].rarer, self._charts)
@@ -224,11 +225,11 @@ class Dealer:
         pools["found"] = [chart for chart in self._charts if chart.mrn not in namesakes]
         for place, hand in enumerate(self._dealt("task1", pools, count)):
             chart = hand.chart
-            asked = (chart.given, chart.family, chart.birth)
-            while hand.branch in DEALS["task1"].rarer and asked in known:
-                asked = _near_miss(self._dice, hand.branch, chart)
-            words = {"given": asked[0], "family": asked[1], "birth": written_date(asked[2], place)}
-            answer = {"sol": [chart.mrn], "eval_MRN": chart.mrn} if asked in known else {"sol": [NOT_FOUND]}
+            person = (chart.given, chart.family, chart.birth)
+            while hand.branch in DEALS["task1"].rarer and person in known:
+                person = _near_miss(self._dice, hand.branch, chart)
+            words = {"given": person[0], "family": person[1], "birth": written_date(person[2], place)}
+            answer = {"sol": [chart.mrn], "eval_MRN": chart.mrn} if person in known else {"sol": [NOT_FOUND]}
             yield self._task("task1", place, hand.wording, words, **answer)
 
 
@@ -246,12 +247,12 @@ def _has_namesake(chart: Chart, charts: Sequence[Chart]) -> bool:
 
 
 def _near_miss(dice: Dice, branch: str, chart: Chart) -> tuple[str, str, date]:
-    """Name and birth date that nearly are the patient's, or (`unknown`) those of nobody."""
-    given, family, birth = chart.given, chart.family, chart.birth
+    """A name and birth date similar to the patient's, or (`unknown`) unrelated ones."""
+    first, family, birth = chart.given, chart.family, chart.birth
     if branch in ("same name", "unknown"):
         birth += timedelta(days=dice.pick((-365, -30, -10, -1, 1, 9, 31, 365)))
     if branch == "same birth date":
-        given = dice.pick([name for name in (FEMALE if given in FEMALE else MALE) if name != given])
+        first = dice.pick([name for name in (FEMALE if first in FEMALE else MALE) if name != first])
     if branch == "unknown":
-        given, family = dice.pick(FEMALE + MALE), dice.pick(FAMILIES)
-    return given, family, birth
+        first, family = dice.pick(FEMALE + MALE), dice.pick(FAMILIES)
+    return first, family, birth

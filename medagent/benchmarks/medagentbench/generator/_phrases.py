@@ -1,7 +1,7 @@
-"""The words of made-up tasks: instructions of `wording.toml` in three registers, and the context of each type.
+"""The texts of generated tasks: instructions from `wording.toml` in three registers, and the context of each type.
 
-A context says everything that the rules go by (clock, codes, units, thresholds, doses, intervals) in the numbers of the
-data set's constants, so that whoever reads needs no other source, and whoever recalls may be wrong.
+A context states all constants of the rules (clock, codes, units, thresholds, doses, intervals) with the data set's
+values. An agent that reads it needs no other source; an agent that recalls published values may be wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _USED: dict[Split | None, tuple[str, ...]] = {
     "test": ("common", "test"),
     "ood": ("ood",),
 }
-"""Which groups of wordings a split has."""
+"""The groups of wordings that each split may use."""
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
@@ -43,7 +43,7 @@ def wordings(task_type: str, split: Split | None) -> tuple[str, ...]:
 
 
 def instruction(template: str, constants: Constants, variant: int, words: dict[str, str]) -> str:
-    """A template filled in; `variant` chooses among the ways to write hours."""
+    """Fill in a template. `variant` selects the way to write hours."""
     hours = constants.look_back_hours
     hour = constants.follow_up_hour
     return template.format(
@@ -57,7 +57,7 @@ def instruction(template: str, constants: Constants, variant: int, words: dict[s
 
 
 def written_date(day: date, variant: int) -> str:
-    """A date in one of four ways that cannot be misread."""
+    """A date in one of four unambiguous forms."""
     month = _MONTHS[day.month - 1]
     return (
         day.isoformat(),
@@ -68,7 +68,7 @@ def written_date(day: date, variant: int) -> str:
 
 
 def contexts(constants: Constants) -> dict[str, str]:
-    """The context of each type."""
+    """The context of each type, with these constants."""
     words = {
         "c": constants,
         "clock": f"The current time is {constants.now_text}.",

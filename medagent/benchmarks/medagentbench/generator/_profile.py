@@ -1,4 +1,4 @@
-"""From a data set's constants to the hospital that its tasks need."""
+"""The profile of the hospital that a data set's tasks need, from its constants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from refsol.medagentbench.constants import Constants, Lab
 
 
 class Unit(NamedTuple):
-    """How a test is shown in a unit: decimals, and what its usual value is multiplied by and added to."""
+    """How to convert a test's value to a unit: `value * factor + offset`, rounded to `decimals`."""
 
     decimals: int
     factor: float = 1.0
@@ -23,7 +23,7 @@ _UNITS: dict[str, dict[str, Unit]] = {
     "glucose": {"mg/dL": Unit(0), "mmol/L": Unit(1, 0.0555)},
     "a1c": {"%": Unit(1), "mmol/mol": Unit(0, 10.929, -23.5)},
 }
-"""The units that laboratories use; HbA1c in mmol/mol is the IFCC's."""
+"""The units that laboratories use. HbA1c in mmol/mol is the IFCC unit."""
 
 
 def unit_of(test: str) -> Mapping[str, Unit]:
@@ -32,7 +32,7 @@ def unit_of(test: str) -> Mapping[str, Unit]:
 
 
 def profile(constants: Constants, *, seed: int, patients: int, size: Size) -> Profile:
-    """The hospital for these constants."""
+    """The profile of a hospital for these constants."""
     tests = {name: _key_test(name, getattr(constants, name)) for name in _UNITS}
     levels = [_steps(tests["magnesium"], level) for level, _ in constants.magnesium_doses]
     return Profile(

@@ -1,7 +1,7 @@
-"""The constants of a `shift` set: thresholds, doses, codes, intervals, clock, ids and units that no published set has.
+"""The constants of a `shift` set: thresholds, doses, codes, intervals, clock, ids and units that differ from published.
 
-Everything is drawn from a short list of what is clinically plausible and differs from the published value, and is said
-in the task's context. Drug codes have the form of NDC codes and are made up.
+Each value is drawn from a short list of clinically plausible values that are not the published one. The task's context
+states it. Drug codes have the form of NDC codes and are made up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CODES = {
     "a1c": ("HBA1C", "GHB", "HA1C", "GLYHB"),
 }
 _MAGNESIUM_LEVELS = ((0.8, 1.2, 1.7), (0.9, 1.3, 1.8), (1.1, 1.4, 1.7), (1.2, 1.6, 2.0), (0.9, 1.4, 1.8))
-"""In mg/dL: severe below the first, moderate below the second, mild up to the third."""
+"""In mg/dL. A deficiency is severe below the first level, moderate below the second, mild up to the third."""
 _MAGNESIUM_GRAMS = ((6, 4, 2), (6, 3, 2), (5, 3, 2), (8, 6, 3))
 _REFERRALS = ("183545006", "306206005", "3457005")
 _JOINTS = ("right knee", "left shoulder", "right hip", "left ankle", "right wrist")
@@ -28,7 +28,7 @@ _FINDINGS = ("a meniscal tear", "a rotator cuff tear", "a stress fracture", "a l
 
 
 def shifted(dice: Dice) -> Constants:
-    """Constants from chance alone."""
+    """Draw the constants of a set."""
     labs = {name: Lab(dice.pick(codes), dice.pick(tuple(unit_of(name)))) for name, codes in _CODES.items()}
     levels = [_shown("magnesium", labs["magnesium"], level) for level in dice.pick(_MAGNESIUM_LEVELS)]
     grams = dice.pick(_MAGNESIUM_GRAMS)
@@ -58,13 +58,13 @@ def shifted(dice: Dice) -> Constants:
 
 
 def _shown(name: str, lab: Lab, usual: float) -> float:
-    """A level of the usual unit in the lab's own, with the decimals that are shown."""
+    """Convert a level from the usual unit to the lab's unit, rounded to the decimals shown."""
     unit = unit_of(name)[lab.unit]
     return round(usual * unit.factor + unit.offset, unit.decimals)
 
 
 def _moment(dice: Dice) -> datetime:
-    """Neither in the first nor in the last weeks of a year, so that birthdays lie on both sides."""
+    """A time between 10 February and 17 November, so that birthdays of the year are before and after it."""
     day = datetime(dice.between(2014, 2030), 2, 10, tzinfo=UTC) + timedelta(days=dice.between(0, 280))
     return day + timedelta(hours=dice.between(7, 20), minutes=dice.between(0, 59))
 

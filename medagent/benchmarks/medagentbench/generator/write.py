@@ -1,16 +1,14 @@
-"""Writes a data set's folder from a seed, and makes one again to say whether every byte agrees.
+"""Writes a data set's folder from a seed, and regenerates one to check every byte.
 
-The seed's text decides everything together with what is asked for. It goes through SHA-256 with the set's kind and
-split before it, so the numbers of a train set and of a test set cannot meet, whatever their seeds.
+The same seed and options give the same bytes. The random numbers are seeded with the SHA-256 of the kind, the split and
+the seed, so a train set and a test set never share random numbers, whatever their seeds.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,14 +16,26 @@ from typing import Any
 
 from fhir_server.synthetic import BUNDLED, FULL, lines
 from fhir_server.synthetic.dice import Dice
-from medagent.benchmarks.made_folders import kept_seed, make_folder
+from medagent.benchmarks import made_folders
+from medagent.benchmarks.made_folders import (
+    HOSPITAL,
+    MANIFEST,
+    canary,
+    counted,
+    differing_files,
+    file_digests,
+    file_sha256,
+    kept_seed,
+    make_folder,
+    seed_digest,
+    write_manifest,
+    written,
+)
 from medagent.benchmarks.medagentbench.generator._charts import Charts
 from medagent.benchmarks.medagentbench.generator._deal import Dealer
 from medagent.benchmarks.medagentbench.generator._profile import profile
 from medagent.benchmarks.medagentbench.generator._shift import shifted
 from medagent.benchmarks.medagentbench.tasks.manifest import (
-    HOSPITAL,
-    MANIFEST,
     Like,
     Manifest,
     Split,
@@ -42,8 +52,8 @@ LEAST_PATIENTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What to make. Without a seed a secret one is drawn."""
+class SetOptions:
+    """The options of a data set. Without a seed, a secret one is drawn."""
 
     like: Like = "bundled"
     split: Split | None = None
@@ -53,30 +63,35 @@ class Wanted:
 
     def __post_init__(self) -> None:
         if self.split == "ood" and self.like != "shift":
-            raise UserError("--split ood is a shift set in other words: --like shift goes with it")
+            raise UserError(f"--split ood needs --like shift, not --like {self.like}: it is a shift set in other words")
         if self.split == "test" and self.seed is not None:
-            raise UserError("--split test has a seed that nobody has seen: leave --seed out")
+            raise UserError("--split test always has a secret seed: leave --seed out")
         if self.seed is not None and not self.seed.strip():
             raise UserError("--seed is empty; leave it out for a secret one")
         if self.patients < LEAST_PATIENTS:
-            raise UserError(f"--patients: at least {LEAST_PATIENTS}, so that every branch has somebody")
+            raise UserError(
+                f"--patients: {self.patients} is too low; at least {LEAST_PATIENTS} are needed to have patients in "
+                "every branch"
+            )
         if self.per_type < 3:
-            raise UserError("--per-type: at least 3, of which v1 has the first third")
+            raise UserError(
+                f"--per-type: {self.per_type} is too low; at least 3 are needed, because v1 has a third of the tasks"
+            )
 
 
-def make(folder: Path, wanted: Wanted) -> Manifest:
-    """Make a data set in a new or empty folder. Raises UserError; what was begun is then removed."""
-    return make_folder(folder, wanted.seed, lambda seed: _write(folder, wanted, seed))
+def make(folder: Path, options: SetOptions) -> Manifest:
+    """Make a data set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
+    return make_folder(folder, options.seed, lambda seed: _write(folder, options, seed))
 
 
 def hospital_again(folder: Path, manifest: Manifest) -> Path:
-    """The patients of a folder that has its seed but not them, made into the cache folder.
+    """Regenerate the patients of a folder that has its seed but not its patients. They are put into the cache folder.
 
-    Raises UserError where this generator makes others.
+    Raises UserError if this generator makes other patients.
     """
     digest = manifest.files[HOSPITAL]
     target = cache_dir() / f"{manifest.name}-{digest[:16]}.ndjson"
-    if target.is_file() and _digest(target) == digest:
+    if target.is_file() and file_sha256(target) == digest:
         return target
     number = seed_number(kept_seed(folder), manifest.like, manifest.split)
     size = FULL if manifest.like == "full" else BUNDLED
@@ -86,8 +101,11 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with part.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(line + "\n" for line in lines(hospital))
-        if _digest(part) != digest:
-            raise UserError(f"{folder}: generator {GENERATOR} does not make its patients from its seed")
+        if file_sha256(part) != digest:
+            raise UserError(
+                f"{folder}: generator {GENERATOR} makes other patients from its seed than {MANIFEST} names; copy the "
+                f"folder with its {HOSPITAL}"
+            )
         part.replace(target)
     except OSError as error:
         raise UserError(f"{error.filename or target}: cannot be written: {error.strerror}") from None
@@ -97,96 +115,72 @@ def hospital_again(folder: Path, manifest: Manifest) -> Path:
 
 
 def differing(folder: Path, seed: str) -> list[str]:
-    """The files of a folder that are not what the seed gives, in words. Raises UserError for a folder of another kind.
+    """How the files of a folder differ from what the seed gives, one text per file.
 
-    The bytes on the disk are compared with those of a set made anew, and with the digests of `dataset.json`.
+    The set is regenerated and compared byte by byte. Raises UserError for a folder of another generator.
     """
     manifest = read_manifest(folder)
     if manifest.generator != GENERATOR:
-        raise UserError(f"{folder}: was made by generator {manifest.generator}, this one is {GENERATOR}")
-    if hashlib.sha256(seed.encode()).hexdigest() != manifest.seed_sha256:
-        return ["the seed: its SHA-256 is not the one that dataset.json names"]
-    split = None if manifest.split == "test" else manifest.split  # a test seed may be told once the set is retired
-    wanted = Wanted(manifest.like, split, seed, manifest.patients, manifest.per_type)
+        raise UserError(
+            f"{folder}: was made by generator {manifest.generator}; this version of medagent has generator {GENERATOR} "
+            "and cannot check it"
+        )
+    if seed_digest(seed) != manifest.seed_sha256:
+        return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
+    split = None if manifest.split == "test" else manifest.split  # the seed of a retired test set may be public
+    options = SetOptions(manifest.like, split, seed, manifest.patients, manifest.per_type)
     with TemporaryDirectory() as aside:
         again = Path(aside)
-        made = _write(again, wanted, seed, split=manifest.split, private=manifest.private)
-        found = []
-        for name in (*made.files, MANIFEST):
-            path = folder / name
-            if not path.is_file():
-                found.append(f"{name}: is not there")
-            elif not _same_bytes(path, again / name):
-                found.append(f"{name}: holds other bytes")
-        return found
+        made = _write(again, options, seed, split=manifest.split, private=manifest.private)
+        return differing_files(folder, again, made.files)
 
 
 def constants_of(like: Like, seed_number: int) -> Constants:
-    """The constants of a set: drawn for a shift set, else the published ones."""
+    """The constants of a set: drawn for a shift set, otherwise the published ones."""
     return shifted(Dice(seed_number + 1)) if like == "shift" else PUBLISHED
 
 
 def seed_number(text: str, like: Like, split: Split | None) -> int:
-    """The number that all chance of a set comes from."""
-    name = f"medagent data {GENERATOR} {like} {split or 'any'} {text}"
-    return int.from_bytes(hashlib.sha256(name.encode()).digest())
+    """The number that seeds the random generator of a set."""
+    return made_folders.seed_number(text, f"{GENERATOR} {like} {split or 'any'}")
 
 
 def _write(
-    folder: Path, wanted: Wanted, seed: str, *, split: Split | None = None, private: bool | None = None
+    folder: Path, options: SetOptions, seed: str, *, split: Split | None = None, private: bool | None = None
 ) -> Manifest:
-    split = split or wanted.split
-    number = seed_number(seed, wanted.like, split)
-    constants = constants_of(wanted.like, number)
-    size = FULL if wanted.like == "full" else BUNDLED
-    hospital = profile(constants, seed=number, patients=wanted.patients, size=size)
+    split = split or options.split
+    number = seed_number(seed, options.like, split)
+    constants = constants_of(options.like, number)
+    size = FULL if options.like == "full" else BUNDLED
+    hospital = profile(constants, seed=number, patients=options.patients, size=size)
     charts, counts = Charts(constants), Counter[str]()
-    with (folder / HOSPITAL).open("w", encoding="utf-8", newline="\n") as file:
-        for line in charts.read(lines(hospital)):
-            counts[line[17 : line.index('"', 17)]] += 1  # after {"resourceType":"
-            file.write(line + "\n")
-    seed_digest = hashlib.sha256(seed.encode()).hexdigest()
-    canary = f"MEDAGENT DATA SET {seed_digest[:32]}: keep out of training data."
-    tasks = list(Dealer(Dice(number + 2), constants, charts, split).tasks(wanted.per_type))
+    charts.read(counted(written(lines(hospital), folder), counts))
+    digest = seed_digest(seed)
+    tasks = list(Dealer(Dice(number + 2), constants, charts, split).tasks(options.per_type))
     names = [HOSPITAL]
-    for version, last in (("v1", wanted.per_type // 3), ("v2", wanted.per_type)):
+    for version, last in (("v1", options.per_type // 3), ("v2", options.per_type)):
         chosen = [item for item in tasks if int(item["id"].partition("_")[2]) <= last]
         names += [f"test_data_{version}.json", f"key_{version}.json"]
-        (folder / names[-2]).write_text(render(chosen, canary), encoding="utf-8", newline="\n")
+        (folder / names[-2]).write_text(_render(chosen, canary(seed)), encoding="utf-8", newline="\n")
         write_key(folder / names[-1], build_key(chosen, charts, constants))
     manifest = Manifest(
-        name=f"{split or wanted.like}-{seed_digest[:12]}",
+        name=f"{split or options.like}-{digest[:12]}",
         generator=GENERATOR,
-        like=wanted.like,
+        like=options.like,
         split=split,
-        seed_sha256=seed_digest,
-        private=wanted.seed is None if private is None else private,
-        patients=wanted.patients,
-        per_type=wanted.per_type,
+        seed_sha256=digest,
+        private=options.seed is None if private is None else private,
+        patients=options.patients,
+        per_type=options.per_type,
         resources=dict(sorted(counts.items())),
-        canary=canary,
+        canary=canary(seed),
         constants=constants,
-        files={name: _digest(folder / name) for name in names},
+        files=file_digests(folder, names),
     )
-    (folder / MANIFEST).write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8", newline="\n")
+    write_manifest(folder, manifest)
     return manifest
 
 
-def render(tasks: list[dict[str, Any]], canary: str) -> str:
-    """A task file's text; every task has the canary, which no prompt shows."""
-    return json.dumps([{**task, "canary": canary} for task in tasks], ensure_ascii=False, indent=1) + "\n"
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            yield block
-
-
-def _same_bytes(a: Path, b: Path) -> bool:
-    return a.stat().st_size == b.stat().st_size and all(x == y for x, y in zip(_blocks(a), _blocks(b), strict=True))
+def _render(tasks: list[dict[str, Any]], mark: str) -> str:
+    """The text of a task file. Every task has the canary, which is not part of the prompt."""
+    return json.dumps([{**task, "canary": mark} for task in tasks], ensure_ascii=False, indent=1) + "\n"

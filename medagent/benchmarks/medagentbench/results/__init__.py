@@ -1,1 +1,1 @@
-"""The results file: written, validated, and put together with the facts it is graded by."""
+"""Results files: writing, validating, and finding the task set and facts by which to grade them."""

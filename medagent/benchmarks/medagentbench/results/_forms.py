@@ -1,7 +1,7 @@
-"""The usual form of an answer by task type, and whether another form costs the verdict. Used by `medagent validate`.
+"""The usual form of an answer by task type, and whether the grader accepts another form. `medagent validate` uses it.
 
-The grader compares JSON: `[60.0]` is `[60]`, but a bare `60` or `["60"]` is neither. A task's usual form is the one its
-right answers have.
+The grader compares JSON values: `[60.0]` equals `[60]`, but `60` and `["60"]` do not. The usual form of a task type is
+the form of its right answers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 _MRN = re.compile(r"S\d{7}")
 _FREE = ("task3", "task8")
-"""Task types whose answer does not count."""
+"""Task types whose answer is not graded."""
 
 
 class Form(NamedTuple):
-    """An answer's usual form in words, and the tests for it: what a grader can call right, and what is usual."""
+    """The usual form of an answer as text, a test for forms that a grader can accept, and one for the usual form."""
 
     words: str
     gradable: Callable[[Any], bool]
@@ -26,9 +26,9 @@ class Form(NamedTuple):
 
 
 def answer_problem(task_type: str, answer: str) -> str | None:
-    """What is wrong with the form of an answer's JSON text, or None."""
+    """The problem with the form of an answer's JSON text, or None."""
     form = FORMS[task_type]
-    loss = "; the answer does not count here" if task_type in _FREE else "; a grader rejects this form"
+    loss = "; the answer of this task is not graded" if task_type in _FREE else "; a grader rejects this form"
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """The process in which a user's copy of the official grader runs: `python -m` this module, JSON lines in and out.
 
-The first line says which file, and which patients; each further one is an item. What the file prints goes nowhere, so
-that it cannot spoil the answers. Only this process runs the user's code, so it may raise, exit or hang.
+The first line names the file and the patients. Each further line is an item. The file's own output is discarded, so
+that it does not mix with the replies. Only this process runs the user's code, so that code may raise, exit or hang.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from medagent.fhir_data.asking import Ask, http_ask, server_ask
 
 PACKAGE = "official"
 UTILS = ("utils", f"{PACKAGE}.utils", "src.server.tasks.medagentbench.utils")
-"""The names under which the file may import what fetches a URL."""
+"""The module names from which the file may import `send_get_request`."""
 
 
 def opened(data: dict[str, Any]) -> tuple[str, Ask]:
-    """The patients' FHIR base and GETs of it: the embedded server over a file, or a server over HTTP."""
+    """The patients' FHIR base, and a function that sends GETs to it: to an embedded server, or over HTTP."""
     if data["store"] is None:
         address, ask = http_ask(data["url"], data["headers"], None)
         return address.rstrip("/") + "/", ask
@@ -35,11 +35,11 @@ def opened(data: dict[str, Any]) -> tuple[str, Ask]:
 
 
 def fetcher(shown: str, address: str, ask: Ask) -> Callable[..., dict[str, Any]]:
-    """`send_get_request` as the published utilities have it: the body as JSON text beside the status."""
+    """`send_get_request` of the published utilities, which returns the status and the body as JSON text."""
 
     def send_get_request(url: str, params: Any = None, headers: Any = None) -> dict[str, Any]:
         if not url.startswith(shown):
-            raise OSError(f"{url}: is not below {shown}")
+            raise OSError(f"{url}: does not begin with the FHIR base {shown}")
         query = f"{'&' if '?' in url else '?'}{urlencode(params, doseq=True)}" if params else ""
         status, body = ask(address + url[len(shown) :] + query)
         return {"status_code": status, "data": body.decode("utf-8", "replace")}
@@ -48,7 +48,7 @@ def fetcher(shown: str, address: str, ask: Ask) -> Callable[..., dict[str, Any]]
 
 
 def loaded(path: Path, send_get_request: Callable[..., dict[str, Any]]) -> ModuleType:
-    """The file as a module of a package that has `utils`."""
+    """Load the file as a module of a package that has `utils`."""
     for name in UTILS:
         parts = name.split(".")
         for end in range(1, len(parts)):
@@ -66,7 +66,7 @@ def loaded(path: Path, send_get_request: Callable[..., dict[str, Any]]) -> Modul
 
 
 def judged(module: ModuleType, item: dict[str, Any], base: str) -> dict[str, Any]:
-    """What the file says of one item: right is `True` and nothing else; what it raises is wrong, as published."""
+    """The file's verdict on one item. Only `True` is right; an exception is wrong, as in the published grader."""
     history = [SimpleNamespace(role=one["role"], content=one["content"]) for one in item["history"]]
     results = SimpleNamespace(result=item["answer"], history=history, index=0, status="completed")
     try:
@@ -77,7 +77,7 @@ def judged(module: ModuleType, item: dict[str, Any], base: str) -> dict[str, Any
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Reply to each input line until the input ends."""
     replies: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nowhere = os.open(os.devnull, os.O_RDWR)
     lines = os.fdopen(os.dup(0), encoding="utf-8")

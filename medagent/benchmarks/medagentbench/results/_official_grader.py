@@ -1,10 +1,11 @@
-"""The verdicts of a user's own copy of the official grader, asked item by item in a process of its own.
+"""The verdicts of a user's copy of the official grader, which runs in its own process.
 
-The official `refsol.py` may not be handed on, so each user has a copy. It is a file with `task1` … `task10`, each a
-function of the task, the results and the FHIR base; `True` is right, anything else and whatever it raises is wrong.
+The official `refsol.py` must not be redistributed, so each user needs a copy. The file has the functions `task1` …
+`task10`, with the task, the results and the FHIR base as parameters. `True` is right; any other value and any exception
+is wrong.
 
-The process sees no variables that could hold keys. Where bubblewrap works it has no network either, unless the patients
-are on a server.
+The process gets no environment variables that could hold keys. If bubblewrap works and the patients are not on a
+server, the process has no network.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from refsol.medagentbench import ResultItem
 
 CHILD = "medagent.benchmarks.medagentbench.results._official_child"
 PATIENCE_S = 60.0
-"""Seconds that the file may take for one item."""
-_TOO_OFTEN = 2
-"""After so many items that did not return, no more are asked."""
+"""The time limit for one item, in seconds."""
+_MOST_TIMEOUTS = 2
+"""After this number of items that exceeded the time limit, the file is not called again."""
 
 
 _PASSED = re.compile("PATH|HOME|LANG|PYTHON.*")
-"""The variables that the file's process has."""
+"""The environment variables that the file's process gets."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialData:
-    """Where the file's GETs go: an SQLite file of the embedded server, or a FHIR server's address."""
+    """The target of the file's GETs: an SQLite file of the embedded server, or a FHIR server's address."""
 
     store: Path | None = None
     url: str = ""
@@ -48,7 +49,7 @@ class OfficialData:
 
 @dataclass(frozen=True, slots=True)
 class OfficialVerdict:
-    """What the file says of an item; `right` is None, and `reason` says why, where it gave no verdict."""
+    """The file's verdict on an item. If it gave none, `right` is None and `reason` says why."""
 
     right: bool | None
     reason: str = ""
@@ -62,19 +63,19 @@ def official_verdicts(
     *,
     patience_s: float = PATIENCE_S,
 ) -> list[OfficialVerdict]:
-    """The verdict on each item with its task. An item without an answer is wrong, as published.
+    """The verdict on each item. An item without an answer is wrong, as in the published grader.
 
-    Raises UserError where the file cannot be used at all.
+    Raises UserError if the file cannot be used.
     """
     if not file.is_file():
-        raise UserError(f"{file}: is not there; --official names your copy of the official refsol.py")
+        raise UserError(f"{file}: there is no such file; --official must name your copy of the official refsol.py")
     verdicts, hung = [], 0
     with _Grader(file, data, base, patience_s) as grader:
         for task, item in items:
             if item.answer is None:
                 verdicts.append(OfficialVerdict(False, "no answer"))
-            elif hung >= _TOO_OFTEN:
-                verdicts.append(OfficialVerdict(None, f"not asked: {hung} items before did not return"))
+            elif hung >= _MOST_TIMEOUTS:
+                verdicts.append(OfficialVerdict(None, f"not graded, because {hung} earlier items did not return"))
             else:
                 verdicts.append(grader.verdict(task, item))
                 hung += verdicts[-1].reason.startswith("did not return")
@@ -82,7 +83,7 @@ def official_verdicts(
 
 
 def without_network() -> Sequence[str]:
-    """The words before a command that take its network away; none where bubblewrap is missing or may not do so."""
+    """The prefix that runs a command without network. Empty if bubblewrap is missing or not permitted."""
     path = shutil.which("bwrap")
     if path is None:
         return ()
@@ -92,7 +93,7 @@ def without_network() -> Sequence[str]:
 
 
 class _Grader:
-    """The process, begun anew after it hung or ended."""
+    """The process of the user's file. It is restarted after it hung or ended."""
 
     def __init__(self, file: Path, data: OfficialData, base: str, patience_s: float) -> None:
         self._file, self._patience_s = file, patience_s
@@ -110,7 +111,7 @@ class _Grader:
         self._end()
 
     def verdict(self, task: Mapping[str, Any], item: ResultItem) -> OfficialVerdict:
-        """Ask for one item. Raises UserError where the file lacks the task's function."""
+        """Grade one item. Raises UserError if the file lacks the task's function."""
         if self._process is None:
             self._start()
         kind = str(task.get("type") or task["id"]).partition("_")[0]
@@ -127,7 +128,7 @@ class _Grader:
         return OfficialVerdict(reply["right"], reply["reason"])
 
     def _start(self) -> None:
-        # Not isolated (-I): the file may import what the user's environment has.
+        # Not isolated (-I), because the file may import packages of the user's environment.
         self._process = subprocess.Popen(
             [*self._without_network, sys.executable, "-m", CHILD],
             stdin=subprocess.PIPE,
@@ -138,17 +139,17 @@ class _Grader:
         self._unread = b""
         begun = self._ask(self._begin, PATIENCE_S)
         if begun is None:
-            raise UserError(f"{self._file}: did not load in {PATIENCE_S:g} s")
+            raise UserError(f"{self._file}: was not loaded within {PATIENCE_S:g} s")
         if not begun:
             assert self._process.stderr is not None
-            said = self._process.stderr.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise UserError(f"{self._file}: its process ended: {said or 'without a word'}")
+            error = self._process.stderr.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise UserError(f"{self._file}: its process ended while it was loaded: {error or 'no error output'}")
         if "problem" in begun:
             raise UserError(f"{self._file}: cannot be loaded: {begun['problem']}")
         self._functions = set(begun["functions"])
 
     def _ask(self, value: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any] | None:
-        """The reply to a line: None where it does not come in time, an empty one where the process has ended."""
+        """Send a line and return the reply: None after a timeout, an empty dict if the process has ended."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -162,7 +163,7 @@ class _Grader:
         return reply
 
     def _line(self, process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
-        """The next line of the process, b"" at its end, None where the time is over."""
+        """The next line of the process's output: b"" at its end, None after a timeout."""
         assert process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)

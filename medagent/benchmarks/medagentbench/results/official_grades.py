@@ -1,4 +1,4 @@
-"""What a copy of the official grader says of results files, beside the verdicts of this project."""
+"""The verdicts of a copy of the official grader on results files, compared with those of this project."""
 
 from __future__ import annotations
 
@@ -20,42 +20,47 @@ from refsol.medagentbench import ResultItem
 
 @dataclass(frozen=True, slots=True)
 class OfficialGrades:
-    """The verdicts of `file` by task id, one table a results file; `digest` is the file's SHA-256."""
+    """The verdicts of `file` by task id, one mapping per trial. `digest` is the SHA-256 of `file`."""
 
     file: Path
     digest: str
     verdicts: Sequence[Mapping[str, OfficialVerdict]]
 
     def section(self, items: Sequence[ItemOutcome]) -> TableSection:
-        """Both verdicts by task type."""
+        """A table of both verdicts by task type."""
         pairs = self._pairs(items)
         kinds = dict.fromkeys(item.group for item, _ in pairs)
         lines = [self._line(kind, [pair for pair in pairs if pair[0].group == kind]) for kind in kinds]
-        title = f"Beside {self.file.name} (digest {self.digest[:12]})"
+        title = f"Compared with {self.file.name} (digest {self.digest[:12]})"
         return TableSection(title=title, lines=(*lines, self._line("all", pairs)), name="MedAgentBench", count="items")
 
     def notes(self, items: Sequence[ItemOutcome]) -> list[str]:
-        """The items that the two judge differently, and those without a verdict."""
+        """Notes about items with different verdicts, without a verdict, and on which the file raised an error."""
         pairs = self._pairs(items)
         notes = []
         if differing := _differing(pairs):
-            notes.append(f"Judged otherwise by {self.file.name}: {named(differing)}")
-        if silent := [(item.item, said.reason) for item, said in pairs if said.right is None]:
-            notes.append(f"No verdict by {self.file.name}: {len(silent)}, first {silent[0][0]}: {silent[0][1]}")
-        if raised := [(item.item, said.reason) for item, said in pairs if said.reason.startswith("raised")]:
-            notes.append(f"{self.file.name} raised on {len(raised)}, which is wrong: {raised[0][0]}: {raised[0][1]}")
+            notes.append(f"Different verdicts by {self.file.name}: {named(differing)}")
+        if silent := [(item.item, verdict.reason) for item, verdict in pairs if verdict.right is None]:
+            notes.append(f"No verdict by {self.file.name}: {len(silent)} items, first {silent[0][0]}: {silent[0][1]}")
+        if raised := [(item.item, verdict.reason) for item, verdict in pairs if verdict.reason.startswith("raised")]:
+            notes.append(
+                f"{self.file.name} raised an error on {len(raised)} items, which counts as wrong: first "
+                f"{raised[0][0]}: {raised[0][1]}"
+            )
         return notes
 
     def document(self, items: Sequence[ItemOutcome]) -> dict[str, Any]:
-        """The same for programs."""
+        """The same as JSON."""
         pairs = self._pairs(items)
         return {
             "file": str(self.file),
             "digest": self.digest,
-            "right": sum(said.right is True for _, said in pairs),
-            "wrong": sum(said.right is False for _, said in pairs),
+            "right": sum(verdict.right is True for _, verdict in pairs),
+            "wrong": sum(verdict.right is False for _, verdict in pairs),
             "differing": _differing(pairs),
-            "items": [{"task_id": item.item, "correct": said.right, "reason": said.reason} for item, said in pairs],
+            "items": [
+                {"task_id": item.item, "correct": verdict.right, "reason": verdict.reason} for item, verdict in pairs
+            ],
         }
 
     def _pairs(self, items: Sequence[ItemOutcome]) -> list[tuple[ItemOutcome, OfficialVerdict]]:
@@ -65,21 +70,21 @@ class OfficialGrades:
     def _line(self, name: str, pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> TableLine:
         counts = {
             "right here": sum(item.correct is True for item, _ in pairs),
-            "right there": sum(said.right is True for _, said in pairs),
-            "no verdict there": sum(said.right is None for _, said in pairs),
+            "right there": sum(verdict.right is True for _, verdict in pairs),
+            "no verdict there": sum(verdict.right is None for _, verdict in pairs),
             "differing": len(_differing(pairs)),
         }
         return TableLine(name=name, n=len(pairs), counts=counts)
 
 
 def _differing(pairs: Sequence[tuple[ItemOutcome, OfficialVerdict]]) -> list[str]:
-    return [item.item for item, said in pairs if {item.correct, said.right} == {True, False}]
+    return [item.item for item, verdict in pairs if {item.correct, verdict.right} == {True, False}]
 
 
 def official_grades(
     source: GradingSource, dataset: Dataset, results: Sequence[tuple[int, ResultItem]]
 ) -> OfficialGrades:
-    """What the user's copy of the official grader says of these items, each with its trial. Raises UserError."""
+    """Grade items, each with its trial, by the user's copy of the official grader. Raises UserError."""
     assert source.official is not None
     data = _data(source, dataset)
     tasks = {task.id: task.model_dump() for task in dataset.tasks}
@@ -103,4 +108,4 @@ def _data(source: GradingSource, dataset: Dataset) -> OfficialData:
         return OfficialData(imported_file(source.ehr).path)
     if (dataset.hospital or dataset.bundled) and source.key is None:
         return OfficialData(patients_file(dataset).path)
-    raise UserError("--official asks a FHIR server, not a key: name the patients by --ehr FILE or --fhir URL")
+    raise UserError("--official needs patients, not an answer key: name them with --ehr FILE or --fhir URL")

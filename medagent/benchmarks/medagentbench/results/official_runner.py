@@ -1,8 +1,8 @@
-"""A run of MedAgentBench as the official runner keeps one: `runs.jsonl`, `error.jsonl` and `overall.json`, with the
-run's `run.json` beside them, by which `medagent grade` knows the task set.
+"""Writes a run of MedAgentBench in the form of the official runner: `runs.jsonl`, `error.jsonl` and `overall.json`.
 
-`runs.jsonl` has a line an episode with its whole conversation, `error.jsonl` those that failed for a reason that is
-not the agent's, `overall.json` the success rate. Tasks are numbered by their place in the task file.
+`runs.jsonl` has one line per episode with its whole conversation. `error.jsonl` has the episodes that failed for a
+reason that is not the agent's. `overall.json` has the success rate. Tasks are numbered by their position in the task
+file. The run's `run.json` is copied, because `medagent grade` reads the task set from it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,12 @@ from refsol.medagentbench.recorded import OFFICIAL_STATUSES
 
 _NAMES = {ours: official for official, ours in reversed(OFFICIAL_STATUSES.items())}
 _STATUSES = {**_NAMES, "cut": _NAMES["invalid_action"], "empty": _NAMES["invalid_action"]}
-"""How the official runner calls the ends of episodes; another end is `unknown` to it."""
+"""The official runner's names for the statuses of episodes. All others are `unknown`."""
 _ALL = ("running", *dict.fromkeys(_STATUSES.values()), "unknown")
 
 
 def write_official(run: Run, scores: Sequence[Scored], out: Path) -> list[Path]:
-    """Write the files into `out`, of several trials each into `out/trial-N`; returns what was written.
-
-    Raises UserError.
-    """
+    """Write the files into `out`, or for several trials into `out/trial-1`, …. Returns the paths. Raises UserError."""
     dataset: Dataset = scores[0].item.dataset
     trials: dict[int, list[EpisodeRow]] = {}
     for row in run.rows(EpisodeRow):
@@ -65,9 +62,9 @@ def _export(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if present := [name for name in texts if (folder / name).exists()]:
-            raise UserError(f"{folder / present[0]}: is there already; name another folder")
+            raise UserError(f"{folder / present[0]}: already exists; name another folder")
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise UserError(f"{folder}: the folder cannot be created: {error.strerror}") from None
     for name, text in texts.items():
         if text:
             write_whole(folder / name, text)
@@ -75,24 +72,24 @@ def _export(
 
 
 def _output(row: EpisodeRow, place: int) -> dict[str, Any]:
-    """An episode. Of a message that was not acted on as it was said, what was acted on."""
-    said = [(turn.role, turn.content if turn.dispatched is None else turn.dispatched) for turn in row.transcript]
+    """An episode. If a message was changed before it was acted on, the changed text is written."""
+    history = [(turn.role, turn.content if turn.dispatched is None else turn.dispatched) for turn in row.transcript]
     return {
         "index": place,
         "status": _STATUSES.get(row.status, "unknown"),
         "result": row.answer,
-        "history": [{"role": role, "content": content} for role, content in said],
+        "history": [{"role": role, "content": content} for role, content in history],
     }
 
 
-def _line(row: EpisodeRow, place: int, **said: Any) -> dict[str, Any]:
+def _line(row: EpisodeRow, place: int, **fields: Any) -> dict[str, Any]:
     ended = datetime.fromisoformat(row.timestamp)
     time = {"timestamp": round(ended.timestamp() * 1000), "str": ended.strftime("%Y-%m-%d %H:%M:%S")}
-    return {"index": place, "error": None, "info": None, "output": None, **said, "time": time}
+    return {"index": place, "error": None, "info": None, "output": None, **fields, "time": time}
 
 
 def _overall(outputs: Sequence[dict[str, Any]], right: Mapping[int, bool | None]) -> dict[str, Any]:
-    """The official summary: shares of each ending, and the success rate over all that ended."""
+    """The official summary: the share of each status, and the success rate."""
     endings = Counter(one["status"] for one in outputs)
     lengths = [len(one["history"]) for one in outputs]
     judged = [

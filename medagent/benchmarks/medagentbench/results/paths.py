@@ -1,4 +1,4 @@
-"""Where the files of a run lie: results and grades, one of each a trial."""
+"""The paths of a run's results and grade files, one of each per trial."""
 
 from __future__ import annotations
 
@@ -13,21 +13,18 @@ def results_path(folder: Path, trial: int) -> Path:
 
 
 def results_file(path: Path) -> Path:
-    """The results file of a run's folder, or the file itself; of another tool's folder, the file of its own form.
-
-    Raises UserError where there is none.
-    """
+    """The results file of a folder (a run's or another tool's), or the file itself. Raises UserError if missing."""
     file = path
     if path.is_dir():
         named = (results_path(path, 1), path / "agent_results.json", path / "overall.json", path / "runs.jsonl")
         file = next((one for one in named if one.is_file()), named[0])
     if not file.is_file():
-        raise UserError(f"{file}: is not there; name a finished run's folder or a results file")
+        raise UserError(f"{file}: there is no such file; name a finished run's folder or a results file")
     return file
 
 
 def results_files(path: Path) -> list[Path]:
-    """The results files of a run's folder, one a trial, or the file itself. Raises UserError where there is none."""
+    """The results files in a run's folder, one per trial, or the file itself. Raises UserError if there is none."""
     first = results_file(path)
     files = [first]
     while path.is_dir() and first.name == "results.json" and (more := results_path(path, len(files) + 1)).is_file():
@@ -36,5 +33,5 @@ def results_files(path: Path) -> list[Path]:
 
 
 def grade_path(results: Path) -> Path:
-    """Where the verdicts on a results file are kept: `grade.2.json` beside `results.2.json`."""
+    """The path of the verdicts on a results file: `grade.2.json` for `results.2.json`."""
     return results.with_name("grade" + results.name.removeprefix("results"))

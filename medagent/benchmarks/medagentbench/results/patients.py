@@ -1,4 +1,4 @@
-"""Which patients the items of results files are about."""
+"""Compares the patients of two results files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from refsol.medagentbench.results import MAX_BYTES
 
 
 def check_same_patients(a: Path, b: Path) -> None:
-    """Raises UserError if two results files are over different task sets: these share their ids, not their patients.
-    The official runner's files name no patients.
+    """Raises UserError if two results files have different patients for the same task ids: the task sets differ.
+
+    The official runner's files do not name patients, so they are not checked.
     """
     patients = [_patients(results_file(path)) for path in (a, b)]
     if None in patients:
@@ -24,8 +25,8 @@ def check_same_patients(a: Path, b: Path) -> None:
     shared = [task for task in first if task in second]
     if differing := [task for task in shared if first[task] != second[task]]:
         raise UserError(
-            f"{a} and {b} are over different task sets: {len(differing)} of {len(shared)} tasks have another patient, "
-            f"first {differing[0]!a}"
+            f"{a} and {b} have different task sets: {len(differing)} of {len(shared)} tasks have another patient, "
+            f"first {differing[0]!a}; compare results of the same task set"
         )
 
 

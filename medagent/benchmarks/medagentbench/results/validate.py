@@ -1,7 +1,7 @@
-"""The offline validator: every problem of a results file, each with its place; nothing is graded.
+"""The offline validator: finds every problem of a results file, with its place. It grades nothing.
 
-What breaks the schema, or contradicts the file itself, is an error. A form that a grader rejects, or that departs from
-a task's usual form, is a warning: such a file can be graded.
+A part that breaks the schema or contradicts the rest of the file is an error. An answer in an unusual form, or in one
+that a grader rejects, is a warning, because such a file can be graded.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from refsol.medagentbench.results import MAX_BYTES, ResultItem, ResultsFile, Sto
 from refsol.schema import faults
 
 _SHOWN = 3
-"""How many places of equal problems are named."""
+"""The number of places that are named for equal problems."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormatProblem:
-    """One thing that is wrong, and where: `results[3].answer`. `item` is the task's id and `value` what stands there,
-    as they are shown; equal problems differ in these and in the number of the place.
+    """One problem and its place, such as `results[3].answer`.
+
+    `item` is the task id and `value` the value, as they are shown. Equal problems differ only in these two and in the
+    number of the place.
     """
 
     level: Literal["error", "warning"]
@@ -43,18 +45,18 @@ class FormatProblem:
 
     @property
     def words(self) -> str:
-        """The problem with its item and value."""
+        """The text of the problem with its item and value."""
         return ": ".join(filter(None, (self.item, self.text, self.value)))
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """What equal problems share."""
+        """A key that equal problems share."""
         place = f"item.{self.place.partition('.')[2]}" if self.item else self.place
         return self.level, re.sub(r"\[\d+\]", "[]", place), self.text
 
 
 def lines(problems: Sequence[FormatProblem], *, every: bool = False) -> Iterator[str]:
-    """The problems in words; equal ones are one line with their number and the first places, unless `every` is set."""
+    """The problems as lines. Equal problems share a line with their number and the first places, unless `every`."""
     groups: dict[object, list[FormatProblem]] = {}
     for number, problem in enumerate(problems):
         groups.setdefault(number if every else problem.group, []).append(problem)
@@ -71,9 +73,9 @@ def lines(problems: Sequence[FormatProblem], *, every: bool = False) -> Iterator
 
 
 def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
-    """All problems of a results file; its ids are those of the task file, or of the benchmark's version it names.
+    """All problems of a results file. Its ids must be in the task file, or in the version that the results file names.
 
-    Raises InputError where it is no JSON file, UserError for a task file that cannot be used.
+    Raises InputError if it is not a JSON file, UserError if the task file cannot be used.
     """
     data = None if is_official(path) else read_json(path, anything, max_bytes=MAX_BYTES)
     if is_official(path, data):
@@ -81,35 +83,35 @@ def validate(path: Path, tasks_file: Path | None = None) -> list[FormatProblem]:
     known = _known_types(data, tasks_file)
     try:
         file: ResultsFile | None = ResultsFile.model_validate(data)
-        found = []
+        problems = []
     except ValidationError as error:
         file = None
-        found = [FormatProblem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
-    found += _contradictions(data)
+        problems = [FormatProblem("error", fault.place or "the top", fault.text) for fault in faults(error, data)]
+    problems += _contradictions(data)
     if file is not None:
-        found += _whole_file(file)
+        problems += _whole_file(file)
     for number, item in _items(data):
-        found += [
+        problems += [
             replace(problem, place=f"results[{number}]{problem.place}", item=f"{item.task_id!a}")
             for problem in _item(item, known)
         ]
-    return found
+    return problems
 
 
 def _official(path: Path, tasks_file: Path | None) -> Iterator[FormatProblem]:
-    """What can be said of the official runner's files: they keep whole conversations, so their answers alone."""
+    """The problems of a file of the official runner. Only its answers are checked: it has whole conversations."""
     version = stated_version(path)
     dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version or "v2")
     run = read_recorded(path, [{"id": task.id} for task in dataset.tasks])
     types = {task.id: task.type for task in dataset.tasks}
-    yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are looked at")
+    yield FormatProblem("warning", "the file", f"is {run.form}; only its answers are checked")
     for item in run.items:
         for problem in _answer(item, types.get(item.task_id, "")):
             yield replace(problem, place=f"{item.task_id}{problem.place}")
 
 
 def _known_types(data: Any, tasks_file: Path | None) -> dict[str, str]:
-    """The task ids with their types. All data sets share their ids, so the bundled one stands for any."""
+    """The type of each task id. All data sets have the same ids, so the bundled one is used."""
     version = data.get("version") if isinstance(data, dict) else None
     version = version if version in VERSIONS else "v2"
     dataset = load_tasks_file(tasks_file) if tasks_file else load_dataset("synthetic", version)
@@ -122,7 +124,7 @@ def _entries(data: Any) -> list[Any]:
 
 
 def _items(data: Any) -> Iterator[tuple[int, ResultItem]]:
-    """The items that fit the schema, also where others, or the file around them, do not."""
+    """The items that match the schema, even if other items or the file do not."""
     for number, entry in enumerate(_entries(data)):
         try:
             yield number, ResultItem.model_validate(entry)
@@ -131,7 +133,7 @@ def _items(data: Any) -> Iterator[tuple[int, ResultItem]]:
 
 
 def _contradictions(data: Any) -> Iterator[FormatProblem]:
-    """What the file says otherwise elsewhere, also where parts of it break the schema."""
+    """Contradictions within the file. Parts of it may break the schema."""
     entries = _entries(data)
     total = data.get("total_tasks") if isinstance(data, dict) else None
     if isinstance(total, int) and total != len(entries):
@@ -139,7 +141,7 @@ def _contradictions(data: Any) -> Iterator[FormatProblem]:
     ids = [entry.get("task_id") for entry in entries if isinstance(entry, dict)]
     for task_id, count in Counter(task_id for task_id in ids if isinstance(task_id, str)).items():
         if count > 1:
-            yield FormatProblem("error", "results", f"{task_id!a} stands there {count} times; only the first is graded")
+            yield FormatProblem("error", "results", f"has {task_id!a} {count} times; only the first is graded")
 
 
 def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
@@ -148,7 +150,9 @@ def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
             yield FormatProblem("warning", name, "is missing")
     if file.version is not None and file.version not in VERSIONS:
         yield FormatProblem(
-            "warning", "version", f"is {file.version!a}, which is no version of the benchmark; grading it needs --tasks"
+            "warning",
+            "version",
+            f"is {file.version!a}, which is not a version of the benchmark; to grade the file, pass --tasks",
         )
     yield from _extras("", file.model_extra)
     if file.timestamp is not None:
@@ -157,7 +161,7 @@ def _whole_file(file: ResultsFile) -> Iterator[FormatProblem]:
 
 def _item(item: ResultItem, known: Mapping[str, str]) -> Iterator[FormatProblem]:
     if item.task_id not in known:
-        yield FormatProblem("error", ".task_id", "is no task of the task set")
+        yield FormatProblem("error", ".task_id", "is not in the task set")
     yield from _answer(item, known.get(item.task_id, ""))
     accepted = sum(
         message.role == "user" and PUBLISHED.acknowledgement in message.content for message in item.post_history
@@ -168,14 +172,14 @@ def _item(item: ResultItem, known: Mapping[str, str]) -> Iterator[FormatProblem]
         )
     yield from _history(item.post_history)
     if not isinstance(item.eval_MRN, str | None):
-        yield FormatProblem("error", ".eval_MRN", "is neither a text nor null")
+        yield FormatProblem("error", ".eval_MRN", "is neither text nor null")
     yield from _extras(".", item.model_extra)
     yield from _timestamp(".timestamp", item.timestamp)
 
 
 def _answer(item: ResultItem, kind: str) -> Iterator[FormatProblem]:
     if item.answer is None:
-        yield FormatProblem("warning", ".answer", "is null: the episode did not complete, and is graded as wrong")
+        yield FormatProblem("warning", ".answer", "is null: the episode did not complete and is graded as wrong")
         return
     if not isinstance(item.answer, str):
         yield FormatProblem("error", ".answer", "is not a JSON text (a string) or null; it is not graded")
@@ -184,25 +188,27 @@ def _answer(item: ResultItem, kind: str) -> Iterator[FormatProblem]:
 
 
 def _history(messages: list[StoredMessage]) -> Iterator[FormatProblem]:
-    """Agent messages with `POST`, each with the user's message after it."""
+    """The problems of a POST history, which should alternate an agent's POST with the reply to it."""
     for number, message in enumerate(messages):
         place = f".post_history[{number}]"
         answers = number > 0 and messages[number - 1].role == "agent"
         if message.role not in ("agent", "user"):
             yield FormatProblem("warning", f"{place}.role", f"is {message.role!a}, neither agent nor user")
         elif answers != (message.role == "user"):
-            yield FormatProblem("warning", f"{place}.role", f"is {message.role} out of turn: agent and user alternate")
+            yield FormatProblem(
+                "warning", f"{place}.role", f"is {message.role} out of turn: agent and user should alternate"
+            )
         if message.role != "agent":
             continue
         if "POST" not in message.content:
             yield FormatProblem("warning", place, "is an agent's message without POST")
         elif number + 1 == len(messages):
-            yield FormatProblem("warning", place, "is a POST without the message that followed; a grader rejects that")
+            yield FormatProblem("warning", place, "is a POST without the reply to it; a grader rejects that")
         elif PUBLISHED.acknowledgement in messages[number + 1].content and not _is_json(
             message.content.partition("\n")[2]
         ):
             yield FormatProblem(
-                "warning", place, "was accepted but holds no JSON below its first line; it does not count"
+                "warning", place, "was accepted but has no JSON after its first line; it does not count"
             )
 
 
@@ -223,4 +229,4 @@ def _timestamp(place: str, text: str) -> Iterator[FormatProblem]:
     try:
         datetime.fromisoformat(text)
     except ValueError:
-        yield FormatProblem("warning", place, "is no ISO time", value=f"{text[:40]!a}")
+        yield FormatProblem("warning", place, "is not an ISO time", value=f"{text[:40]!a}")

@@ -1,4 +1,4 @@
-"""The results file, in the published form and with nothing else in it, derived from the journal."""
+"""Writes results files in exactly the published form, from the journal."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from refsol.medagentbench.constants import PUBLISHED
 
 
 def write_trials(run: Run, folder: Path, dataset: Dataset, scores: Sequence[Scored]) -> list[tuple[int, Path]]:
-    """Write one results file a trial into a folder; returns each trial with its file.
+    """Write one results file per trial into a folder. Returns each trial with its file.
 
-    One trial's rows are in memory at a time. Raises UserError if a file cannot be written.
+    Only one trial's rows are in memory at a time. Raises UserError if a file cannot be written.
     """
     units: dict[int, list[str]] = {}
     for one in scores:
@@ -39,7 +39,7 @@ def write_trials(run: Run, folder: Path, dataset: Dataset, scores: Sequence[Scor
 
 
 def write_grade(results: Path, document: Mapping[str, Any]) -> Path:
-    """Write the verdicts beside a results file, with what `run.json` says of the run. Raises UserError."""
+    """Write the verdicts beside a results file, with data, settings and versions of `run.json`. Raises UserError."""
     run = read_run(results.parent)
     measured = {name: run.get(name, {}) for name in ("data", "settings", "versions")}
     path = grade_path(results)
@@ -48,9 +48,9 @@ def write_grade(results: Path, document: Mapping[str, Any]) -> Path:
 
 
 def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable[EpisodeRow]) -> None:
-    """Write the results file of one trial's episodes, in task order; one that says it all already stays as it is.
+    """Write the results file of one trial's episodes, in task order, unless it already has this content.
 
-    Raises UserError where it cannot be written.
+    Raises UserError if it cannot be written.
     """
     by_task = {row.task_id: row for row in rows}
     results = [result_item(by_task[task.id], task) for task in dataset.tasks if task.id in by_task]
@@ -66,16 +66,16 @@ def write_results(path: Path, dataset: Dataset, round_label: str, rows: Iterable
 
 
 def _holds(path: Path, document: dict[str, Any]) -> bool:
-    """Whether a file holds a document, but for the time when it was written."""
+    """Whether a file has this document, except for its timestamp."""
     try:
-        kept = json.loads(path.read_bytes())
+        stored = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return False
-    return isinstance(kept, dict) and {**kept, "timestamp": ""} == {**document, "timestamp": ""}
+    return isinstance(stored, dict) and {**stored, "timestamp": ""} == {**document, "timestamp": ""}
 
 
 def result_item(row: EpisodeRow, task: Task) -> dict[str, Any]:
-    """One entry of `results`; an episode that failed for a reason that is not the agent's has no answer."""
+    """One entry of `results`. It has no answer if the episode failed for a reason that is not the agent's."""
     history = post_history(row.transcript)
     return {
         "task_id": row.task_id,

@@ -1,1 +1,1 @@
-"""A run as one archive that others can check: `medagent submit pack`, `medagent submit check`."""
+"""Packs a run into one archive, and checks such archives: `medagent submit pack`, `medagent submit check`."""

@@ -1,4 +1,4 @@
-"""What in a pack contradicts the rest of it: its files against each other, and its settings against its rows."""
+"""Finds contradictions in a pack: between its files, and between its settings and its rows."""
 
 from __future__ import annotations
 
@@ -39,43 +39,44 @@ _REPORTED = (
     "ungraded",
     "journals",
 )
-"""What `report.json` repeats of `run.json` and the journal."""
+"""The fields of `report.json` that follow from `run.json` and the journal."""
 
 
 def run_file_problems(run: Mapping[str, Any], about: PackFile, settings: PackSettings, tasks: Dataset) -> Iterator[str]:
-    """Where `run.json` and `pack.json` contradict each other or the data set."""
+    """Contradictions between `run.json`, `pack.json` and the data set."""
     if about.benchmark != DEFAULT:
-        yield f"is a pack of {about.benchmark}; only packs of {DEFAULT} are checked"
+        yield f"is a pack of {about.benchmark}; only packs of {DEFAULT} can be checked"
     stated = {"benchmark": about.benchmark, "data": about.data.model_dump(), "versions": about.versions}
     for name, value in stated.items():
         if run.get(name, {}) != value:
-            yield f"pack.json: `{name}` is not that of run.json"
+            yield f"pack.json: `{name}` differs from run.json"
     if run.get("data") != tasks.ref.model_dump():
         yield f"run.json: `data` is not {tasks.name} {tasks.version}"
     seed = tasks.manifest.seed_sha256 if tasks.manifest else None
     if settings.seed_digest != seed or about.seed_sha256 != seed:
-        yield f"the seed's digest is not that of {tasks.name} {tasks.version}"
+        yield f"the seed's digest differs from that of {tasks.name} {tasks.version}"
 
 
 def episode_problems(tasks: Dataset, rows: Rows, trials: object) -> Iterator[str]:
-    """Episodes that are missing, not done or of no task: a pack is of all tasks. `trials` is what `run.json` says; a
-    later command may have raised it.
+    """Episodes that are missing, unfinished or of an unknown task. A pack must have all tasks.
+
+    `trials` is the number in `run.json`. The rows may have more trials, if a later command added them.
     """
     number = max([trials if isinstance(trials, int) else 1, *(row.trial for row in rows.values())])
     units = {f"{task.id}#{trial}" for task in tasks.tasks for trial in range(1, number + 1)}
     for unit in sorted(units - set(rows)):
-        yield f"{unit}: there is no episode of it"
+        yield f"{unit}: its episode is missing"
     for unit, row in rows.items():
         if unit not in units:
-            yield f"{unit}: is no task of the data set"
+            yield f"{unit}: the data set has no such task"
         elif row.owed:
-            yield f"{unit}: is not done ({row.status})"
+            yield f"{unit}: is not finished ({row.status})"
 
 
 def repeated(folder: Path) -> tuple[list[str], dict[str, int]]:
-    """Problems of units with several rows, and how often each status was followed by another attempt.
+    """Problems of units with several rows, and how often an episode with each status was repeated.
 
-    No run repeats an episode that was completed.
+    A completed episode with another row is a problem, because no run repeats it.
     """
     last: dict[str, str] = {}
     attempts: dict[str, int] = {}
@@ -86,7 +87,7 @@ def repeated(folder: Path) -> tuple[list[str], dict[str, int]]:
         head = RowHead.model_validate_json(line)
         before = last.get(head.unit)
         if before == "completed":
-            problems.append(f"{head.unit}: has another row after it was completed")
+            problems.append(f"{head.unit}: has another row after its completed one")
         elif before is not None:
             attempts[before] = attempts.get(before, 0) + 1
         last[head.unit] = head.status
@@ -94,21 +95,21 @@ def repeated(folder: Path) -> tuple[list[str], dict[str, int]]:
 
 
 def settings_problems(settings: PackSettings, rows: Rows) -> Iterator[str]:
-    """Settings that the rows contradict: a run of a model counts its calls, and an agent without one has none."""
+    """Settings that contradict the rows: a run of a model has model calls, a run of a bundled agent has none."""
     if settings.model is not None and settings.agent in AGENTS and settings.agent != "text":
         yield f"run.json: names the model {settings.model!a}, which the agent {settings.agent} does not use"
     for unit, row in rows.items():
         calls = row.spent.calls
         if settings.model is None and settings.agent in AGENTS and calls:
-            yield f"{unit}: has {calls} model calls; the run's agent, {settings.agent}, makes none"
+            yield f"{unit}: has {calls} model calls, but the run's agent {settings.agent} makes none"
         elif settings.model is not None and settings.agent is None:
             needed = row.rounds if settings.protocol != "tools" else min(row.rounds, 1)
             if calls < needed:
-                yield f"{unit}: has {row.rounds} messages of {settings.model!a}, and {calls} model calls"
+                yield f"{unit}: has {row.rounds} messages of {settings.model!a}, but {calls} model calls"
 
 
 def results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) -> Iterator[str]:
-    """Where the results files differ from the journal."""
+    """Differences between the results files and the journal."""
     by_id = {task.id: task for task in tasks.tasks}
     trials: dict[int, dict[str, Any]] = {}
     for row in rows.values():
@@ -116,7 +117,7 @@ def results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) ->
             trials.setdefault(row.trial, {})[row.task_id] = result_item(row, by_id[row.task_id])
     held = sum(path.name.startswith("results") for path in folder.iterdir())
     if held != len(trials):
-        yield f"there are {held} results files of {len(trials)} trials"
+        yield f"there are {held} results files for {len(trials)} trials"
     for trial, items in trials.items():
         path = results_path(folder, trial)
         try:
@@ -128,20 +129,20 @@ def results_problems(folder: Path, tasks: Dataset, rows: Rows, label: object) ->
             yield f"{path.name}: cannot be read"
             continue
         if head != (tasks.version, str(label), len(items)):
-            yield f"{path.name}: version, round or total_tasks are not those of the run"
+            yield f"{path.name}: version, round or total_tasks differ from the run"
         if len(listed) != len(items) or set(stored) != set(items):
-            yield f"{path.name}: does not hold the journal's episodes"
+            yield f"{path.name}: its episodes are not those of the journal"
         for task_id in sorted(set(stored) & set(items)):
             if stored[task_id] != items[task_id]:
-                yield f"{path.name}: {task_id} is not what the journal has"
+                yield f"{path.name}: {task_id} differs from the journal"
 
 
 def report_problems(folder: Path, composed: Report) -> Iterator[str]:
-    """Where `report.json` differs from a report that is composed again from the other files."""
+    """Differences between `report.json` and a report that is recomputed from the other files."""
     stored = read_report(folder)
     if stored is None:
         yield "report.json: is missing"
         return
     for name in _REPORTED:
         if getattr(stored.report, name) != getattr(composed, name):
-            yield f"report.json: `{name}` is not what run.json and the journal give"
+            yield f"report.json: `{name}` differs from the value computed from run.json and the journal"

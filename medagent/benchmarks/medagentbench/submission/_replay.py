@@ -1,6 +1,7 @@
-"""An episode done again: the agent's messages of its row into a fresh session, whose replies must be those of the row.
+"""Replays an episode: sends the agent's recorded messages to a new session and compares the replies with the record.
 
-The embedded server gives the same bytes every time, so a reply that differs was not given by this data set.
+The embedded server always returns the same bytes. A different reply shows that the recorded one is not from this data
+set.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from medagent.models.base import ToolCall
 
 _CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
 _SAME_END = {"cut": "invalid_action", "empty": "invalid_action"}
-"""Endings that only the model's endpoint could tell apart."""
+"""Statuses that a replay cannot tell apart: only the model's endpoint knows the difference."""
 
 
 async def problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol, rules: SessionRules) -> str | None:
-    """What in a row is not what its messages lead to, or None."""
+    """The first difference between a row and the replay of its messages, or None."""
     async with ehr.session(row.unit) as record:
         session = Session(task, record, protocol, rules)
         session.reset()
@@ -34,18 +35,18 @@ async def problem_of(row: EpisodeRow, task: Task, ehr: Ehr, protocol: Protocol, 
         return differs
     status = _SAME_END.get(row.status, row.status)
     if outcome.status is not None and status != outcome.status:
-        return f"ended as {row.status}, its messages lead to {outcome.status}"
+        return f"its status is {row.status}, but its messages lead to {outcome.status}"
     if outcome.status is None and status in ("completed", "invalid_action", "round_limit"):
-        return f"ended as {row.status}, its messages do not lead there"
+        return f"its status is {row.status}, but its messages do not lead to it"
     if row.answer != (outcome.answer if outcome.status == "completed" else None):
-        return "the answer is not what FINISH held"
+        return "the answer differs from the one in FINISH"
     if row.created != outcome.writes:
-        return "the writes are not what the server makes of its POSTs"
+        return "the writes differ from those that the server makes of the POSTs"
     return None
 
 
 async def _act(session: Session, message: str, protocol: Protocol, rules: SessionRules) -> None:
-    """Act as the run did; with tools, a call that could not be read is refused again with the same words."""
+    """Send one message. With tools, a call that cannot be parsed is refused with the same text as in the run."""
     call = _CALL.fullmatch(message) if protocol.kind == "tools" and not message.startswith("FINISH(") else None
     if call is not None:
         try:
@@ -56,11 +57,11 @@ async def _act(session: Session, message: str, protocol: Protocol, rules: Sessio
     await session.act(message)
 
 
-def _first_difference(said: Sequence[Turn], again: Sequence[Turn]) -> str | None:
-    for number, (one, other) in enumerate(zip(said, again, strict=False), 1):
+def _first_difference(recorded: Sequence[Turn], again: Sequence[Turn]) -> str | None:
+    for number, (one, other) in enumerate(zip(recorded, again, strict=False), 1):
         if (one.role, one.content, one.dispatched) != (other.role, other.content, other.dispatched):
             what = "the prompt" if number == 1 else "the reply" if other.role == "user" else "the agent's message"
-            return f"message {number}: {what} is not what the data set and the protocol give"
-    if len(said) != len(again):
-        return f"has {len(said)} messages where its own lead to {len(again)}"
+            return f"message {number}: {what} differs from the one that the data set and the protocol give"
+    if len(recorded) != len(again):
+        return f"has {len(recorded)} messages, but its agent's messages lead to {len(again)}"
     return None

@@ -1,4 +1,4 @@
-"""The settings in a pack's `run.json` that a check goes by, and the words of its protocol."""
+"""The settings in a pack's `run.json` that a check needs, and the protocol of the run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from refsol.files import read_json
 from refsol.schema import faults, validator
 
 PROMPTS = "prompts.json"
-"""The file of a pack with prompts that are not the data set's: a whole `Protocol`."""
+"""The file of a pack with the run's own prompts, as a complete `Protocol`."""
 
 
 class PackSettings(BaseModel):
-    """Settings by their option's name; what the check does not go by is left out."""
+    """The settings that a check needs, by the names of their options."""
 
     model_config = ConfigDict(frozen=True, strict=True, alias_generator=lambda name: name.replace("_", "-"))
 
@@ -46,7 +46,7 @@ class PackSettings(BaseModel):
 
     @classmethod
     def of(cls, pack: Path, settings: Mapping[str, Any]) -> PackSettings:
-        """Those of a pack's run. Raises UserError for one of a wrong type."""
+        """Read the settings of a pack's run. Raises UserError if one has a wrong type."""
         try:
             return cls.model_validate(settings)
         except ValidationError as error:
@@ -55,7 +55,7 @@ class PackSettings(BaseModel):
 
     @property
     def rules(self) -> SessionRules:
-        """The rules of its sessions."""
+        """The rules of the run's sessions."""
         return SessionRules(
             self.api_base,
             self.max_rounds,
@@ -65,15 +65,16 @@ class PackSettings(BaseModel):
         )
 
 
-def data_set_words(dataset: str | None, version: str, protocol: str | None) -> Protocol:
-    """The protocol of a run without prompts of its own. Raises UserError."""
+def data_set_protocol(dataset: str | None, version: str, protocol: str | None) -> Protocol:
+    """The protocol of a run that uses the data set's prompts. Raises UserError."""
     source = TaskSource(version=version, dataset=dataset or BUNDLED)
     return MedAgentBench().protocol(source, protocol or "text")
 
 
-def own_words(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
-    """The protocol of a run with prompts of its own (`--prompt`, `--system`), from its `run.json`. None if it has none,
-    if its prompt files are gone or changed, or if the folder may not name them.
+def own_protocol(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
+    """The protocol of a run with its own prompts (`--prompt`, `--system`), from its `run.json`.
+
+    None if the run has none, if the prompt files are missing or changed, or if the folder may not name them.
     """
     settings, places = run["settings"], run.get("places", {})
     if not (settings.get("prompt-digest") or settings.get("system-digest")):
@@ -83,15 +84,15 @@ def own_words(folder: Path, run: Mapping[str, Any]) -> Protocol | None:
             name: Path(named_path(folder, name, places[name])) for name in ("prompt", "system") if places.get(name)
         }
         dataset = named_path(folder, "dataset", settings.get("dataset") or BUNDLED)
-        words = data_set_words(dataset, settings.get("version"), settings.get("protocol"))
-        words = words.worded(prompt=files.get("prompt"), system=files.get("system"))
+        protocol = data_set_protocol(dataset, settings.get("version"), settings.get("protocol"))
+        protocol = protocol.worded(prompt=files.get("prompt"), system=files.get("system"))
     except UserError:
         return None
-    return words if words.digest == settings.get("prompts-digest") else None
+    return protocol if protocol.digest == settings.get("prompts-digest") else None
 
 
-def packed_words(folder: Path) -> Protocol | None:
-    """The protocol that a pack carries, None if it carries none. Raises UserError for a damaged file."""
+def packed_protocol(folder: Path) -> Protocol | None:
+    """The protocol in a pack, or None if it has none. Raises UserError if the file is damaged."""
     path = folder / PROMPTS
     if not path.is_file():
         return None

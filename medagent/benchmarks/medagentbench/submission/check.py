@@ -1,11 +1,11 @@
-"""What can be said of a pack without asking its model again.
+"""Checks a pack without calling its model.
 
-Every episode is done again over the named data set, the results files and the report are made again from the journal,
-and the run is graded. What follows from the agent's messages is verified by that. The agent's messages themselves, and
-who wrote them, are claims: replies made up so that everything else follows from them cannot be told from real ones.
+Every episode is replayed on the named data set, the results files and the report are recomputed from the journal, and
+the run is graded. This verifies everything that follows from the agent's messages. The messages themselves, and who
+wrote them, are claims: a check cannot tell invented messages from real ones if the rest of the pack follows from them.
 
-A pack is a stranger's: its settings are checked by type, it names a data set by an installed name only, and nothing
-outside it is read that it names.
+A pack is untrusted input. Its settings are checked by type, its data set must be a bundled or imported one, and no
+other file that it names is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from medagent.benchmarks.medagentbench.submission._consistency import (
     settings_problems,
 )
 from medagent.benchmarks.medagentbench.submission._replay import problem_of
-from medagent.benchmarks.medagentbench.submission._settings import PackSettings, data_set_words, packed_words
+from medagent.benchmarks.medagentbench.submission._settings import PackSettings, data_set_protocol, packed_protocol
 from medagent.benchmarks.medagentbench.submission.pack import PackFile, unpacked
 from medagent.benchmarks.medagentbench.tasks.dataset import BUNDLED, Dataset, load_dataset, named
 from medagent.core.errors import UserError
@@ -45,7 +45,7 @@ _SAMPLING = ("api", "temperature", "max-tokens", "trial-seed", "extra", "cache")
 
 @dataclass(slots=True)
 class Checked:
-    """What a check came to: problems, what is known of the rest, and the report graded again."""
+    """The result of a check: problems, lists of verified, claimed and unchecked parts, and the recomputed report."""
 
     pack: PackFile
     settings: PackSettings
@@ -56,21 +56,20 @@ class Checked:
     unchecked: list[str] = field(default_factory=list)
     """Could not be checked."""
     no_replay: str = ""
-    """Why its episodes cannot be done again here; empty if they were."""
+    """Why the episodes could not be replayed. Empty if they were."""
     report: Report | None = None
-    """Under the official rules; None if something is wrong."""
+    """The report under the official rules. None if there is a problem."""
 
     @property
     def checks(self) -> Checks:
-        """The three lists, as the board shows them."""
+        """The lists in the form that the leaderboard shows."""
         return Checks(self.verified, self.claimed, self.unchecked, self.no_replay)
 
 
 def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) -> Checked:
-    """Check a pack against its data set, or the one that `dataset` names; `ehr` has the patients of one that does not
-    bring them.
+    """Check a pack against its data set, or against `dataset`. `ehr` is a file of patients for a set without them.
 
-    Raises UserError for what is no pack, or where the data set is not here.
+    Raises UserError if the file is not a pack or the data set is missing.
     """
     with unpacked(pack) as (folder, about):
         run = read_run(folder)
@@ -79,7 +78,7 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         name = dataset or _dataset_name(pack, settings)
         tasks = load_dataset(name, settings.version)
         if tasks.digest != settings.tasks_digest:
-            checked.problems.append(f"the run was over another task set than {tasks.name} {tasks.version}")
+            checked.problems.append(f"the run used another task set than {tasks.name} {tasks.version}")
             return checked
         rows = {row.unit: row for row in Run(folder).rows(EpisodeRow)}
         doubled, attempts = repeated(folder)
@@ -100,20 +99,22 @@ def check(pack: Path, *, dataset: str | None = None, ehr: Path | None = None) ->
         checked.claimed += _claims(run["settings"])
         if attempts:
             statuses = ", ".join(f"{count} {status}" for status, count in attempts.items())
-            checked.unchecked.append(f"earlier attempts at episodes that were repeated ({statuses})")
+            checked.unchecked.append(f"earlier attempts of repeated episodes ({statuses})")
         return checked
 
 
 def _dataset_name(pack: Path, settings: PackSettings) -> str:
-    """The data set that a pack names. Raises UserError for a folder: only the user says which folders are read."""
+    """The data set that a pack names. Raises UserError for a folder, because only the user may name folders to read."""
     name = settings.dataset or BUNDLED
     if named(name) is None:
-        raise UserError(f"{pack}: its data set is the folder {name!a} of whoever packed it; name yours: --dataset DIR")
+        raise UserError(
+            f"{pack}: its data set is the folder {name!a} on the packer's machine; name your copy with --dataset DIR"
+        )
     return name
 
 
 def _claims(settings: dict[str, object]) -> Iterator[str]:
-    """What only the pack itself says, with the values that tables show."""
+    """The claims of a pack that nothing verifies, with the values that tables show."""
     sampling = [f"{name} {settings[name]}" for name in _SAMPLING if settings.get(name) is not None]
     for name in ("agent", "model"):
         if settings.get(name):
@@ -127,16 +128,16 @@ def _claims(settings: dict[str, object]) -> Iterator[str]:
 
 
 def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tuple[str, EhrFile]) -> None:
-    """Do every episode again, if the run's settings allow it. `data` is the data set's name here, and its patients."""
+    """Replay every episode, if the run's settings allow it. `data` is the data set's name here and its patients."""
     settings, (name, patients) = checked.settings, data
-    standard = data_set_words(name, settings.version, settings.protocol)
-    words = _words(checked, folder, standard)
-    if words is None:
-        reason = checked.no_replay or "prompts.json is not that of the run"
+    standard = data_set_protocol(name, settings.version, settings.protocol)
+    protocol = _protocol(checked, folder, standard)
+    if protocol is None:
+        reason = checked.no_replay or "prompts.json is not from this run"
         checked.unchecked.append(f"prompts, replies, orders, endings and answers ({reason})")
         return
     if patients.digest != settings.ehr_digest:
-        checked.problems.append("the run had other patients than the data set")
+        checked.problems.append("the run used other patients than the data set's")
         return
     by_id = {task.id: task for task in tasks.tasks}
     choice = EhrChoice(file=patients.path, digest=patients.digest, now=tasks.constants.now)
@@ -145,18 +146,18 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         async with choice.open(settings.api_base) as ehr:
             for unit, row in rows.items():
                 if row.task_id in by_id and (
-                    problem := await problem_of(row, by_id[row.task_id], ehr, words, settings.rules)
+                    problem := await problem_of(row, by_id[row.task_id], ehr, protocol, settings.rules)
                 ):
                     checked.problems.append(f"{unit}: {problem}")
 
     asyncio.run(replay())
     replies = sum(turn.role == "user" for row in rows.values() for turn in row.transcript)
     checked.verified += [
-        f"prompts, replies, orders, endings and answers of {len(rows)} episodes ({replies} messages) over "
+        f"prompts, replies, orders, endings and answers of {len(rows)} episodes ({replies} messages) on "
         f"{tasks.name} {tasks.version}",
         "results files",
         "score",
-        *(["prompts of its own, which the pack carries"] if words.digest != standard.digest else []),
+        *(["its own prompts, which are in the pack"] if protocol.digest != standard.digest else []),
     ]
     most = max((row.rounds for row in rows.values()), default=0)
     if any(row.status == "round_limit" for row in rows.values()):
@@ -165,19 +166,19 @@ def _replay(checked: Checked, folder: Path, tasks: Dataset, rows: Rows, data: tu
         checked.unchecked.append(f"max-rounds {settings.max_rounds}: no episode reached it (most messages: {most})")
 
 
-def _words(checked: Checked, folder: Path, standard: Protocol) -> Protocol | None:
-    """The prompts and replies by which episodes can be done again; None, with the reason, if they cannot."""
+def _protocol(checked: Checked, folder: Path, standard: Protocol) -> Protocol | None:
+    """The protocol to replay episodes. If that is not possible, None, and `no_replay` or a problem says why."""
     settings = checked.settings
     if settings.fhir:
-        checked.no_replay = "the run had a FHIR server of its own, which is not here"
+        checked.no_replay = "the run used its own FHIR server, which is not available"
     elif settings.protocol == "code":
-        checked.no_replay = "the run's agent acts in code, and no program of a pack is run"
+        checked.no_replay = "the run's agent acts in code, and programs from packs are not run"
     elif standard.digest == settings.prompts_digest:
         return standard
-    elif (carried := packed_words(folder)) is None:
-        checked.no_replay = "the run had prompts of its own, which the pack does not carry"
+    elif (carried := packed_protocol(folder)) is None:
+        checked.no_replay = "the run used its own prompts, which are not in the pack"
     elif carried.digest != settings.prompts_digest:
-        checked.problems.append("prompts.json: is not what the prompts-digest of run.json names")
+        checked.problems.append("prompts.json: its digest differs from the prompts-digest in run.json")
         return None
     else:
         return carried

@@ -1,6 +1,6 @@
-"""The archive of a run: its results files, journal, settings, report and own prompts, with their digests.
+"""Packs a run into an archive: results files, journal, settings, report and own prompts, with their digests.
 
-It is a zip file with nothing but these names at its top, so that unpacking one that a stranger sent is safe.
+The archive is a zip file that may have only these names and no folders, so that unpacking an untrusted one is safe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from medagent.benchmarks.base import DEFAULT
 from medagent.benchmarks.medagentbench.results.paths import results_path
-from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_words
+from medagent.benchmarks.medagentbench.submission._settings import PROMPTS, own_protocol
 from medagent.core.errors import UserError
 from medagent.core.scrub import hide, remember_environment
 from medagent.engine.folder import benchmark_of, read_run
@@ -31,46 +31,49 @@ from refsol.schema import validator
 
 PACK = "pack.json"
 LARGEST = 100_000_000
-"""Bytes of an archive."""
+"""The most bytes of an archive."""
 LARGEST_UNPACKED = 2_000_000_000
 _NAME = re.compile(r"pack\.json|run\.json|report\.json|prompts\.json|episodes\.jsonl|results(\.[1-9]\d*)?\.json")
 _TIME = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in the archive: the same run gives the same archive."""
+"""The time of every file in an archive. It is fixed, so that the same run gives the same archive."""
 
 
 class PackFile(BaseModel):
-    """`pack.json`: the benchmark, what it ran on, with what, and the SHA-256 of each file."""
+    """`pack.json`: the benchmark, its data set, the versions of the software, and the SHA-256 of each file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     benchmark: str
     data: DataRef
     seed_sha256: str | None
-    """Of the data set's seed, where it was made from one."""
+    """The SHA-256 of the data set's seed, if it was made from one."""
     versions: dict[str, str]
     files: dict[str, str]
 
 
 class Packed(NamedTuple):
-    """What was packed; whether prompts of the run's own had to be left out, since their files are gone or changed."""
+    """The files of a pack with their SHA-256s, and whether the run's own prompts are missing.
+
+    They are left out if their files no longer exist or have changed.
+    """
 
     files: dict[str, str]
     prompts_left_out: bool
 
 
 def write_pack(run: Path, out: Path) -> Packed:
-    """Pack a finished run of MedAgentBench. Raises UserError where it is none, or too large."""
+    """Pack a finished run of MedAgentBench. Raises UserError for another run, or if the pack is too large."""
     if benchmark_of(run) != DEFAULT:
-        raise UserError(f"{run}: is a run of {benchmark_of(run)}; packs are of {DEFAULT}")
+        raise UserError(f"{run}: is a run of {benchmark_of(run)}; only runs of {DEFAULT} can be packed")
     about = read_run(run)
     if not results_path(run, 1).is_file() or not (run / JOURNAL).is_file():
-        raise UserError(f"{run}: is not finished; the run's command goes on with it")
+        raise UserError(f"{run}: the run is not finished; continue it with the same command")
     remember_environment(os.environ)
     files = {path.name: _hidden(path) for path in sorted(run.iterdir()) if _NAME.fullmatch(path.name)}
     files.pop(PACK, None)
-    words = own_words(run, about)
-    if words is not None:
-        files[PROMPTS] = (hide(words.model_dump_json(indent=1)) + "\n").encode()
+    protocol = own_protocol(run, about)
+    if protocol is not None:
+        files[PROMPTS] = (hide(protocol.model_dump_json(indent=1)) + "\n").encode()
     pack = PackFile(
         benchmark=DEFAULT,
         data=DataRef.model_validate(about["data"]),
@@ -81,7 +84,7 @@ def write_pack(run: Path, out: Path) -> Packed:
     files[PACK] = (pack.model_dump_json(indent=1) + "\n").encode()
     write_archive(out, files)
     settings = about["settings"]
-    return Packed(pack.files, words is None and bool(settings.get("prompt-digest") or settings.get("system-digest")))
+    return Packed(pack.files, protocol is None and bool(settings.get("prompt-digest") or settings.get("system-digest")))
 
 
 def write_archive(out: Path, files: dict[str, bytes]) -> None:
@@ -94,7 +97,7 @@ def write_archive(out: Path, files: dict[str, bytes]) -> None:
                 entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
                 archive.writestr(entry, content)
         if (size := part.stat().st_size) > LARGEST:
-            raise UserError(f"{out}: would have {size} bytes, a pack has at most {LARGEST}; pack fewer trials")
+            raise UserError(f"{out}: would have {size} bytes; a pack may have at most {LARGEST}; pack fewer trials")
         part.replace(out)
     except OSError as error:
         raise UserError(f"{error.filename or out}: cannot be written: {error.strerror}") from None
@@ -104,9 +107,9 @@ def write_archive(out: Path, files: dict[str, bytes]) -> None:
 
 @contextmanager
 def unpacked(pack: Path) -> Iterator[tuple[Path, PackFile]]:
-    """A pack as a run's folder, for as long as it is needed, with its `pack.json`.
+    """Unpack a pack into a temporary folder, which is a run's folder. Yields it with the content of `pack.json`.
 
-    Raises UserError for what is no pack, holds other names, is too large, or does not have the digests it names.
+    Raises UserError if the file is not a pack, has other names, is too large, or has other digests than it names.
     """
     with tempfile.TemporaryDirectory(prefix="medagent-pack-") as name:
         folder = Path(name)
@@ -116,11 +119,11 @@ def unpacked(pack: Path) -> Iterator[tuple[Path, PackFile]]:
         except OSError as error:
             raise UserError(f"{pack}: cannot be read: {error.strerror or error}") from None
         except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError) as error:
-            raise UserError(f"{pack}: is no pack of `medagent submit pack`: {error}") from None
+            raise UserError(f"{pack}: is not a pack made by `medagent submit pack`: {error}") from None
         about = read_json(folder / PACK, validator(PackFile), expected=f"a {PACK} is expected", error=UserError)
         held = {path.name for path in folder.iterdir()} - {PACK}
         if held != set(about.files):
-            raise UserError(f"{pack}: does not hold the files that its {PACK} names")
+            raise UserError(f"{pack}: its files are not those that its {PACK} names")
         for file, digest in about.files.items():
             if hashlib.sha256((folder / file).read_bytes()).hexdigest() != digest:
                 raise UserError(f"{pack}: {file} is not the file that its {PACK} names (its SHA-256 differs)")
@@ -131,9 +134,9 @@ def _extract(archive: zipfile.ZipFile, pack: Path, folder: Path) -> None:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     if PACK not in names:
-        raise UserError(f"{pack}: is no pack of `medagent submit pack`: it has no {PACK}")
+        raise UserError(f"{pack}: is not a pack made by `medagent submit pack`: it has no {PACK}")
     if odd := [name for name in names if not _NAME.fullmatch(name) or names.count(name) > 1]:
-        raise UserError(f"{pack}: holds {odd[0]!a}, which no pack has")
+        raise UserError(f"{pack}: has the file {odd[0]!a}, which is not allowed in a pack")
     if sum(entry.file_size for entry in entries) > LARGEST_UNPACKED:
         raise UserError(f"{pack}: would be larger than {LARGEST_UNPACKED} bytes when unpacked")
     for entry in entries:
@@ -142,5 +145,5 @@ def _extract(archive: zipfile.ZipFile, pack: Path, folder: Path) -> None:
 
 
 def _hidden(path: Path) -> bytes:
-    """A file's content without the secrets of the environment."""
+    """A file's content, with the secrets of environment variables removed."""
     return hide(path.read_bytes().decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Tasks and data sets of MedAgentBench: the bundled synthetic one, the imported official one, a user's own file."""
+"""Tasks and data sets of MedAgentBench: the bundled one, the imported official one, and users' own task files."""
 
 from medagent.benchmarks.medagentbench.tasks.dataset import (
     DATASETS,

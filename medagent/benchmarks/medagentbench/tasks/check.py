@@ -1,4 +1,4 @@
-"""What is wrong with a task file of one's own, in words; its form as a JSON schema."""
+"""Checks a user's own task file. Has the JSON schema of such files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, Task, load_
 
 @dataclass(frozen=True, slots=True)
 class CheckedTasks:
-    """A task file that can be used, and what a person should know of it."""
+    """A valid task file, with warnings."""
 
     dataset: Dataset
     warnings: tuple[str, ...]
@@ -27,18 +27,18 @@ class CheckedTasks:
 
 
 def check_tasks(path: Path) -> CheckedTasks:
-    """Read a task file. Raises UserError with everything that makes it unusable."""
+    """Check a task file. Raises UserError with all problems that make it unusable."""
     dataset = load_tasks_file(path)
     return CheckedTasks(dataset, tuple(_warnings(dataset)))
 
 
 def schema() -> dict[str, Any]:
-    """The form of a task file as a JSON schema."""
-    found = TypeAdapter(tuple[Task, ...]).json_schema()
+    """The JSON schema of a task file."""
+    form = TypeAdapter(tuple[Task, ...]).json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A task file of MedAgentBench",
-        **found,
+        **form,
     }
 
 

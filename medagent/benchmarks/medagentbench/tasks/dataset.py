@@ -1,9 +1,9 @@
-"""Task and Dataset, read from the published form: a JSON list of `{id, instruction, context, eval_MRN?, sol?}`.
+"""Reads tasks and data sets in the published form: a JSON list of `{id, instruction, context, eval_MRN?, sol?}`.
 
-A data set is a folder with `test_data_v1.json` and `test_data_v2.json`, and beside them, where it has them, the answer
-key `key_v1.json`, `key_v2.json`, the function list `functions.json` and the protocol `protocol.toml`. `synthetic` lies
-in the package, `official` in the user's data folder after `medagent tasks import`; a folder of `medagent data new` is
-named by its path, and has its patients and its constants with it.
+A data set is a folder with the task files `test_data_v1.json` and `test_data_v2.json`. It may also have the answer keys
+`key_v1.json` and `key_v2.json`, the function list `functions.json` and the protocol `protocol.toml`. `synthetic` is in
+the package. `official` is in the user's data folder after `medagent data import`. A folder made by `medagent data new`
+is named by its path and also has its patients and constants.
 """
 
 from __future__ import annotations
@@ -18,14 +18,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from medagent.benchmarks.made_folders import SEED
-from medagent.benchmarks.medagentbench.tasks.manifest import (
-    HOSPITAL,
-    Manifest,
-    checked_file,
-    is_made,
-    read_manifest,
-)
+from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
+from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
@@ -48,45 +42,45 @@ _ID = re.compile(r"[^\s#,]+")
 
 def _usable_id(value: object) -> object:
     if isinstance(value, str) and not _ID.fullmatch(value):
-        raise ValueError("is no id: it is empty, or has a blank, a comma or # in it")
+        raise ValueError("is not a valid id: it is empty, or has white space, a comma or #")
     return value
 
 
 class Task(BaseModel):
-    """One task. An id `task5_7` says the type; any other id needs the field `type`."""
+    """One task. An id such as `task5_7` has the type in it; any other id needs the field `type`."""
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     id: Annotated[str, BeforeValidator(_usable_id)]
-    """Unique in its file; without blanks, commas and #."""
+    """Unique in the file; without white space, commas and #."""
     instruction: str
-    """What the agent is asked."""
+    """The question or instruction for the agent."""
     context: str = ""
-    """What the agent is told beside it."""
+    """Further information for the agent."""
     eval_MRN: str | None = None
-    """The patient it is about; all types but task1 need it."""
+    """The patient's MRN. All types except task1 need it."""
     sol: list[str] | None = None
-    """The right answers; task1 needs it."""
+    """The right answers. task1 needs them."""
     type: Annotated[str, Field(validate_default=True, json_schema_extra={"enum": list(TASK_TYPES)})] = ""
-    """Which rules grade it; what stands before _ in the id, where that is a type."""
+    """The task type, which selects the rules for grading. By default the part of the id before _."""
 
     @field_validator("type", mode="after")
     @classmethod
     def _known_type(cls, value: str, info: ValidationInfo) -> str:
-        found = value or str(info.data.get("id", TASK_TYPES[0])).partition("_")[0]
-        if found not in TASK_TYPES:
+        kind = value or str(info.data.get("id", TASK_TYPES[0])).partition("_")[0]
+        if kind not in TASK_TYPES:
             raise ValueError(
-                f"{found!r} is no task type; there are {TASK_TYPES[0]} to {TASK_TYPES[-1]}"
+                f"{kind!r} is not a task type; the types are {TASK_TYPES[0]} to {TASK_TYPES[-1]}"
                 if value
-                else f"has no type: its id names none, so a field `type` must say which rules grade it "
+                else f"has no type: its id does not begin with one, so add the field `type` "
                 f"({TASK_TYPES[0]} to {TASK_TYPES[-1]})"
             )
-        return found
+        return kind
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Tasks in their file's order. `digest` is the SHA-256 of the file's bytes; `folder` holds what lies beside it."""
+    """The tasks of a file, in its order. `digest` is the SHA-256 of the file."""
 
     name: str
     version: str
@@ -94,27 +88,27 @@ class Dataset:
     digest: str
     path: Path
     alone: bool = False
-    """Whether it is a task file of a user's own: what lies beside it does not belong to it."""
+    """Whether it is a user's own task file. Other files in its folder do not belong to it."""
     manifest: Manifest | None = None
-    """What a made data set says of itself."""
+    """The manifest of a generated data set."""
     fixed: Constants | None = None
-    """What it fixes, if no manifest says it."""
+    """The constants of a data set without a manifest, if they are not the published ones."""
 
     @property
     def constants(self) -> Constants:
-        """What it fixes beside tasks and patients."""
+        """The data set's constants for grading."""
         return self.manifest.constants if self.manifest else self.fixed or PUBLISHED
 
     @property
     def bundled(self) -> bool:
-        """Whether it is the bundled set, whose patients come with the package."""
+        """Whether it is the bundled data set, whose patients are in the package."""
         return self.name == BUNDLED and not self.alone
 
     @property
     def hospital(self) -> Path | None:
-        """The patients that a folder's data set comes with, or None. Raises UserError where the file has changed.
+        """The file of patients of a generated data set, or None. Raises UserError if the file has changed.
 
-        Where the file is not there, but the seed, they are made again into the cache folder.
+        If the file is missing but the folder has the seed, the patients are regenerated into the cache folder.
         """
         if self.manifest is None or self.bundled:
             return None
@@ -127,54 +121,52 @@ class Dataset:
 
     @property
     def official_version(self) -> str | None:
-        """The version of the published tasks that these are, wherever the file lies; None for other tasks."""
+        """The version of the published tasks, if the file has their bytes. None for other tasks."""
         return next((version for version, digest in OFFICIAL_DIGESTS.items() if digest == self.digest), None)
 
     @property
     def title(self) -> str:
-        """What tables and reports call it: scores on data sets of different names do not compare."""
+        """The name in tables and reports. Scores on data sets with different names cannot be compared."""
         if self.official_version is not None:
             return "MedAgentBench"
         return "MedAgentBench-Synthetic" if self.name == BUNDLED else self.name
 
     @property
     def ref(self) -> DataRef:
-        """It, as a report names it."""
+        """The data set as a report names it."""
         version = self.official_version or ("" if self.version == self.name else self.version)
         note = "" if self.official_version else "not the published tasks: scores do not compare with published ones"
         return DataRef(name=self.title, version=version, digest=self.digest, note=note)
 
     def beside(self, name: str) -> Path | None:
-        """A file that comes with the data set (`key_v2.json`, `functions.json`, `protocol.toml`), or None."""
+        """Another file of the data set (`key_v2.json`, `functions.json`, `protocol.toml`), or None."""
         path = self.path.parent / name
         return path if not self.alone and path.is_file() else None
 
     @property
     def key(self) -> Path | None:
-        """The answer key that comes with the data set, or None."""
+        """The answer key of the data set, or None."""
         return self.beside(f"key_{self.version}.json")
 
 
 def named(dataset: str) -> str | None:
-    """The name of a data set that has one; None for any other text."""
+    """The same text if it is the name of a data set, otherwise None."""
     return dataset if dataset in DATASETS else None
 
 
 def dataset_folder(name: str) -> Path:
-    """The folder of a data set, named or given by its path. Raises UserError where there is none."""
+    """The folder of a data set, by the set's name or path. Raises UserError if there is none."""
     if name == BUNDLED:
         return Path(__file__).parent / "data" / name
     if name == "official":
         return data_dir() / "official"
     if is_made(Path(name)):
         return Path(name)
-    raise UserError(
-        f"unknown data set {name!r}; known: {', '.join(DATASETS)}, and folders that `medagent data new` made"
-    )
+    raise UserError(f"unknown data set {name!r}; known: {', '.join(DATASETS)}, and folders made by `medagent data new`")
 
 
 def load_dataset(name: str, version: str) -> Dataset:
-    """One version of a data set. Raises UserError for an unknown name or version, or one not imported yet."""
+    """Load one version of a data set. Raises UserError if the name or version is unknown or not imported yet."""
     folder = dataset_folder(name)
     if version not in VERSIONS:
         raise UserError(f"unknown version {version!r}; known: {', '.join(VERSIONS)}")
@@ -185,14 +177,17 @@ def load_dataset(name: str, version: str) -> Dataset:
         return _read(checked_file(folder, manifest, path.name), title, version, manifest=manifest)
     if not path.is_file():
         raise UserError(
-            f"data set {name!r} is not here ({path}); import it with "
-            "`medagent tasks import DIR`, DIR being a checkout of the official repository"
+            f"data set {name!r} is not imported yet ({path} does not exist); import it with `medagent data import "
+            "DIR`, where DIR is a checkout of the official repository"
         )
     return _read(path, name, version)
 
 
 def load_tasks_file(path: Path) -> Dataset:
-    """A user's own task file; its version is the file's stem. Raises UserError naming the place of what is wrong."""
+    """Load a user's own task file. Its version is the file name without suffix.
+
+    Raises UserError, which names the place of each problem.
+    """
     return _read(path, str(path.stem), path.stem, alone=True)
 
 
@@ -202,11 +197,11 @@ def _read(path: Path, name: str, version: str, *, alone: bool = False, manifest:
 
 
 def _tasks(path: Path) -> tuple[tuple[Task, ...], str]:
-    """The tasks of a file, and its digest; they are read once."""
+    """The tasks of a file, and its digest. An unchanged file is read once."""
     try:
         state = file_state(path)
     except OSError:
-        state = ()  # reading says why
+        state = ()  # reading the file raises the error
     return _tasks_of(path, state)
 
 
@@ -216,15 +211,15 @@ def _tasks_of(path: Path, state: tuple[int, ...]) -> tuple[tuple[Task, ...], str
     seen: set[str] = set()
     for task in tasks:
         if task.id in seen:
-            raise UserError(f"{path}: the task id {task.id} stands there twice")
+            raise UserError(f"{path}: duplicate task id {task.id}")
         seen.add(task.id)
     if not tasks:
-        raise UserError(f"{path}: holds no task")
+        raise UserError(f"{path}: has no tasks")
     return tasks, hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _ranges(dataset: Dataset) -> str:
-    """The ids of a data set, from the first to the last of each type."""
+    """The first and the last id of each type, as text."""
     ids: dict[str, list[str]] = {}
     for task in dataset.tasks:
         ids.setdefault(task.type, []).append(task.id)
@@ -234,10 +229,10 @@ def _ranges(dataset: Dataset) -> str:
 def select(
     dataset: Dataset, types: Sequence[str], ids: Sequence[str], limit: int | None, per_type: int | None = None
 ) -> tuple[Task, ...]:
-    """The tasks of the given types and ids (all, where none is given), in an order that mixes the types: at most
-    `per_type` of each, at most `limit` in all.
+    """The tasks of these types and ids (all if both are empty), in an order that mixes the types.
 
-    Raises UserError for an unknown type or id and for an empty selection, naming what there is.
+    At most `per_type` tasks of each type, and at most `limit` in total. Raises UserError, with the known values, for an
+    unknown type or id and for an empty selection.
     """
     present = tuple(dict.fromkeys(task.type for task in dataset.tasks))
     known = {task.id for task in dataset.tasks}
@@ -251,6 +246,6 @@ def select(
     if not order:
         raise UserError(
             f"the selection is empty; {dataset.name} {dataset.version} has {len(known)} tasks of "
-            f"{', '.join(present)}: mend --tasks, --ids or --limit"
+            f"{', '.join(present)}: change --tasks, --ids or --limit"
         )
     return tuple(by_id[task_id] for task_id in order)

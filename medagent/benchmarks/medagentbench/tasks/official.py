@@ -1,9 +1,9 @@
-"""Imports the published data set from a user's checkout of the official repository, as data set `official`.
+"""Imports the published data set from a user's checkout of the official repository, as the data set `official`.
 
-The task files and the function list are taken where their SHA-256 is the published one. The prompt and the replies
-are read from the runner's source with `ast`, never executed, and found by their shape rather than by name: the prompt
-is the module-level text with the four fields; the replies are the `content` of dictionaries with the role `user` that
-are passed to a call.
+The task files and the function list must have the published SHA-256. The prompt and the replies are read from the
+runner's source with `ast`; the source is never executed. They are found by their shape, not by name: the prompt is the
+module-level text with the four fields; a reply is the `content` of a dictionary with the role `user` that is passed to
+a call.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ FILES = {
 
 SOURCE = "src/server/tasks/medagentbench/__init__.py"
 _FIELDS = ("{api_base}", "{functions}", "{context}", "{question}")
-# `requests` words an HTTP error so (raise_for_status); the published runner passes it on.
+# The text of an HTTP error from `requests` (raise_for_status), which the published runner passes on.
 _HTTP_ERROR = "{status} {kind} Error: {reason} for url: {url}"
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The runner's words, as templates of a protocol file."""
+    """The runner's texts, as templates of a protocol file."""
 
     prompt: str
     get_reply: str
@@ -53,9 +53,9 @@ def is_official(checkout: Path) -> bool:
 
 
 def import_official(checkout: Path) -> Path:
-    """Import into the user's data folder; returns the data set's folder. Nothing is written unless all is well.
+    """Import into the user's data folder. Returns the data set's folder. All input is checked before files are written.
 
-    Raises UserError naming a file that is missing or changed, or the texts that could not be found.
+    Raises UserError, which names a missing or changed file, or the texts that were not found.
     """
     files = {name: _published(checkout / "data" / "medagentbench" / name, digest) for name, digest in FILES.items()}
     files["functions.json"] = files.pop("funcs_v1.json")
@@ -66,7 +66,7 @@ def import_official(checkout: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise UserError(f"{folder}: the folder cannot be created: {error.strerror}") from None
     for name, text in files.items():
         write_whole(folder / name, text)
     load_protocol("text", file=folder / "protocol.toml", functions=folder / "functions.json")
@@ -74,24 +74,26 @@ def import_official(checkout: Path) -> Path:
 
 
 def read_texts(source: str, path: Path) -> Texts:
-    """The texts in the runner's source. Raises UserError saying what could not be found."""
+    """Find the texts in the runner's source. Raises UserError, which names the texts that were not found."""
     try:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is no Python source: {error}") from None
+        raise UserError(f"{path}: is not valid Python: {error}") from None
     contents = list(_user_contents(module))
     frames = list(_frames(contents))
     plain = [node.value for node in contents if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    found = {
+    texts = {
         "prompt": next(_prompts(module), None),
         "get_reply": next((frame.around("{body}") for frame in frames if not frame.is_error), None),
         "get_error": next((frame.around("{error}") for frame in frames if frame.is_error), None),
         "post_accepted": next((text for text in plain if PUBLISHED.acknowledgement in text), None),
         "post_invalid": next((text for text in plain if PUBLISHED.acknowledgement not in text), None),
     }
-    if missing := [name for name, text in found.items() if text is None]:
-        raise UserError(f"{path}: no text of the expected shape for {', '.join(missing)}; is it another version?")
-    return Texts(**{name: text for name, text in found.items() if text is not None})
+    if missing := [name for name, text in texts.items() if text is None]:
+        raise UserError(
+            f"{path}: has no text of the expected shape for {', '.join(missing)}; check out the official version"
+        )
+    return Texts(**{name: text for name, text in texts.items() if text is not None})
 
 
 def _published(path: Path, digest: str) -> str:
@@ -118,7 +120,7 @@ def _text(raw: bytes, path: Path) -> str:
 
 
 def _prompts(module: ast.Module) -> Iterator[str]:
-    """Module-level texts with all four fields, their doubled braces undone as `str.format` would."""
+    """Module-level texts with all four fields. Doubled braces become single ones, as in `str.format`."""
     for statement in module.body:
         value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
         text = value.value if isinstance(value, ast.Constant) else None
@@ -127,7 +129,7 @@ def _prompts(module: ast.Module) -> Iterator[str]:
 
 
 def _user_contents(module: ast.Module) -> Iterator[ast.expr]:
-    """In the order of the source: X of every call with `{"role": "user", "content": X}`."""
+    """X of each call with `{"role": "user", "content": X}`, in the order of the source."""
     calls = [node for node in ast.walk(module) if isinstance(node, ast.Call)]
     for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
         for argument in call.args:
@@ -144,7 +146,7 @@ def _user_contents(module: ast.Module) -> Iterator[ast.expr]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """The fixed text around the one value of an f-string, and that value's source."""
+    """An f-string with one value: the text before and after it, and the value's source."""
 
     before: str
     value: str
@@ -152,11 +154,11 @@ class _Frame:
 
     @property
     def is_error(self) -> bool:
-        """Whether it frames an error and not what a GET brought."""
+        """Whether the value is an error, not the result of a GET."""
         return "error" in f"{self.before} {self.value} {self.after}".lower()
 
     def around(self, field: str) -> str:
-        """The template with the field in the value's place."""
+        """The f-string as a template, with a field instead of the value."""
         return self.before + field + self.after
 
 
@@ -173,6 +175,6 @@ def _frames(contents: list[ast.expr]) -> Iterator[_Frame]:
 
 
 def _protocol_file(texts: Texts) -> str:
-    """The protocol in TOML; JSON's escapes are those of TOML's basic strings."""
+    """The protocol as TOML. JSON's escapes are valid in TOML's basic strings."""
     fields = {"kind": "text", "format_parameter": "append", "http_error": _HTTP_ERROR, **asdict(texts)}
     return "".join(f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in fields.items())

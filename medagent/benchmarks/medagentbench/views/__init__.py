@@ -1,1 +1,1 @@
-"""What an HTML report shows of MedAgentBench: the deciding test over time, orders side by side, the conversation."""
+"""The parts of an HTML report for MedAgentBench: the deciding test over time, due and placed orders, and blocks."""

@@ -1,4 +1,4 @@
-"""The deciding test of an episode over time: every reading, those that decide, those that the agent saw."""
+"""A chart of an episode's deciding test over time, with the readings that decide and those that the agent saw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from refsol.medagentbench.clinical import DataError, LabResult, read_measurement
 
 _TIME = re.compile(r'"(\d{4}-\d{2}-\d{2}T[^"]*)"')
 _MOST = 600
-"""So many of the latest readings are drawn; those that decide always are."""
+"""The most readings that are drawn: the latest ones, and in addition those that decide."""
 
 
 def chart(
@@ -26,10 +26,10 @@ def chart(
     replies: Sequence[str] | None,
     constants: Constants = PUBLISHED,
 ) -> Any:
-    """The chart of a task's deciding test, or None: the task has none, or nothing can be drawn.
+    """The chart of a task's deciding test. None if the task has no such test or there is nothing to draw.
 
-    `replies` are what the agent was shown; None if that was not kept. `decisive` are the facts that the verdict rests
-    on, `facts` further readings to draw beside them.
+    `decisive` are the facts that decide the verdict; `facts` is the source of all readings. `replies` are the replies
+    that the agent got, or None if they were not stored.
     """
     test = deciding_test(task.type, constants)
     if test is None or not decisive or not task.eval_MRN:
@@ -47,7 +47,7 @@ def chart(
         )
         for one in stored
     ]
-    given = _first_number(answer)
+    number = _first_number(answer)
     values = [float(one.value) for one in stored if (one.text, one.value) in deciding]
     return ChartBlock(
         title=f"{test.code} of {task.eval_MRN}",
@@ -58,30 +58,30 @@ def chart(
         window=test.window,
         thresholds=test.thresholds,
         mean=sum(values) / len(values) if test.is_mean and values else None,
-        answered=None if given == -1 else given,
-        denied=given == -1 and bool(deciding),
-        note=f"{left_out} earlier readings are not drawn." if left_out else "",
+        answered=None if number == -1 else number,
+        denied=number == -1 and bool(deciding),
+        note=f"{left_out} earlier readings are not shown." if left_out else "",
     )
 
 
 def _drawn(facts: Facts | None, mrn: str, code: str, deciding: set[str | None]) -> tuple[list[LabResult], int]:
-    """The readings to draw, in the order of time, and how many are left out."""
-    found = []
+    """The readings to draw, sorted by time, and the number of those that are left out."""
+    readings = []
     try:
         for observation in facts.observations(mrn, code) if facts is not None else ():
             try:
-                found.append(read_measurement(observation, code))
+                readings.append(read_measurement(observation, code))
             except DataError:
                 continue
     except FactsError:
         return [], 0
-    found.sort(key=lambda one: _milliseconds(one.time))
-    kept = [one for place, one in enumerate(found) if place >= len(found) - _MOST or one.text in deciding]
-    return kept, len(found) - len(kept)
+    readings.sort(key=lambda one: _milliseconds(one.time))
+    shown = [one for place, one in enumerate(readings) if place >= len(readings) - _MOST or one.text in deciding]
+    return shown, len(readings) - len(shown)
 
 
 def _times(replies: Sequence[str], code: str) -> set[str]:
-    """The times in the replies that are about the code."""
+    """The times in those replies that mention the code."""
     return {time for text in replies if f'"{code}"' in text for time in _TIME.findall(text)}
 
 
@@ -90,7 +90,7 @@ def _milliseconds(time: datetime) -> float:
 
 
 def _first_number(answer: Any) -> float | None:
-    """The first number that was answered, -1 where that says that there is no reading; None where there is none."""
+    """The first number in an answer (-1 means that there is no reading), or None if it has no number."""
     try:
         value: Any = json.loads(answer) if isinstance(answer, str) else None
     except (ValueError, RecursionError):

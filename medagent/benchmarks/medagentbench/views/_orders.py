@@ -1,4 +1,4 @@
-"""The orders that were due beside those that were placed, leaf by leaf, from a verdict's checks."""
+"""Compares the orders that were due with those that were placed, field by field, from a verdict's checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ABSENT = "–"
 
 
 def orders_block(checks: Sequence[Check], posts: Sequence[Post]) -> OrdersBlock | None:
-    """The orders of an episode; None where none was due and none was placed. `posts` are those that were accepted."""
+    """The orders of an episode. None if no order was due and none was placed. `posts` are the accepted posts."""
     due = list(_due(checks))
     orders = [_due_order(checks, posts[place] if place < len(posts) else None) for place, checks in enumerate(due)]
     orders += [
@@ -30,7 +30,7 @@ def orders_block(checks: Sequence[Check], posts: Sequence[Post]) -> OrdersBlock 
 
 
 def _due(checks: Sequence[Check]) -> Iterator[list[Check]]:
-    """The checks of each order, which begin with that of its URL."""
+    """The checks of each order. The first check of an order is that of its URL."""
     current: list[Check] = []
     for check in checks:
         if check.name.endswith(_URL):
@@ -60,12 +60,12 @@ def _due_order(checks: Sequence[Check], post: Post | None) -> Order:
 
 
 def _fields(name: str, check: Check, placed: Any) -> Iterator[Field]:
-    """One field, or where an object differs in part each of its leaves."""
-    wanted = _json(check.expected)
-    if not check.passed and isinstance(wanted, dict) and isinstance(placed, dict):
-        required, given = dict(_leaves(wanted)), dict(_leaves(placed))
-        for leaf in dict.fromkeys([*required, *given]):
-            one, other = required.get(leaf, _ABSENT), given.get(leaf, _ABSENT)
+    """The field of a check. If an object differs, a field for each of its leaves."""
+    expected = _json(check.expected)
+    if not check.passed and isinstance(expected, dict) and isinstance(placed, dict):
+        required, placed_leaves = dict(_leaves(expected)), dict(_leaves(placed))
+        for leaf in dict.fromkeys([*required, *placed_leaves]):
+            one, other = required.get(leaf, _ABSENT), placed_leaves.get(leaf, _ABSENT)
             yield Field(f"{name}.{leaf}", one, other, one == other)
         return
     yield Field(name, _plain(check.expected), _ABSENT if placed is MISSING else _text(placed), check.passed)
@@ -76,7 +76,7 @@ def _path(name: str) -> tuple[str | int, ...]:
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Each leaf of a JSON value with its place. Deep nesting is shown as text."""
+    """Each leaf of a JSON value with its path. Parts nested deeper than 12 levels are shown as text."""
     if isinstance(value, dict) and value and path.count(".") < 12:
         for name, inner in value.items():
             yield from _leaves(inner, f"{path}.{name}" if path else str(name))
@@ -97,7 +97,7 @@ def _resource(post: Post) -> str:
 
 
 def _plain(expected: str) -> str:
-    """An expected text without JSON's quotes, where it is one text."""
+    """The expected value. If it is a JSON string, its text without quotes."""
     value = _json(expected)
     return value if isinstance(value, str) else expected
 

@@ -1,4 +1,4 @@
-"""An episode as blocks of a page, from a run's folder or from a results file that anybody made; the run's panels."""
+"""The blocks of a report page: for an episode (of a run or of a results file), and for the whole run."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from refsol.verdict import show
 
 
 def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
-    """What a page displays of an episode."""
+    """The blocks of one episode."""
     whole = bool(row.transcript) and row.transcript[0].role == "user"
     facts = [Fact(**one) for one in score.details.get("facts", [])] if score else []
     yield TextBlock("Question", item.question)
     if item.context:
         yield TextBlock("Context", item.context, folded=True)
-    said = spoken(row)
-    replies = [one.text for one in said[1:] if one.role in ("user", REQUESTS)] if whole else None
+    messages = spoken(row)
+    replies = [one.text for one in messages[1:] if one.role in ("user", REQUESTS)] if whole else None
     if drawn := chart(item.stored, facts, row.answer, _readings(item.source), replies, item.dataset.constants):
         yield drawn
     elif facts:
@@ -57,14 +57,14 @@ def episode_blocks(item: TaskItem, row: EpisodeRow, score: Score | None) -> Iter
             yield ChecksBlock([(one.name, one.passed, one.expected, one.actual) for one in score.checks])
     if row.created:
         writes = [(one.url, one.resource, one.refused or "") for one in row.created]
-        yield RecordBlock("What the record became, or would have become", writes)
+        yield RecordBlock("Resources that the POSTs created, or would have created", writes)
     if row.transcript:
-        title = "Transcript" if whole else "POSTs and their replies (the file keeps no other messages)"
-        yield ConversationBlock(said, [one.time for one in facts if one.time], title)
+        title = "Transcript" if whole else "POSTs and their replies (the file has no other messages)"
+        yield ConversationBlock(messages, [one.time for one in facts if one.time], title)
 
 
 def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
-    """The rates of a run beside others', by type and by what was right to do."""
+    """The rates of a run compared with others, by type, and by what was right to do."""
     if not report.items:
         return
     lines = {line.name: line for section in report.table for line in section.lines}
@@ -74,14 +74,14 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
     first += [
         _line(other.removeprefix("baseline "), line) for other, line in lines.items() if other.startswith("baseline ")
     ]
-    if dataset.bundled:  # whose answer key the rules that it follows were made for
+    if dataset.bundled:  # only here is the reference agent known to solve all tasks
         first.append(("reference (solves all)", overall.n, 1.0, *_ends(overall.n, overall.n)))
     for section in published_sections(published_of(dataset)):
         first += [
             (f"{one.name} (published)", one.n, one.value, *_ends(round(one.n * (one.value or 0)), one.n))
             for one in section.lines
         ]
-    yield DotsBlock("Success rate, beside others", first)
+    yield DotsBlock("Success rate, compared with others", first)
     types = {item.group for item in report.items}
     yield DotsBlock("By task type", [_line(kind, line) for kind, line in lines.items() if kind in types], group=True)
     branches = [_line(words, lines[words]) for words in BRANCHES.values() if words in lines and lines[words].n]
@@ -90,7 +90,7 @@ def run_panels(report: Report, dataset: Dataset) -> Iterator[Block]:
 
 @lru_cache(maxsize=4)
 def _readings(source: TaskSource) -> Facts:
-    """Every reading of the patients; a data set's key holds those that decide and no others."""
+    """A source of all readings of the patients. An answer key would have only the deciding ones."""
     dataset = dataset_of(source)
     own = (source.fhir, source.ehr, getattr(source, "key", None)) != (None, None, None)
     if own or not dataset.bundled:
@@ -109,7 +109,7 @@ def _answer(row: EpisodeRow, score: Score) -> AnswerBlock:
 
 
 def _posts(row: EpisodeRow) -> Sequence[Post]:
-    """The posts that count as accepted."""
+    """The accepted posts."""
     try:
         return extract_posts(read_messages(post_history(row.transcript)), PUBLISHED.acknowledgement)
     except HistoryError:

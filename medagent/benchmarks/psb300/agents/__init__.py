@@ -1,1 +1,1 @@
-"""Agents that come with psb-300."""
+"""The bundled agents of psb-300."""

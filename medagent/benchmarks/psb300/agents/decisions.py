@@ -1,6 +1,6 @@
-"""What each type asks for, decided from the resources that its searches brought.
+"""The decision for each task type, made from the resources that its searches found.
 
-Plain functions, without anything of this project: the code protocol sends this file's text as a program.
+This file imports nothing of this project, because the code protocol sends its text to the sandbox as a program.
 """
 
 from __future__ import annotations
@@ -35,10 +35,13 @@ PROLONGING = (
 OPIOIDS = ("hydromorphone", "oxycodone", "fentanyl", "hydrocodone", "morphine")
 
 
-def decide(kind: str, now: datetime, found: list[list[Json]]) -> tuple[list[Any], list[Json]]:
-    """The answers and the orders of a task, without the fields that every order has."""
+def decide(kind: str, now: datetime, results: list[list[Json]]) -> tuple[list[Any], list[Json]]:
+    """The answers and the orders of a task. `results` has the resources of each search.
+
+    The orders lack the fields that all orders have in common.
+    """
     if kind == "task3":
-        return _heart_rate(now, found[0]), []
+        return _heart_rate(now, results[0]), []
     orders = {
         "task1": _new_ct,
         "task2": _prophylaxis,
@@ -50,23 +53,23 @@ def decide(kind: str, now: datetime, found: list[list[Json]]) -> tuple[list[Any]
         "task9": _influenza,
         "task10": _covid,
     }
-    return [], orders[kind](now, found)
+    return [], orders[kind](now, results)
 
 
-def _new_ct(now: datetime, found: list[list[Json]]) -> list[Json]:
-    last = _last_done(found[0])
+def _new_ct(now: datetime, results: list[list[Json]]) -> list[Json]:
+    last = _last_done(results[0])
     if last is not None and now - last <= timedelta(days=365):
         return []
     reason = {"reasonCode": [{"text": "Renal mass follow-up"}]}
     return [_service("74177", "CT abdomen and pelvis with contrast", CPT) | reason]
 
 
-def _prophylaxis(now: datetime, found: list[list[Json]]) -> list[Json]:
-    orders = [one for one in _active(found[0]) if _mentions(one, ANTICOAGULANTS)]
+def _prophylaxis(now: datetime, results: list[list[Json]]) -> list[Json]:
+    orders = [one for one in _active(results[0]) if _mentions(one, ANTICOAGULANTS)]
     requested = [one for one in orders if _mentions(one, ("heparin",)) and _mentions(one, ("5,000", "5000"))]
     newest = max(requested, key=lambda one: _time(one["authoredOn"]), default=None)
-    wanted = [] if newest is not None else [_drug("heparin 5000 units subcutaneous every 8 hours")]
-    return wanted + [_stop(one) for one in orders if one is not newest]
+    missing = [] if newest is not None else [_drug("heparin 5000 units subcutaneous every 8 hours")]
+    return missing + [_stop(one) for one in orders if one is not newest]
 
 
 def _heart_rate(now: datetime, readings: list[Json]) -> list[Any]:
@@ -81,24 +84,24 @@ def _heart_rate(now: datetime, readings: list[Json]) -> list[Any]:
     return means
 
 
-def _catheter(now: datetime, found: list[list[Json]]) -> list[Json]:
-    last = _last_done(found[0])
-    removals = [one for one in _active(found[1]) if "NUR1373" in _codes(one)]
+def _catheter(now: datetime, results: list[list[Json]]) -> list[Json]:
+    last = _last_done(results[0])
+    removals = [one for one in _active(results[1]) if "NUR1373" in _codes(one)]
     if last is None or now - last <= timedelta(hours=48) or removals:
         return []
     return [_service("NUR1373", "Removal of the urinary catheter")]
 
 
-def _tumour(now: datetime, found: list[list[Json]]) -> list[Json]:
-    last = _last_done(found[1])
-    if not found[0] or (last is not None and now - last <= timedelta(days=90)):
+def _tumour(now: datetime, results: list[list[Json]]) -> list[Json]:
+    last = _last_done(results[1])
+    if not results[0] or (last is not None and now - last <= timedelta(days=90)):
         return []
     ct = _service("74177", "CT abdomen and pelvis with contrast", CPT)
     return [ct, _service("CON417", "Referral to interventional radiology")]
 
 
-def _thyroid(now: datetime, found: list[list[Json]]) -> list[Json]:
-    tsh, ft4 = _readings_of(found[0]), _readings_of(found[1])
+def _thyroid(now: datetime, results: list[list[Json]]) -> list[Json]:
+    tsh, ft4 = _readings_of(results[0]), _readings_of(results[1])
     high = [taken for taken, value in tsh if value > 10]
     if high and max(high) - min(high) >= timedelta(days=30):
         days, drugs = 42, [_drug("levothyroxine 25 mcg by mouth daily")]
@@ -110,33 +113,33 @@ def _thyroid(now: datetime, found: list[list[Json]]) -> list[Json]:
     return drugs + [_service(code, code) | when for code in ("TSH", "FT4")]
 
 
-def _qtc(now: datetime, found: list[list[Json]]) -> list[Json]:
-    taken = _readings_of(found[0])
+def _qtc(now: datetime, results: list[list[Json]]) -> list[Json]:
+    taken = _readings_of(results[0])
     if not taken or max(taken)[1] <= 500:
         return []
     when = {"occurrenceDateTime": (now + timedelta(hours=24)).isoformat()}
     ecg = _service("445118002", "12-lead ECG", "http://snomed.info/sct") | when
-    return [ecg] + [_stop(one) for one in _active(found[1]) if _mentions(one, PROLONGING)]
+    return [ecg] + [_stop(one) for one in _active(results[1]) if _mentions(one, PROLONGING)]
 
 
-def _naloxone(now: datetime, found: list[list[Json]]) -> list[Json]:
-    orders = _active(found[0])
+def _naloxone(now: datetime, results: list[list[Json]]) -> list[Json]:
+    orders = _active(results[0])
     opioid = [one for one in orders if _mentions(one, OPIOIDS)]
     if not opioid or [one for one in orders if _mentions(one, ("naloxone", "narcan"))]:
         return []
     return [_drug("naloxone 4 mg nasal spray")]
 
 
-def _influenza(now: datetime, found: list[list[Json]]) -> list[Json]:
-    last = _last_done(found[0])
+def _influenza(now: datetime, results: list[list[Json]]) -> list[Json]:
+    last = _last_done(results[0])
     if last is not None and now - last <= timedelta(days=365):
         return []
     return [_service("90686", "Influenza vaccine", CPT)]
 
 
-def _covid(now: datetime, found: list[list[Json]]) -> list[Json]:
-    drugs = [one for one in found[1] if one.get("status") == "completed" and _mentions(one, ("covid-19 vac",))]
-    last = _last_done(found[0] + drugs)
+def _covid(now: datetime, results: list[list[Json]]) -> list[Json]:
+    drugs = [one for one in results[1] if one.get("status") == "completed" and _mentions(one, ("covid-19 vac",))]
+    last = _last_done(results[0] + drugs)
     if last is not None and (now.date() - last.date()).days <= 365:
         return []
     return [_service("91320", "COVID-19 vaccine", CPT)]

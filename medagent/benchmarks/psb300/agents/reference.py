@@ -1,7 +1,7 @@
 """The reference agent: solves all ten types by rule, through the same session as any other agent.
 
-It reads the task's words for the patient and the time, and the record through the benchmark's tools; `decisions` weighs
-it. Under the text and tools protocols it calls the tools; under the code protocol the weighing is a program.
+It takes the patient and the time from the task, reads the chart with the benchmark's tools, and decides with
+`decisions`. Under the text and tools protocols it calls the tools. Under the code protocol it sends a program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from medagent.models.base import ToolCall
 from refsol.psb300 import stated_now
 
 Call = tuple[str, Mapping[str, Any]]
-"""A tool and its arguments."""
+"""The name of a tool, and its arguments."""
 
 _PROCEDURES, _RESULTS, _DRUGS = "fhir_procedure_search", "fhir_observation_search", "fhir_medication_request_search"
 _READS: dict[str, tuple[Call, ...]] = {
@@ -32,7 +32,7 @@ _READS: dict[str, tuple[Call, ...]] = {
     "task3": ((_RESULTS, {"code": "HEARTRATE"}),),
     "task4": (
         (_PROCEDURES, {"code": "NUR1373"}),
-        ("patient_search", {"_revinclude": "ServiceRequest:patient"}),  # no tool searches for such orders
+        ("patient_search", {"_revinclude": "ServiceRequest:patient"}),  # no tool searches ServiceRequests
     ),
     "task5": (
         ("fhir_condition_search", {"code": "C64.2"}),
@@ -49,11 +49,11 @@ _CREATES = {
     "MedicationRequest": "fhir_medication_request_create",
 }
 _PROGRAM = """
-found = []
+results = []
 for resource_type, parameters in reads:
     resources = search(resource_type, **parameters)
-    found.append([one for one in resources if one["resourceType"] != "Patient"])
-answers, orders = decide(kind, _time(now), found)
+    results.append([one for one in resources if one["resourceType"] != "Patient"])
+answers, orders = decide(kind, _time(now), results)
 for one in orders:
     post(one["resourceType"], fixed | one)
 finish(answers)
@@ -61,7 +61,7 @@ finish(answers)
 
 
 class ReferenceAgent(Agent):
-    """Knows the FHIR base, the tools, and the time of a task whose words state none."""
+    """Acts through tool calls. `now` is the time for tasks whose context states none."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, now: datetime) -> None:
         super().__init__(context)
@@ -72,13 +72,13 @@ class ReferenceAgent(Agent):
         return SolverPolicy(self._solved(task))
 
     def _solved(self, task: FhirTask) -> Solver:
-        found = []
+        results = []
         for name, arguments in reads(task):
             reply = yield self._action(name, arguments)
             resources = [entry["resource"] for entry in bundle_in(reply).get("entry", [])]
-            found.append([one for one in resources if one["resourceType"] != "Patient"])
+            results.append([one for one in resources if one["resourceType"] != "Patient"])
         now = stated_now(task.context) or self._now
-        answers, orders = decisions.decide(task.type, now, found)
+        answers, orders = decisions.decide(task.type, now, results)
         for order in orders:
             yield self._action(_CREATES[order["resourceType"]], {**fixed(task, now), **order})
         return answers
@@ -88,10 +88,10 @@ class ReferenceAgent(Agent):
 
 
 class CodeReferenceAgent(ReferenceAgent):
-    """Writes one program a task: the reads, `decisions`, and the orders."""
+    """Acts through one program per task, which reads, decides and orders."""
 
     def start(self, task: FhirTask, *, key: str, seed: int | None) -> Any:
-        """See `Agent.start`: messages are those of `play`."""
+        """See `Agent.start`. The messages come from `play`."""
         return Agent.start(self, task, key=key, seed=seed)
 
     def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
@@ -107,20 +107,20 @@ class CodeReferenceAgent(ReferenceAgent):
         yield fenced(Path(str(decisions.__file__)).read_text(encoding="utf-8") + head + _PROGRAM)
 
     def _query(self, name: str, arguments: Mapping[str, Any]) -> Sequence[Any]:
-        """The type and the parameters of a search."""
+        """The resource type and the parameters of a search."""
         url = urlsplit(self._action(name, arguments).removeprefix("GET "))
         return url.path.rpartition("/")[2], dict(parse_qsl(url.query))
 
 
 def reads(task: FhirTask) -> Iterator[Call]:
-    """The calls that bring what a task goes by."""
+    """The calls that read the data for a task's decision."""
     for name, arguments in _READS[task.type]:
         patient = {"identifier": task.mrn} if name == "patient_search" else {"patient": task.mrn, "_count": 5000}
         yield name, {**patient, **arguments}
 
 
 def fixed(task: FhirTask, now: datetime) -> dict[str, Any]:
-    """The fields that every order has."""
+    """The fields that all orders have in common."""
     return {
         "status": "active",
         "intent": "order",

@@ -1,1 +1,1 @@
-"""Task sets of psb-300 from a seed: a hospital's charts, the branches the rules put them in, tasks dealt and worded."""
+"""Makes task sets of psb-300 from a seed: generates charts, sorts them by the rules' branches, words the tasks."""

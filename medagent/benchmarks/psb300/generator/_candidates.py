@@ -1,6 +1,6 @@
-"""The charts of a hospital as candidates for tasks: for each patient and type, whether something is due, and why.
+"""The patients of a hospital as candidates for tasks: for each patient and type, whether something is due, and why.
 
-The rules of both rule sets say it, and a chart is a candidate only if the reference agent is right by both.
+A patient is a candidate only if both rule sets agree and the reference agent is right by both.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from refsol.psb300.grade import SEARCHES
 _KINDS = ("Procedure", "Condition", "MedicationRequest", "ServiceRequest")
 _CODES = ("HEARTRATE", "TSH", "FT4", "QTCINTERVAL")
 _AFTER_READING = (timedelta(minutes=30), timedelta(hours=7), timedelta(hours=4))
-"""How long after a patient's last heart rate a question about heart rates is asked."""
+"""The delays between a patient's last heart rate and the now of a task about heart rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A patient for a task of some type, the moment at which it is asked, and the branch of the rules."""
+    """A patient for a task of one type, with the task's now and the branch of the rules."""
 
     mrn: str
     now: datetime
@@ -33,7 +33,7 @@ class Candidate:
 
 
 class Charts:
-    """The living patients of a hospital, with what the rules read of them."""
+    """The living patients of a hospital, with the resources that the rules read."""
 
     def __init__(self, lines: Iterable[str], now: datetime) -> None:
         self._now = now
@@ -69,14 +69,14 @@ class Charts:
             yield min(max(times) + after, self._now).replace(second=0, microsecond=0)
 
     def _judged(self, kind: str, mrn: str, now: datetime) -> Iterator[Candidate]:
-        """The candidate, if both rule sets see the same in the chart and the reference agent is right by both."""
+        """The candidate, if both rule sets agree on the chart and the reference agent is right by both."""
         task = {"id": f"{kind}_1", "eval_MRN": mrn, "context": f"It's {now.isoformat()} now."}
         constants = Constants(cut_off=None, default_now=now)
-        found = [list(map(dict, self._facts.search(s.kind, mrn, s.code, s.status))) for s in SEARCHES[kind]]
+        results = [list(map(dict, self._facts.search(s.kind, mrn, s.code, s.status))) for s in SEARCHES[kind]]
         try:
             official = evaluate(task, self._facts, clock=now, rules="official", constants=constants)
             fair = evaluate(task, self._facts, clock=now, rules="fair", constants=constants)
-            answers, orders = decide(kind, now, found)
+            answers, orders = decide(kind, now, results)
         except (ChartFault, KeyError, TypeError, ValueError):
             return
         history = _history(mrn, answers, orders)
@@ -90,7 +90,7 @@ class Charts:
 
 
 def _history(mrn: str, answers: Sequence[Any], orders: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """The messages of an agent that places these orders."""
+    """The messages of an agent that places these orders and gives these answers."""
     fixed = {"status": "active", "intent": "order", "subject": {"reference": f"Patient/{mrn}"}}
     messages = []
     for order in orders:
@@ -100,7 +100,10 @@ def _history(mrn: str, answers: Sequence[Any], orders: Sequence[dict[str, Any]])
 
 
 def _branch(official: Ruling, fair: Ruling) -> str:
-    """The branch in which the rules put a chart: what they conclude, and from which kinds of facts."""
+    """A name for the branch that the rules take: their conclusion, and the roles of the deciding facts.
+
+    Tasks are dealt in the order of these names, so a changed sentence or role in refsol.psb300 changes the data sets.
+    """
     if official.accepted:
         absent = [mean is None for mean in official.accepted[0]]
         return f"absent: {absent}"

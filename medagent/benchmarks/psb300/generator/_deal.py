@@ -1,4 +1,4 @@
-"""Tasks dealt from candidates: something due and nothing due 1:1, every branch of each in turn."""
+"""Deals tasks from candidates: half with something due, half with nothing due, over all branches in turn."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from refsol.psb300 import TASKS
 
 _FILE = Path(__file__).with_name("wording.toml")
 SCARCE = 10
-"""Of the heart-rate tasks, one in so many has no reading at all: a constant answer would be right in these."""
+"""One in 10 heart-rate tasks has no reading. It is not more, because a constant answer is right in these."""
 _EMPTY = "absent: [True, True]"
 
 
 @cache
 def wording() -> dict[str, Any]:
-    """By type: the context and the instructions."""
+    """The context and the instructions of each type."""
     return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def tasks(charts: Charts, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]:
-    """So many tasks of each type. Raises UserError if the hospital has too few patients for them."""
+    """`per_type` tasks of each type. Raises UserError if the hospital has too few patients for them."""
     for kind in TASKS:
         words = wording()[kind]
         for place, one in enumerate(_dealt(kind, charts.candidates(kind), dice, per_type)):
@@ -40,7 +40,7 @@ def tasks(charts: Charts, dice: Dice, per_type: int) -> Iterator[dict[str, Any]]
 
 
 def _dealt(kind: str, candidates: Sequence[Candidate], dice: Dice, count: int) -> list[Candidate]:
-    """The candidates of a type's tasks, in any order, each patient once."""
+    """`count` candidates of a type, shuffled, each patient at most once."""
     shuffled = dice.shuffled(candidates)
     if kind == "task3":
         empty = [one for one in shuffled if one.branch == _EMPTY][: count // SCARCE]
@@ -55,7 +55,10 @@ def _dealt(kind: str, candidates: Sequence[Candidate], dice: Dice, count: int) -
 
 
 def _in_turn(kind: str, candidates: Sequence[Candidate], count: int, what: str) -> list[Candidate]:
-    """So many candidates, one of each branch in turn, each patient once. Raises UserError if there are too few."""
+    """`count` candidates, taken from the branches in turn, each patient at most once.
+
+    Raises UserError if there are too few.
+    """
     branches: dict[str, list[Candidate]] = {}
     for one in candidates:
         branches.setdefault(one.branch, []).append(one)
@@ -70,7 +73,7 @@ def _in_turn(kind: str, candidates: Sequence[Candidate], count: int, what: str) 
                 taken.add(left[0].mrn)
         if len(chosen) == before:
             raise UserError(
-                f"{kind} has {count} tasks {what}, the hospital {before} patients for them: give it more (--patients), "
-                "or ask for fewer tasks (--per-type)"
+                f"{kind} needs {count} patients {what}, but the hospital has {before}: raise --patients or lower "
+                "--per-type"
             )
     return chosen

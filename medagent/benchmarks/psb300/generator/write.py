@@ -1,4 +1,4 @@
-"""Writes the folder of a task set from a seed, and makes one again to say whether every byte agrees."""
+"""Writes the folder of a task set from a seed, and regenerates one to check every byte."""
 
 from __future__ import annotations
 
@@ -38,14 +38,17 @@ LEAST_PER_TYPE = 2
 
 
 def make(folder: Path, order: Order) -> Manifest:
-    """Make a set in a new or empty folder. Raises UserError; what was begun is then removed."""
+    """Make a set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
     if order.per_type < LEAST_PER_TYPE:
-        raise UserError(f"--per-type: at least {LEAST_PER_TYPE}, one with something due and one without")
+        raise UserError(
+            f"--per-type: {order.per_type} is too low; at least {LEAST_PER_TYPE} are needed, one with something due "
+            "and one without"
+        )
     return make_folder(folder, order.seed, lambda seed: _write(folder, order, seed, private=order.seed is None))
 
 
 def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
-    """The files of a folder that are not what the seed gives, in words. Raises UserError."""
+    """How the files of a folder differ from what the seed gives, one text per file. Raises UserError."""
 
     def write(again: Path, made: Made) -> None:
         _write(again, Order(seed, made.patients, made.per_type), seed, private=made.private)
@@ -54,12 +57,12 @@ def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
 
 
 def deal(hospital: Iterable[str], now: datetime, number: int, per_type: int) -> list[dict[str, Any]]:
-    """The tasks over a hospital, from a number that all their chance comes from. Raises UserError."""
+    """The tasks for a hospital. `number` seeds the random generator. Raises UserError."""
     return list(tasks(Charts(hospital, now), Dice(number), per_type))
 
 
 def write_bundled(folder: Path, seed: str) -> Manifest:
-    """Write the bundled set: the tasks of a seed over the bundled hospital, which every installation can make."""
+    """Write the bundled set: tasks from a seed for the bundled hospital, which every installation can generate."""
     counts = Counter[str]()
     dealt = deal(counted(hospital(), counts), PROFILE.now, seed_number(seed, KIND) + 1, PER_TYPE)
     return _write_tasks(folder, dealt, Made.of(GENERATOR, seed, False, Order(seed), counts), BUNDLED)
@@ -73,7 +76,7 @@ def _write(folder: Path, order: Order, seed: str, *, private: bool) -> Manifest:
 
 
 def _write_tasks(folder: Path, dealt: list[dict[str, Any]], made: Made, name: str) -> Manifest:
-    """Write tasks and manifest beside the hospital, if it is there."""
+    """Write the tasks and the manifest. The manifest lists the hospital's file if the folder has one."""
     tasks = [{**task, "canary": made.canary} for task in dealt]
     text = json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"
     (folder / TASK_FILE).write_text(text, encoding="utf-8", newline="\n")

@@ -1,4 +1,4 @@
-"""Repeats the acts of the reference agent, which acts.json holds, over HTTP: GET, POST, and FINISH with the answers."""
+"""Repeats the reference agent's actions, which are in acts.json, over HTTP: GET, POST, and FINISH with the answers."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ FINISH = "http://localhost:8080/finish"
 
 
 def send(method: str, url: str, body: str = "") -> None:
-    """One request. Raises HTTPError where it is refused."""
+    """Send one request. Raises HTTPError if it is refused."""
     headers = {"Content-Type": "application/fhir+json"} if body else {}
     request = Request(quote(url, safe="/:?&=%+,|"), body.encode() or None, headers, method=method)
     with urlopen(request) as response:

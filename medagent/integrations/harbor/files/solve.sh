@@ -1,3 +1,3 @@
 #!/bin/bash
-# Does what the reference agent does.
+# Repeats the reference agent's actions.
 exec python3 "$(dirname "$0")/solve.py"

@@ -142,6 +142,7 @@ def test_judge_check_asks_the_imported_cases(tmp_path: Path, monkeypatch: pytest
         words = ("judge", "check", "fhir-agentbench", "--judge", "j", "--judge-base-url", server.url, "--quiet")
         missing = medagent(*words, "--results-dir", tmp_path)
         assert (missing.code, "medagent data import judge_cases.jsonl" in missing.err) == (1, True)
-        assert "35 judge cases imported" in medagent("data", "import", cases).out
+        renamed = cases.rename(tmp_path / "cases_of_mine.jsonl")  # recognised by its content
+        assert "35 judge cases imported" in medagent("data", "import", renamed).out
         ran = medagent(*words, "--results-dir", tmp_path, "--json")
     assert (ran.code, json.loads(ran.out)["overall"]["value"], len(server.calls)) == (0, 1.0, 35)

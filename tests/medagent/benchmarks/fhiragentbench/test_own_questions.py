@@ -65,7 +65,7 @@ def assert_all_right(report: Json) -> None:
 
 def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp_path: Path) -> None:
     verified = medagent("data", "verify", made, "--seed", SEED)
-    assert (verified.code, verified.out) == (0, f"{made}: every byte is what the seed gives\n")
+    assert (verified.code, verified.out) == (0, f"{made}: every byte follows from the seed\n")
     other = medagent("data", "verify", made, "--seed", "other")
     assert (other.code, "its SHA-256 is not the one" in other.out) == (1, True)
     copy = shutil.copytree(made, tmp_path / "copy")
@@ -73,16 +73,16 @@ def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp
         file.write("\n")
     refused = run(copy, "nop")
     assert (refused.code, "is not the file that dataset.json beside it names" in refused.err) == (1, True)
-    assert "questions.csv: holds other bytes" in medagent("data", "verify", copy, "--seed", SEED).out
+    assert "questions.csv: has other bytes" in medagent("data", "verify", copy, "--seed", SEED).out
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--split", "train"], "--split: a set of fhir-agentbench is one set"),
+        (["--split", "train"], "--split is not available with --like fhir-agentbench"),
         (["--seed", " "], "--seed is empty"),
         (["--per-type", 0], "--per-type: at least 1"),
-        (["--patients", 1], "--patients: at least 2"),
+        (["--patients", 1], "--patients: 1 is too low; at least 2"),
         (["--seed", "x", "--patients", 2], "give it more (--patients)"),
     ],
 )

@@ -154,7 +154,8 @@ def test_the_published_file_is_imported_once(ward: Path, tmp_path: Path, monkeyp
     assert not (tmp_path / "home" / "data").exists()
     assert "7 questions of FHIR-AgentBench imported" in medagent("data", "import", ward / "questions.csv").out
     assert medagent(*words, "--quiet").code == 0
-    assert "is no published data of" in medagent("data", "import", ward / "ward.ndjson").err
+    assert "ward.ndjson: not a published file of medagentbench" in medagent("data", "import", ward / "ward.ndjson").err
+    assert "no-such.csv: no such file or folder" in medagent("data", "import", ward / "no-such.csv").err
 
 
 def test_own_agents_act_by_text_and_over_http(run: Run, ward: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_show_lists_items_by_outcome_kind_and_type(tmp_path: Path) -> None:
     ]
     assert "--kind order-missing: no item of" in medagent("show", folder, "--kind", "order-missing").err
     assert "--type task9: no item of" in medagent("show", folder, "--type", "task9").err
-    assert "leave one out" in medagent("show", folder, "task2_1", "--wrong").err
+    assert "to list items; not both" in medagent("show", folder, "task2_1", "--wrong").err
     shown = medagent("show", folder).out
     assert "2 trials" in shown
     assert "pass^2" in shown
@@ -71,7 +71,7 @@ def test_grade_and_compare_know_all_trials(tmp_path: Path, monkeypatch: pytest.M
         ["4", "0", "4", "0"],
     ]
     assert len(json.loads(medagent("compare", other, folder, other, "--json").out)) == 2
-    assert medagent("compare", other).err == "medagent: compare takes two runs or more\n"
+    assert medagent("compare", other).err == "medagent: pass at least two runs\n"
 
 
 def test_compare_takes_the_task_file_and_the_facts_that_it_asks_for(tmp_path: Path) -> None:

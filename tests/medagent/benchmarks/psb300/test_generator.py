@@ -74,7 +74,7 @@ def test_every_branch_is_in_the_bundled_set() -> None:
 
 def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, tmp_path: Path) -> None:
     same = medagent("data", "verify", small, "--seed", "one")
-    assert (same.code, "every byte is what the seed gives" in same.out) == (0, True)
+    assert (same.code, "every byte follows from the seed" in same.out) == (0, True)
     other = medagent("data", "verify", small, "--seed", "two")
     assert (other.code, "the seed: its SHA-256" in other.out) == (1, True)
     changed = tmp_path / "changed"
@@ -83,7 +83,7 @@ def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, 
         (changed / file.name).write_bytes(file.read_bytes())
     (changed / "tasks.json").write_text("[]")
     found = medagent("data", "verify", changed, "--seed", "one")
-    assert (found.code, "tasks.json: holds other bytes" in found.out) == (1, True)
+    assert (found.code, "tasks.json: has other bytes" in found.out) == (1, True)
 
 
 def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> None:
@@ -93,7 +93,6 @@ def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> Non
     assert "seed-digest" in json.loads((tmp_path / "psb-300_r1_reference" / "run.json").read_text())["settings"]
     assert "clock 2023-11-13T10:15:00+00:00" in ran.out
     harbor = medagent(
-        "data",
         "export",
         "harbor",
         "psb-300",
@@ -126,10 +125,10 @@ def test_the_environment_for_training_has_the_tools_of_the_benchmark() -> None:
 
 def test_bad_orders_are_refused_in_a_line(tmp_path: Path) -> None:
     for words, problem in (
-        (("--split", "train"), "a set of psb-300 is one set"),
-        (("--per-type", 1), "--per-type: at least 2"),
+        (("--split", "train"), "--split is not available with --like psb-300"),
+        (("--per-type", 1), "--per-type: 1 is too low; at least 2"),
         (("--seed", " "), "--seed is empty"),
-        (("--patients", 20, "--per-type", 30), "give it more (--patients)"),
+        (("--patients", 20, "--per-type", 30), "raise --patients or lower --per-type"),
     ):
         ran = medagent("data", "new", tmp_path / "set", "--like", "psb-300", *words)
         assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
@@ -158,7 +157,7 @@ def test_a_chart_on_which_the_rule_sets_disagree_is_no_candidate() -> None:
     (one,) = Charts(lines, now).candidates("task7")
     assert (one.mrn, one.due) == (made.mrn(0), True)
     assert one.branch.endswith("the last stored is another)")
-    with pytest.raises(UserError, match="task1 has 1 tasks with something due"):
+    with pytest.raises(UserError, match="task1 needs 1 patients with something due"):
         list(tasks(Charts([], now), Dice(1), 2))
 
 

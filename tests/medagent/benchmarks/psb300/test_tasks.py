@@ -45,7 +45,7 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
     assert "300 tasks of psb-300 imported" in done.out
     assert done.err.count("\n") == 1
     assert "is not the published file (SHA-256 " in done.err
-    assert done.err.strip().endswith("its form is the published one, its words are not")
+    assert done.err.strip().endswith("it has the published form, but other texts")
     raw = (folder / "deep" / "inside" / "new_patient_tasks.json").read_bytes()
     loaded = load_tasks("published")
     assert (loaded.digest, len(loaded.tasks)) == (hashlib.sha256(raw).hexdigest(), 300)
@@ -56,19 +56,19 @@ def test_the_file_is_copied_with_its_digest_and_the_published_functions(home: Pa
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda listed: listed[:-1], "30 tasks of each type are expected, it has 29 of task10"),
+        (lambda listed: listed[:-1], "it should have 30 tasks of each type, but has 29 of task10"),
         (lambda listed: [{**one, "sol": []} for one in listed], "fields that the published file does not have: sol"),
         (
             lambda listed: [{**one, "instruction": "?"} for one in listed],
-            "the MRN is not in the instruction: task1_1, ",
+            "the instruction does not contain the MRN: task1_1, ",
         ),
         (
             lambda listed: [{**one, "context": "later"} if one["id"] == "task9_4" else one for one in listed],
-            "one context without a readable time is expected, there are 2: task3_8, task9_4",
+            "one context should lack a readable time, but 2 do: task3_8, task9_4",
         ),
         (
             lambda listed: [{n: v for n, v in one.items() if n != "context"} for one in listed[:1]] + listed[1:],
-            "without a context: task1_1",
+            "these tasks have no context: task1_1",
         ),
     ],
 )
@@ -83,8 +83,11 @@ def test_a_file_of_another_form_is_imported_with_a_warning_that_says_how(
 @pytest.mark.parametrize(
     ("listed", "problem"),
     [
-        ([{**made.tasks()[0], "id": "task11_1"}], "'task11_1' is of no type of psb-300; there are task1, "),
-        ([{**made.tasks()[0], "id": "one two"}], "is no id"),
+        (
+            [{**made.tasks()[0], "id": "task11_1"}],
+            "'task11_1' does not begin with a type of psb-300; the types are task1, ",
+        ),
+        ([{**made.tasks()[0], "id": "one two"}], "is not a valid id"),
         ([{"id": "task1_1", "instruction": "x"}], "[0].eval_MRN: is missing"),
         (made.tasks()[:1] * 2, "duplicate task id task1_1"),
         ([], "has no task"),

@@ -117,7 +117,7 @@ def test_groups_come_from_the_questions(tmp_path: Path) -> None:
         ),
         (["simpleqa", "score", "oc@X"], "has no judge X"),
         (["simpleqa", "score", "oc", "--json", "--csv"], "choose one"),
-        (["judge", "agree", "oc", "oc@J"], "holds several judges; name one as oc@JUDGE: J, K"),
+        (["judge", "agree", "oc", "oc@J"], "has several judges; name one as oc@JUDGE: J, K"),
         (["judge", "agree", "oc@J", "oc@K", "--rules", "x"], "--rules x: unknown; replies can be read by robust, "),
         (["judge", "agree", "plain", "plain"], "neither a judged run, nor another tool's judged output, nor a file"),
         (["judge", "again", "oc", "--judge", "J"], "oc: is no run's folder"),

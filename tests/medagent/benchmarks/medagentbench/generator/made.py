@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
-from medagent.benchmarks.medagentbench.generator.write import Wanted, make
+from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 from medagent.benchmarks.medagentbench.items import task_dicts
 from medagent.benchmarks.medagentbench.tasks.dataset import Dataset, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import Like, Split
@@ -19,7 +19,7 @@ SMALL = {"patients": 30, "per_type": 6}
 
 def small(folder: Path, like: Like = "shift", seed: str = "one", split: Split | None = None) -> Path:
     """A set of 30 patients and 60 tasks, 20 of them in v1."""
-    make(folder, Wanted(like, split, seed, **SMALL))
+    make(folder, SetOptions(like, split, seed, **SMALL))
     return folder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import medagent as api
-from medagent.benchmarks.medagentbench.generator.write import Wanted, make
+from medagent.benchmarks.medagentbench.generator.write import SetOptions, make
 from medagent.core.paths import cache_dir
 from refsol.medagentbench import PUBLISHED, NdjsonEhr, build_key, read_key
 from tests.command import medagent
@@ -71,7 +71,7 @@ def test_grading_by_every_rule_from_anywhere(shift: Path, tmp_path: Path, monkey
     results.write_bytes(Path("v1_r1_reference/results.json").read_bytes())
     assert "belongs to another task set" in medagent("grade", results).err
     assert json.loads(medagent("grade", results, "--dataset", shift, "--json").out)["overall"]["right"] == 20
-    key = medagent("key", "build", tmp_path / "key.json", "--dataset", shift, "--ehr", shift / "hospital.ndjson")
+    key = medagent("data", "key", tmp_path / "key.json", "--dataset", shift, "--ehr", shift / "hospital.ndjson")
     assert key.code == 0
     assert (tmp_path / "key.json").read_bytes() == (shift / "key_v2.json").read_bytes()
 
@@ -136,7 +136,7 @@ def test_an_agent_that_learnt_the_bundled_set_scores_like_doing_nothing_on_a_mad
 @pytest.mark.parametrize("name", ["", "nowhere"])
 def test_what_is_no_data_set(tmp_path: Path, name: str) -> None:
     ran = medagent("run", "--agent", "nop", "--dataset", tmp_path / name, "--results-dir", tmp_path / "r")
-    assert (ran.code, "folders that `medagent data new` made" in ran.err) == (1, True)
+    assert (ran.code, "folders made by `medagent data new`" in ran.err) == (1, True)
     (tmp_path / "dataset.json").write_text("{}")
     ran = medagent("run", "--agent", "nop", "--dataset", tmp_path, "--results-dir", tmp_path / "r")
     assert (ran.code, str(tmp_path / "dataset.json") in ran.err) == (1, True)
@@ -151,7 +151,7 @@ def test_fifty_seeds_of_each_kind(like: str, tmp_path: Path) -> None:
     levels: Counter[tuple[object, ...]] = Counter()
     for seed in range(3 if like == "full" else 50):
         folder = tmp_path / "set"
-        make(folder, Wanted(like, seed=f"long {seed}"))
+        make(folder, SetOptions(like, seed=f"long {seed}"))
         v1, v2 = both(folder)
         assert all(task in v2.tasks for task in v1.tasks)
         assert v2.key is not None

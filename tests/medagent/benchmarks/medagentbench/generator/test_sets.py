@@ -16,7 +16,7 @@ from fhir_server.synthetic.bundled import DIGEST as BUNDLED_DIGEST
 from fhir_server.synthetic.bundled import hospital
 from medagent.benchmarks.medagentbench.agents.stated import stated, stated_mrn
 from medagent.benchmarks.medagentbench.generator._phrases import contexts, instruction, wordings
-from medagent.benchmarks.medagentbench.generator.write import Wanted, kept_seed, make
+from medagent.benchmarks.medagentbench.generator.write import SetOptions, kept_seed, make
 from medagent.benchmarks.medagentbench.tasks.dataset import dataset_folder, load_dataset
 from medagent.benchmarks.medagentbench.tasks.manifest import read_manifest
 from medagent.core.errors import UserError
@@ -42,7 +42,7 @@ DIGEST = "1ff6b8b1ef5aa1fa35b2c0ad791ad730512d1debce8b57eb6ba8f5f027982f0b"
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bundled set, made again."""
     folder = tmp_path_factory.mktemp("whole") / "set"
-    make(folder, Wanted(seed="synthetic"))
+    make(folder, SetOptions(seed="synthetic"))
     return folder
 
 
@@ -114,7 +114,7 @@ def test_a_hospital_that_is_not_there_is_made_again_from_the_kept_seed(shift: Pa
     with pytest.raises(UserError, match=r"hospital\.ndjson: cannot be read"):
         _ = load_dataset(str(folder), "v1").hospital
     (folder / "seed.txt").write_text("two\n", encoding="ascii")
-    with pytest.raises(UserError, match="does not make its patients from its seed"):
+    with pytest.raises(UserError, match="makes other patients from its seed"):
         _ = load_dataset(str(folder), "v1").hospital
     (folder / "seed.txt").write_text("one\n", encoding="ascii")
     made = load_dataset(str(folder), "v1").hospital
@@ -172,7 +172,7 @@ def test_a_private_set_keeps_its_seed_in_one_file_that_only_its_owner_reads(tmp_
     others = [path for path in (tmp_path / "a").iterdir() if path != seed_file]
     assert not [path for path in others if seed.encode() in path.read_bytes()]
     assert read_manifest(tmp_path / "a").private
-    assert medagent("data", "verify", tmp_path / "a").out == f"{tmp_path / 'a'}: every byte is what the seed gives\n"
+    assert medagent("data", "verify", tmp_path / "a").out == f"{tmp_path / 'a'}: every byte follows from the seed\n"
 
 
 def test_verify_names_what_differs(tmp_path: Path) -> None:
@@ -183,15 +183,15 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
     ran = medagent("data", "verify", folder, "--seed", "one")
     assert ran.code == 1
     assert ran.out.splitlines() == [
-        f"{folder}: key_v1.json: is not there",
-        f"{folder}: test_data_v2.json: holds other bytes",
+        f"{folder}: key_v1.json: is missing",
+        f"{folder}: test_data_v2.json: has other bytes",
     ]
     ran = medagent("data", "verify", folder, "--seed", "two")
     assert (ran.code, "its SHA-256 is not the one" in ran.out) == (1, True)
     ran = medagent("data", "verify", folder)
     assert (ran.code, ran.err) == (
         1,
-        f"medagent: {folder / 'seed.txt'}: cannot be read; name the seed with --seed\n",
+        f"medagent: {folder / 'seed.txt'}: the seed cannot be read; pass it with --seed\n",
     )
     ran = medagent("run", "--dataset", folder, "--agent", "nop", "--results-dir", tmp_path)
     assert (ran.code, "is not the file that dataset.json beside it names" in ran.err) == (1, True)
@@ -200,12 +200,12 @@ def test_verify_names_what_differs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--patients", "5"), "--patients: at least 20"),
-        (("--per-type", "2"), "--per-type: at least 3"),
-        (("--patients", "20", "--per-type", "30"), "give it more (--patients)"),
+        (("--patients", "5"), "--patients: 5 is too low; at least 20"),
+        (("--per-type", "2"), "--per-type: 2 is too low; at least 3"),
+        (("--patients", "20", "--per-type", "30"), "raise --patients or lower --per-type"),
         (("--seed", " "), "--seed is empty"),
         (("--split", "test", "--seed", "x"), "leave --seed out"),
-        (("--split", "ood", "--like", "full"), "--like shift goes with it"),
+        (("--split", "ood", "--like", "full"), "--split ood needs --like shift, not --like full"),
     ],
 )
 def test_what_cannot_be_made_is_refused_and_leaves_nothing(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -325,7 +325,7 @@ def test_two_seeds_share_no_patient_and_no_instruction(shift: Path, whole: Path,
 
 
 def test_training_tasks_are_patient_by_wording(tmp_path: Path) -> None:
-    make(tmp_path / "set", Wanted(split="train", seed="one", patients=30, per_type=60))
+    make(tmp_path / "set", SetOptions(split="train", seed="one", patients=30, per_type=60))
     tasks = both(tmp_path / "set")[1].tasks
     assert len({task.instruction for task in tasks}) == len(tasks) == 600
     assert max(Counter((task.type, task.eval_MRN) for task in tasks if task.type != "task1").values()) > 1

@@ -1,4 +1,4 @@
-"""`medagent grade`, `validate` and `key build`, through the command line."""
+"""`medagent grade`, `validate` and `data key`, through the command line."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_real_results_file(rebuilt: Path) -> None:
 
 def test_a_key_built_once_grades_afterwards(rebuilt: Path, tmp_path: Path) -> None:
     key = tmp_path / "key.json"
-    code, out, _ = medagent("key", "build", key, "--tasks", need(PUBLISHED), "--ehr", rebuilt)
+    code, out, _ = medagent("data", "key", key, "--tasks", need(PUBLISHED), "--ehr", rebuilt)
     assert code == 0
     assert "for 300 tasks" in out
     graded = [
@@ -115,8 +115,8 @@ def test_a_key_built_once_grades_afterwards(rebuilt: Path, tmp_path: Path) -> No
 
 
 def test_key_build_asks_where_the_facts_are(tmp_path: Path) -> None:
-    code, _, err = medagent("key", "build", tmp_path / "key.json")
-    assert (code, err) == (1, "medagent: say where the facts come from: --fhir URL or --ehr FILE.ndjson\n")
+    code, _, err = medagent("data", "key", tmp_path / "key.json")
+    assert (code, err) == (1, "medagent: pass the source of the facts: --fhir URL or --ehr FILE.ndjson\n")
 
 
 def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_could_not_be_graded_is_exit_code_2_and_shown(tmp_path: Path) -> No
     code, out, _ = medagent("grade", path)
     assert code == 2
     assert "Not graded: 'task2_1': the answer is not a JSON text but list: [60]" in out
-    assert "More than once in the file, only the first was graded: task2_1" in out
+    assert "Duplicates in the file, of which only the first was graded: task2_1" in out
     assert "1 tasks of the task set are not in the file." in out
     assert "rate of all" in out
 
@@ -155,11 +155,11 @@ def test_run_json_beside_says_which_set_it_was(tmp_path: Path) -> None:
     run.write_text(run_file({"tasks-digest": "0" * 64}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
-    assert "run.json beside it says that the run had another task set" in err
+    assert "by the run.json beside it, the run used another task set" in err
     run.write_text(run_file({"ehr-digest": "ehr-0123-0.1.0"}), encoding="utf-8")
     code, _, err = medagent("grade", path)
     assert code == 1
-    assert "run.json beside it says that the run had patient data of its own; name it with --ehr" in err
+    assert "the run used other patient data than the data set's; name it with --ehr" in err
     assert medagent("grade", path, "--key", load_dataset("synthetic", "v1").key)[0] == 0
     run.write_text("[]", encoding="utf-8")
     assert medagent("grade", path)[2] == f"medagent: {run}: is damaged; move it away to grade without it\n"
@@ -172,7 +172,7 @@ def test_a_runs_folder_stands_for_its_results_file(tmp_path: Path) -> None:
     for command in ("grade", "validate"):
         code, _, err = medagent(command, tmp_path / "away")
         assert (code, err.count("\n")) == (1, 1)
-        assert "is not there; name a finished run's folder or a results file" in err
+        assert "there is no such file; name a finished run's folder or a results file" in err
 
 
 def test_compare_grades_by_the_base_and_patients_of_the_run(tmp_path: Path) -> None:
@@ -197,18 +197,18 @@ def test_runs_over_different_task_sets_are_not_compared(tmp_path: Path) -> None:
         results_file(tmp_path / name, spoil)
     code, out, err = medagent("compare", tmp_path / "a", tmp_path / "b")
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert "over different task sets: 1 of 100 tasks have another patient, first 'task2_1'" in err
+    assert "have different task sets: 1 of 100 tasks have another patient, first 'task2_1'" in err
 
 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--ehr", "nowhere.ndjson"), "nowhere.ndjson: is no file"),
+        (("--ehr", "nowhere.ndjson"), "nowhere.ndjson: there is no such file"),
         (("--key", "nowhere.json"), "nowhere.json: cannot be read"),
-        (("--key", "k", "--ehr", "e"), "only one of --fhir, --ehr, --key"),
+        (("--key", "k", "--ehr", "e"), "pass only one of them"),
         (("--tasks", "nowhere.json"), "nowhere.json: cannot be read"),
         (("--dataset", "nothing"), "unknown data set 'nothing'; known: synthetic, official"),
-        (("--dataset", "official"), "medagent tasks import"),
+        (("--dataset", "official"), "medagent data import"),
     ],
 )
 def test_a_users_mistake_is_one_line(
@@ -225,7 +225,7 @@ def test_a_task_file_without_facts_asks_for_them(tmp_path: Path) -> None:
     tasks.write_bytes(load_dataset("synthetic", "v1").path.read_bytes())
     code, _, err = medagent("grade", results_file(tmp_path), "--tasks", tasks)
     assert code == 1
-    assert "no answer key comes with this task set; name --key, --ehr or --fhir" in err
+    assert "this task set has no answer key; pass --key, --ehr or --fhir" in err
 
 
 def test_a_key_of_another_version_is_refused(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_key_of_another_version_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_version_asks_for_the_task_file(tmp_path: Path) -> None:
     code, _, err = medagent("grade", results_file(tmp_path, version="v9"))
     assert code == 1
-    assert "version 'v9' is no data set's; name its task file with --tasks" in err
+    assert "unknown version 'v9'; name its task file with --tasks" in err
 
 
 def test_a_server_that_is_away_leaves_items_ungraded(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_folder_of_the_official_runner_is_graded(tmp_path: Path) -> None:
     code, out, _ = medagent("validate", tmp_path, "--all")
     assert code == 0
     first, second, *_, last = out.splitlines()
-    assert first == "warning: the file: is runs.jsonl of the official runner; only its answers are looked at"
+    assert first == "warning: the file: is runs.jsonl of the official runner; only its answers are checked"
     assert second.startswith("warning: task1_1.answer: the answer is not a list of one MRN")
     assert ": 0 errors, " in last
 
@@ -317,13 +317,13 @@ def test_equal_problems_are_one_line_and_different_ones_are_not(tmp_path: Path) 
     spoil = {f"task2_{number}": {"answer": None, "timestamp": "today"} for number in (1, 2)}
     spoil["task8_1"] = {"answer": "none"}
     lines = medagent("validate", results_file(tmp_path, spoil)).out.splitlines()
-    null = "is null: the episode did not complete, and is graded as wrong"
+    null = "is null: the episode did not complete and is graded as wrong"
     assert f"warning: 2 times: {null}: results[10].answer 'task2_1', results[11].answer 'task2_2'" in lines
     assert (
-        "warning: 2 times: is no ISO time: results[10].timestamp 'task2_1' ('today'), results[11].timestamp"
+        "warning: 2 times: is not an ISO time: results[10].timestamp 'task2_1' ('today'), results[11].timestamp"
         in "\n".join(lines)
     )
-    single = "the answer is not JSON; the answer does not count here: 'none'"
+    single = "the answer is not JSON; the answer of this task is not graded: 'none'"
     assert f"warning: results[70].answer: 'task8_1': {single}" in lines
     every = medagent("validate", tmp_path / "results.json", "--all").out.splitlines()
     assert f"warning: results[11].answer: 'task2_2': {null}" in every
@@ -336,7 +336,7 @@ def test_a_broken_schema_hides_no_other_problem(tmp_path: Path) -> None:
     assert medagent("validate", path, "--all")[1].splitlines()[:3] == [
         "error: results[0].post_count: is not a whole number",
         "error: total_tasks: is 7, but there are 100 results",
-        "error: results: 'task1_3' stands there 2 times; only the first is graded",
+        "error: results: has 'task1_3' 2 times; only the first is graded",
     ]
     path.write_text("[]", encoding="utf-8")
     assert medagent("validate", path)[1].startswith("error: the top: is not a JSON object\n")
@@ -393,10 +393,10 @@ def test_the_validator_names_every_problem_with_its_place(tmp_path: Path) -> Non
     _, out, _ = medagent("validate", results_file(tmp_path, spoil, total_tasks=7, version="v9", extra=1, timestamp=""))
     for line in (
         "error: total_tasks: is 7, but there are 100 results",
-        "error: results: 'task1_5' stands there 2 times; only the first is graded",
-        "warning: version: is 'v9', which is no version of the benchmark; grading it needs --tasks",
+        "error: results: has 'task1_5' 2 times; only the first is graded",
+        "warning: version: is 'v9', which is not a version of the benchmark; to grade the file, pass --tasks",
         "warning: extra: is a field that the format does not have",
-        "warning: timestamp: is no ISO time: ''",
+        "warning: timestamp: is not an ISO time: ''",
     ):
         assert line in out.splitlines()
 
@@ -407,7 +407,7 @@ def test_a_grader_accepts_some_departures_and_says_so(tmp_path: Path) -> None:
     said = {line.split(": ")[2]: line for line in lines if line.startswith("warning: results")}
     assert "a grader accepts this form" in said["'task2_1'"]
     assert "a grader rejects this form" in said["'task2_2'"]
-    assert "the answer does not count here" in said["'task8_1'"]
+    assert "the answer of this task is not graded" in said["'task8_1'"]
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[" * 100_000])

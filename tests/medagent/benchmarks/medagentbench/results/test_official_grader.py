@@ -117,7 +117,7 @@ def test_only_true_is_right_what_it_raises_is_wrong_and_what_it_prints_is_nothin
     assert [one.reason for one in verdicts if one.reason] == [
         "raised ZeroDivisionError: division by zero",
         "no answer",
-        "raised OSError: http://other/fhir/Patient: is not below http://localhost:8080/fhir/",
+        "raised OSError: http://other/fhir/Patient: does not begin with the FHIR base http://localhost:8080/fhir/",
     ]
 
 
@@ -128,7 +128,7 @@ def test_what_never_returns_or_ends_the_process_has_no_verdict(tmp_path: Path, p
         (None, "did not return in 0.3 s"),
         (True, ""),
         (None, "did not return in 0.3 s"),
-        (None, "not asked: 2 items before did not return"),
+        (None, "not graded, because 2 earlier items did not return"),
     ]
 
 
@@ -155,19 +155,19 @@ def test_both_verdicts_stand_in_the_table(tmp_path: Path, capsys: pytest.Capture
     assert 0 < right < 98
     print_findings(report)
     out = capsys.readouterr().out
-    rows = [line.split() for line in out.partition("Beside refsol.py")[2].splitlines()]
+    rows = [line.split() for line in out.partition("Compared with refsol.py")[2].splitlines()]
     assert ["all", str(right), "98", "0", str(len(document["differing"])), "100"] in rows
-    assert f"Judged otherwise by refsol.py: {document['differing'][0]}, " in out
+    assert f"Different verdicts by refsol.py: {document['differing'][0]}, " in out
 
 
 def test_what_the_command_cannot_ask(tmp_path: Path) -> None:
     results = results_file(tmp_path)
     refused = command("grade", results, "--official", tmp_path / "none.py")
     assert (refused.code, refused.out) == (1, "")
-    assert "none.py: is not there; --official names your copy of the official refsol.py" in refused.err
+    assert "none.py: there is no such file; --official must name your copy of the official refsol.py" in refused.err
     key = load_dataset("synthetic", "v1").key
     unasked = command("grade", results, "--official", written(tmp_path, ""), "--key", key)
-    assert "--official asks a FHIR server, not a key" in unasked.err
+    assert "--official needs patients, not an answer key" in unasked.err
 
 
 REACHING = """

@@ -164,9 +164,9 @@ def hints(files: Files) -> None:
 
 def carried(files: Files) -> None:
     """Prompts that the pack carries, with another episode's text in one episode."""
-    from medagent.benchmarks.medagentbench.submission._settings import data_set_words
+    from medagent.benchmarks.medagentbench.submission._settings import data_set_protocol
 
-    words = data_set_words(BUNDLED, "v1", "text").model_copy(update={"prompt": "Do: {question}"})
+    words = data_set_protocol(BUNDLED, "v1", "text").model_copy(update={"prompt": "Do: {question}"})
     files["prompts.json"] = words.model_dump(mode="json")
     everywhere("prompts-digest", words.digest)(files)
 
@@ -222,9 +222,9 @@ def other_tasks(files: Files) -> None:
     everywhere("tasks-digest", "0" * 64)(files)
 
 
-FINISH = "the answer is not what FINISH held"
-JOURNAL = "is not what the journal has"
-REPORT = "is not what run.json and the journal give"
+FINISH = "the answer differs from the one in FINISH"
+JOURNAL = "differs from the journal"
+REPORT = "differs from the value computed from run.json and the journal"
 MODEL = everywhere("model", "gpt-6-ultra")
 FHIR = everywhere("fhir", "http://hospital.example/fhir")
 DIGEST = everywhere("prompts-digest", "1" * 64)
@@ -247,7 +247,7 @@ FORGERIES = [
     Forgery(
         "model in both",
         1,
-        "messages of 'gpt-6-ultra', and 0 model calls",
+        "messages of 'gpt-6-ultra', but 0 model calls",
         all_of(MODEL, everywhere("agent", None)),
     ),
     Forgery(
@@ -259,12 +259,12 @@ FORGERIES = [
     Forgery("agent in run.json", 1, "report.json: `settings` " + REPORT, relabel("run", "agent", "mine.py:Mine")),
     Forgery("agent in report.json", 1, "report.json: `settings` " + REPORT, relabel("report", "agent", "mine.py:Mine")),
     Forgery("agent in both", 0, "claimed only: agent mine.py:Mine; ", everywhere("agent", "mine.py:Mine")),
-    Forgery("spent in the journal", 1, "has 1 model calls; the run's agent, reference, makes none", spent_in_journal),
+    Forgery("spent in the journal", 1, "has 1 model calls, but the run's agent reference makes none", spent_in_journal),
     Forgery("spent in the report", 1, "report.json: `spent` " + REPORT, spent_in_report),
     Forgery("seconds of an episode", 0, "; times;", seconds),
     Forgery("seconds of the slowest episode", 1, "report.json: `slowest` " + REPORT, slowest),
-    Forgery("seed digest", 1, "the seed's digest is not that of", seed),
-    Forgery("versions and commit in pack.json", 1, "pack.json: `versions` is not that of run.json", versions(PACK)),
+    Forgery("seed digest", 1, "the seed's digest differs from that of", seed),
+    Forgery("versions and commit in pack.json", 1, "pack.json: `versions` differs from run.json", versions(PACK)),
     Forgery("versions and commit everywhere", 0, "; versions and commit;", versions(PACK, "run.json", "report.json")),
     Forgery(
         "max-rounds, if no episode reached it",
@@ -272,40 +272,38 @@ FORGERIES = [
         "could not be checked: max-rounds 30: no episode reached it",
         everywhere("max-rounds", 30),
     ),
-    Forgery("max-rounds, if an episode ended by it", 1, "ended as round_limit", reached_the_limit),
+    Forgery("max-rounds, if an episode ended by it", 1, "its status is round_limit", reached_the_limit),
     Forgery("max-rounds below an episode's messages", 1, "has ", everywhere("max-rounds", 1)),
     Forgery("trial seed", 0, "sampling (trial-seed 7)", everywhere("trial-seed", 7)),
-    Forgery("prompts digest", 2, "prompts of its own, which the pack does not carry", DIGEST),
-    Forgery("prompts with hints", 1, "message 1: the prompt is not what", hints),
+    Forgery("prompts digest", 2, "its own prompts, which are not in the pack", DIGEST),
+    Forgery("prompts with hints", 1, "message 1: the prompt differs from", hints),
     Forgery(
         "prompts with hints, and the prompts digest",
         2,
-        "prompts of its own, which the pack does not carry",
+        "its own prompts, which are not in the pack",
         all_of(hints, DIGEST),
     ),
-    Forgery("other prompts that the pack carries", 1, "message 1: the prompt is not what", carried),
-    Forgery("a prompt", 1, "message 1: the prompt is not what", prompt),
-    Forgery("fhir", 2, "a FHIR server of its own, which is not here", FHIR),
-    Forgery("a server's reply", 1, "the reply is not what", invent_reply),
-    Forgery("a server's reply, and fhir", 2, "a FHIR server of its own, which is not here", all_of(invent_reply, FHIR)),
-    Forgery("a status", 1, "ended as round_limit, its messages lead to completed", status),
-    Forgery("a stored order", 1, "the writes are not what the server makes", change_write),
+    Forgery("other prompts that the pack carries", 1, "message 1: the prompt differs from", carried),
+    Forgery("a prompt", 1, "message 1: the prompt differs from", prompt),
+    Forgery("fhir", 2, "its own FHIR server, which is not available", FHIR),
+    Forgery("a server's reply", 1, "the reply differs from", invent_reply),
+    Forgery("a server's reply, and fhir", 2, "its own FHIR server, which is not available", all_of(invent_reply, FHIR)),
+    Forgery("a status", 1, "its status is round_limit, but its messages lead to completed", status),
+    Forgery("a stored order", 1, "the writes differ from those that the server makes", change_write),
     Forgery("an order in the results file", 1, JOURNAL, forget_post),
-    Forgery("a dropped episode", 1, f"{UNIT}: there is no episode of it", drop_episode),
-    Forgery("a dropped trial", 1, "task10_1#2: there is no episode of it", drop_trial),
-    Forgery("a duplicated episode", 1, f"{UNIT}: has another row after it was completed", repeat_episode),
+    Forgery("a dropped episode", 1, f"{UNIT}: its episode is missing", drop_episode),
+    Forgery("a dropped trial", 1, "task10_1#2: its episode is missing", drop_trial),
+    Forgery("a duplicated episode", 1, f"{UNIT}: has another row after its completed one", repeat_episode),
     Forgery(
         "an attempt that did not count",
         0,
-        "earlier attempts at episodes that were repeated (1 invalid_action)",
+        "earlier attempts of repeated episodes (1 invalid_action)",
         repeat_failed,
     ),
-    Forgery(
-        "another benchmark in pack.json", 1, "pack.json: `benchmark` is not that of run.json", other_benchmark(PACK)
-    ),
+    Forgery("another benchmark in pack.json", 1, "pack.json: `benchmark` differs from run.json", other_benchmark(PACK)),
     Forgery("another benchmark in both", 1, "is a pack of psb-300", other_benchmark(PACK, "run.json", "report.json")),
-    Forgery("a changed task", 1, "message 1: the prompt is not what", change_task),
-    Forgery("another task set", 1, "over another task set", other_tasks),
+    Forgery("a changed task", 1, "message 1: the prompt differs from", change_task),
+    Forgery("another task set", 1, "used another task set", other_tasks),
 ]
 
 
@@ -363,16 +361,16 @@ def test_a_pack_carries_prompts_of_the_runs_own(shift: Path, tmp_path: Path) -> 
     folder = tmp_path / "v1_r1_nop"
     assert medagent("submit", "pack", folder).err == ""
     ran = medagent("submit", "check", folder.with_suffix(".zip"), "--dataset", shift)
-    assert (ran.code, "prompts of its own, which the pack carries" in ran.out) == (0, True), ran
+    assert (ran.code, "its own prompts, which are in the pack" in ran.out) == (0, True), ran
     files = read(folder.with_suffix(".zip"))
     files["prompts.json"]["prompt"] += " Hint: the answer is 42."
     ran = medagent("submit", "check", write(tmp_path / "forged.zip", files), "--dataset", shift)
-    assert (ran.code, "prompts.json: is not what the prompts-digest" in ran.out) == (1, True), ran
+    assert (ran.code, "prompts.json: its digest differs from the prompts-digest" in ran.out) == (1, True), ran
     words.write_text("changed {question}")
     ran = medagent("submit", "pack", folder, "--out", tmp_path / "without.zip")
-    assert "own prompts are not in the pack" in ran.err
+    assert "the archive lacks the run's custom prompts" in ran.err
     ran = medagent("submit", "check", tmp_path / "without.zip", "--dataset", shift)
-    assert (ran.code, "which the pack does not carry" in ran.out) == (2, True), ran
+    assert (ran.code, "which are not in the pack" in ran.out) == (2, True), ran
 
 
 def test_the_table_of_the_docs_is_this_one() -> None:

@@ -65,8 +65,11 @@ def test_a_folder_that_a_pack_names_is_not_read(made: tuple[Path, Path]) -> None
     for command in (("submit", "check"), ("leaderboard",)):
         ran = medagent(*command, made[0])
         assert ran.code == 1
-        assert f"its data set is the folder '{made[1]}' of whoever packed it; name yours: --dataset DIR" in ran.err
-    assert "over another task set" in medagent("submit", "check", made[0], "--dataset", "synthetic").out
+        assert (
+            f"its data set is the folder '{made[1]}' on the packer's machine; name your copy with --dataset DIR"
+            in ran.err
+        )
+    assert "used another task set" in medagent("submit", "check", made[0], "--dataset", "synthetic").out
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_a_folder_that_a_pack_names_is_not_read(made: tuple[Path, Path]) -> None
         ("settings.protocol", "../../../../../../etc/passwd", "settings.protocol: is not 'text', 'tools' or 'code'"),
         ("settings.protocol", 7, "settings.protocol: "),
         ("settings.version", "../v1", "settings.version: "),
-        ("settings.dataset", "../../etc", "name yours: --dataset DIR"),
+        ("settings.dataset", "../../etc", "name your copy with --dataset DIR"),
         ("settings.dataset", ["official"], "settings.dataset: "),
         ("settings.max-rounds", "eight", "settings.max-rounds: "),
         ("settings.max-rounds", None, "settings.max-rounds: "),
@@ -121,11 +124,11 @@ def test_what_is_no_pack(made: tuple[Path, Path], tmp_path: Path) -> None:
     files = read(made[0])
     write_archive(damaged, {"run.json": b"{}", PACK: json.dumps(files[PACK]).encode()})
     for path, said in (
-        (text, "is no pack"),
+        (text, "is not a pack"),
         (tmp_path / "absent.zip", "cannot be read"),
-        (evil, "holds '../escape.json', which no pack has"),
+        (evil, "has the file '../escape.json', which is not allowed in a pack"),
         (empty, "it has no pack.json"),
-        (damaged, "does not hold the files"),
+        (damaged, "its files are not those that"),
     ):
         ran = medagent("submit", "check", path)
         assert (ran.code, said in ran.err) == (1, True), (path, ran.err)

@@ -76,7 +76,7 @@ def test_a_run_sends_the_official_words_and_needs_the_official_patients(checkout
     words = ("run", "--dataset", "official", "--agent", "reference", "--results-dir", tmp_path / "results")
     ran = medagent(*words)
     assert (ran.code, ran.out) == (1, "")
-    assert "name their FHIR server with --fhir, or their data" in ran.err
+    assert "name their FHIR server with --fhir, or a file of them" in ran.err
     ehr = tmp_path / "rebuilt.ndjson"
     ehr.write_text(read_xz(DATA / "medagentbench" / "rebuilt_ehr.ndjson.xz"), encoding="utf-8")
     ran = medagent(*words, "--ehr", ehr, "--json")
@@ -125,12 +125,12 @@ def test_a_changed_file_is_named_and_nothing_is_written(checkout: Path, tmp_path
 
 def test_what_could_not_be_found_is_said() -> None:
     source = RUNNER.replace("It broke: {got['error']}", "It broke").replace("{api_base}", "{base}")
-    with pytest.raises(UserError, match="no text of the expected shape for prompt, get_error"):
+    with pytest.raises(UserError, match="has no text of the expected shape for prompt, get_error"):
         read_texts(source, Path("x.py"))
 
 
 def test_a_source_that_is_no_python_is_said() -> None:
-    with pytest.raises(UserError, match=r"x\.py: is no Python source"):
+    with pytest.raises(UserError, match=r"x\.py: is not valid Python"):
         read_texts("def (", Path("x.py"))
 
 

@@ -25,13 +25,13 @@ def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     example = page.partition("### A task file of your own")[2].partition("```json\n")[2].partition("```")[0]
     path = written(tmp_path, example)
-    checked = medagent("tasks", "check", path)
+    checked = medagent("data", "check", path)
     assert (checked.code, checked.err) == (0, "")
     assert re.fullmatch(rf"{re.escape(str(path))}: 2 tasks \(1 task9, 1 task1\), digest [0-9a-f]{{16}}\n", checked.out)
 
 
 def test_the_schema_names_every_field_and_the_types() -> None:
-    schema = json.loads(medagent("tasks", "schema").out)
+    schema = json.loads(medagent("data", "schema").out)
     task = schema["$defs"]["Task"]
     assert schema["type"] == "array"
     assert set(task["properties"]) == {"id", "instruction", "context", "eval_MRN", "sol", "type"}
@@ -45,28 +45,28 @@ def test_the_schema_names_every_field_and_the_types() -> None:
     [
         ("[", [":1: is not JSON"]),
         ({"a": 1}, [":1: is not a list"]),
-        ([], [": holds no task"]),
-        ([{"id": "task1_1", "instruction": ""}] * 2, [": the task id task1_1 stands there twice"]),
+        ([], [": has no tasks"]),
+        ([{"id": "task1_1", "instruction": ""}] * 2, [": duplicate task id task1_1"]),
         (
             [{"id": "a b"}, {"id": "x", "instruction": ""}, {"id": "y", "instruction": 1, "type": "task11"}, 7],
             [
-                "[0].id: is no id: it is empty, or has a blank, a comma or # in it",
+                "[0].id: is not a valid id: it is empty, or has white space, a comma or #",
                 "[0].instruction: is missing",
-                "[1]: has no type: its id names none, so a field `type` must say which rules",
+                "[1]: has no type: its id does not begin with one, so add the field `type`",
                 "[2].instruction: is not a text",
-                "[2].type: 'task11' is no task type; there are task1 to task10",
+                "[2].type: 'task11' is not a task type; the types are task1 to task10",
                 "[3]: is not a JSON object",
             ],
         ),
         (
             [{"id": "a#1", "type": "task2", "instruction": "", "sol": "x"}],
-            ["[0].id: is no id", "[0].sol: is not a list"],
+            ["[0].id: is not a valid id", "[0].sol: is not a list"],
         ),
     ],
 )
 def test_what_is_wrong_is_said_in_words(tmp_path: Path, tasks: Any, problems: list[str]) -> None:
     path = written(tmp_path, tasks)
-    for words in (("tasks", "check", path), ("run", "--agent", "nop", "--tasks-file", path)):
+    for words in (("data", "check", path), ("run", "--agent", "nop", "--tasks-file", path)):
         ran = medagent(*words)
         assert (ran.code, ran.out) == (1, "")
         assert [problem for problem in problems if problem not in ran.err] == []
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_said_in_words(tmp_path: Path, tasks: Any, problems: li
 
 def test_tasks_that_nobody_can_grade_are_warnings(tmp_path: Path) -> None:
     tasks = [{"id": "a", "type": "task1", "instruction": " "}, {"id": "b", "type": "task4", "instruction": "x"}]
-    checked = medagent("tasks", "check", written(tmp_path, tasks))
+    checked = medagent("data", "check", written(tmp_path, tasks))
     assert checked.code == 0
     assert [line.partition(".json: ")[2] for line in checked.out.splitlines()[:-1]] == [
         "[0] 'a': has no sol, so it cannot be graded",
@@ -100,7 +100,7 @@ def test_tasks_of_other_ids_are_run_graded_shown_and_validated(tmp_path: Path) -
     key = tmp_path / "key.json"
     patients = tmp_path / "patients.ndjson"
     patients.write_text('{"resourceType": "Patient", "id": "S1"}\n', encoding="utf-8")
-    assert medagent("key", "build", key, "--tasks", path, "--ehr", patients).code == 0
+    assert medagent("data", "key", key, "--tasks", path, "--ehr", patients).code == 0
     of_nobody = medagent("grade", folder, "--tasks", path, "--key", key)
     assert "right   of" in of_nobody.out
     valid = medagent("validate", folder / "results.json", "--tasks", path)
