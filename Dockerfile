@@ -1,7 +1,7 @@
-# The embedded FHIR server, the runner and a Dask worker in one image. The hospital is built into it, so that it starts
-# at once. It runs as any user, with a read-only root: only /data, /work and /tmp are written.
+# The embedded FHIR server, the runner and a Dask worker in one image. It contains the built hospital, so that it starts
+# at once. It runs as any user, with a read-only root, and writes only to /data, /work and /tmp.
 #   docker build -t medagent .
-# The digest is that of the index python:3.11-slim (amd64, arm64 and others) as it was in August 2026; a newer one:
+# The digest is that of the index python:3.11-slim (amd64, arm64 and others) in August 2026; to get a newer one:
 #   docker buildx imagetools inspect python:3.11-slim
 ARG PYTHON=python:3.11-slim@sha256:9c900dea9e8fb7e16277c179b555cc72d29a352dbc33cff48ad5a0412fd5bfc7
 FROM ${PYTHON} AS medagent
@@ -29,7 +29,7 @@ COPY refsol ./refsol
 COPY fhir_server ./fhir_server
 RUN pip install --no-deps ".[cluster,code]" && rm -rf /src/medagent /src/refsol /src/fhir_server
 
-# Group 0, which every user of OpenShift has, may write what user 1000 may.
+# Group 0 may write what user 1000 may, since every OpenShift user is in it.
 RUN useradd --uid 1000 --gid 0 --no-create-home --home-dir /tmp medagent \
     && medagent ehr build \
     && mkdir --parents /work/results /data "$MEDAGENT_HOME/data" "$MEDAGENT_HOME/config" \
@@ -49,13 +49,13 @@ USER 1000:0
 WORKDIR /work
 VOLUME /data
 EXPOSE 8080
-# Only a server can be unhealthy: of any other command, process 1 is no `medagent serve`.
+# Only a server can be unhealthy: for any other command, process 1 is not `medagent serve`.
 HEALTHCHECK --interval=10s --timeout=10s --start-period=20s CMD ["python", "-c", \
     "import urllib.request as u; 'serve' in open('/proc/1/cmdline').read().split('\\0') and u.urlopen('http://127.0.0.1:8080/fhir/metadata')"]
 ENTRYPOINT ["medagent"]
 CMD ["--help"]
 
-# The assessing agent of A2A, as AgentBeats starts it (with --host, --port and --card-url): docker build --target green .
+# The assessing A2A agent for AgentBeats (which passes --host, --port and --card-url): docker build --target green .
 FROM medagent AS green
 USER 0
 RUN python -c "import tomllib; p = tomllib.load(open('/src/pyproject.toml', 'rb'))['project']; \
@@ -65,5 +65,5 @@ EXPOSE 9009
 ENTRYPOINT ["medagent", "a2a", "green", "--insecure"]
 CMD ["--host", "0.0.0.0", "--port", "9009"]
 
-# What `docker build .` makes.
+# The default target of `docker build .`.
 FROM medagent

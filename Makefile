@@ -1,4 +1,4 @@
-# The README's two commands are `make run` and `make test`; everything here works with Python >= 3.11 and make alone.
+# The README's two commands are `make run` and `make test`. They need only Python >= 3.11 and make.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints/constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -15,11 +15,11 @@ test: .venv/.test-installed
 test-long: .venv/.test-installed
 	$(BIN)/python -m pytest -m long -n 0
 
-# axe-core, with which the tests of the HTML report look for what keeps people from using it. Needs npm.
+# Installs axe-core, which checks the accessibility of the HTML report in its tests. Needs npm.
 browser: .venv/.test-installed
 	npm install --silent --no-save --prefix .venv/axe axe-core@4.11
 
-# The oldest openai that is supported, in an environment of its own: what talks to models, and runs over it.
+# Tests the code for models, and runs, with the oldest supported openai in a separate environment.
 test-openai2: .venv-openai2/.test-installed
 	.venv-openai2/bin/python -m pytest tests/medagent/models tests/medagent/benchmarks/medagentbench/test_run.py
 
@@ -30,22 +30,24 @@ SEED ?= 1
 hapi-diff: .venv/.test-installed
 	$(BIN)/python -m tools.hapi_diff $(HAPI) --count $(COUNT) --seed $(SEED)
 
-# Clients that people use, beside a HAPI if one runs: make clients [BASE=http://localhost:18080/fhir] (Java, Maven, Node)
+# Calls this server, and a HAPI if BASE names one, with widely used clients (needs Java, Maven and Node):
+# make clients [BASE=http://localhost:18080/fhir]
 JAVA_CLIENT := tests/clients/java/target
 NODE_CLIENTS := tests/clients/javascript/node_modules
 clients: .venv/.test-installed .venv-clients/.installed $(JAVA_CLIENT)/.installed $(NODE_CLIENTS)/.installed
 	$(BIN)/python -m tests.clients $(if $(BASE),--base $(BASE))
 
-# Acceptance by the other tools themselves, an environment for each: make integrations [ONLY="inspect mcp"] [STRICT=1]
-# [FRESH=1] [NEWEST=1]. STRICT fails if a check could not be run; NEWEST tries releases beyond the bounds.
+# Checks each integration with the other tool itself, in a separate environment: make integrations
+# [ONLY="inspect mcp"] [STRICT=1] [FRESH=1] [NEWEST=1]. STRICT fails if a check could not run; NEWEST tries newer releases
+# than the bounds allow.
 integrations: .venv/.test-installed
 	$(BIN)/python -m tests.integrations $(ONLY)
 
-# Builds and checks a release, tries the wheel where nothing else is, and says what is left for a person.
+# Builds and checks a release, tries the wheel in empty environments, and lists the manual steps.
 release: .venv/.test-installed .venv-release/.installed
 	$(BIN)/python -m tools.release
 
-# The docs site, into site/: a broken link or a public name without a docstring fails (--quiet would let links pass).
+# Builds the docs site in site/. Fails on a broken link or a public name without a docstring (with --quiet, links pass).
 docs: .venv-docs/.installed
 	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build
 

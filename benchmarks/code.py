@@ -1,7 +1,7 @@
-"""What agents that act in code cost, beside the text protocol: `python -m benchmarks.code`.
+"""Measures agents that act in code, and the text protocol for comparison: `python -m benchmarks.code`.
 
-The reference agent does all 300 tasks. CPU is that of the run and of all processes that it starts. A sandbox is ended
-by killing it, so its processes are adopted and waited for here: otherwise nobody would count them. Linux only.
+The reference agent does all 300 tasks. CPU is that of the run and of all processes that it starts. A sandbox is killed
+at its end, so this process adopts and awaits its processes to count their CPU. Linux only.
 """
 
 from __future__ import annotations

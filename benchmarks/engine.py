@@ -1,13 +1,13 @@
-"""What the run engine adds to the model's own time: wall time, memory and CPU over a model server that takes 100 ms.
+"""Measures what the run engine adds to the model's own time: wall time, memory and CPU over a model server of 100 ms.
 
 Run: `python -m benchmarks.engine`. The server (the reference agent behind an OpenAI-compatible endpoint) and each
-measured run have a process of their own, so that the figures are the engine's alone: HTTP client, session, embedded
-FHIR server, journal; without starting Python, and without the grades and the table at the end. Times are the best of
-three. The ideal time is that of an engine that costs nothing: each lane goes through its episodes at 100 ms a call. The
-same episodes by other engines (`engine_peers.py`) are measured beside it.
+measured run have separate processes, so that the figures are only the engine's: HTTP client, session, embedded FHIR
+server, journal; without starting Python, and without the grades and the table at the end. Times are the best of three.
+The ideal time is that of an engine without cost: each lane does its episodes at 100 ms per call. The same episodes are
+also measured with other engines (`engine_peers.py`).
 
-`python -m benchmarks.engine --trials 67` measures so many trials of the 300 tasks by the reference agent instead, as a
-whole process: the run, then the same command, `leaderboard`, `grade` and `report` on the finished run; last the CPU of
+`python -m benchmarks.engine --trials N` measures N trials of the 300 tasks by the reference agent instead, as whole
+processes: the run; then the same command, `leaderboard`, `grade` and `report` on the finished run; and last the CPU of
 the process that drives a run. The limits are those for 300 trials.
 """
 
@@ -194,7 +194,7 @@ def trials(count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, help="Measure so many trials by the reference agent.")
+    parser.add_argument("--trials", type=int, help="Measure N trials by the reference agent.")
     wanted = parser.parse_args()
     machine()
     if wanted.trials is None:

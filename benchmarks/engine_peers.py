@@ -1,11 +1,10 @@
-"""The same episodes by other engines, for comparison: a loop over aiohttp, one over litellm, and inspect_ai, the last
-two where they are installed.
+"""The same episodes with other engines, for comparison: a loop over aiohttp, one over litellm, and inspect_ai; the last
+two only if they are installed.
 
-Session, embedded FHIR server and model server are the same; what differs is who calls the model, keeps what happened
-and retries. The loops keep nothing and retry nothing: that over aiohttp is the floor. inspect_ai keeps its log in a
-folder that is thrown away. To measure them, install them with this project in an environment of its own and run
-`python -m benchmarks.engine` there. litellm says that it needs openai 2 and inspect_ai needs 3; with 3, installed last,
-both run.
+Session, embedded FHIR server and model server are the same. The engines differ in how they call the model, store
+results and retry. The loops store nothing and retry nothing; the one over aiohttp is the floor. inspect_ai writes its
+log to a temporary folder. To measure them, install them with this project in a separate environment, and run `python
+-m benchmarks.engine` there. litellm requires openai 2 and inspect_ai requires 3; if 3 is installed last, both work.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""How fast the FHIR server is: import, start, search over HTTP and in process, overlays, memory, workers, writes.
+"""Measures the FHIR server: import, start, search over HTTP and in process, overlays, memory, workers, writes.
 
     python -m benchmarks.fhir [--resources N] [--seconds S] [--floor]
-    python -m benchmarks.fhir --against http://localhost:8081/fhir     the same there, and the ratios
+    python -m benchmarks.fhir --against http://localhost:8081/fhir     the same for that server, and the ratios
 
-Without --resources the made-up hospital is measured; with it, that many resources made from the hospital's (2,000,000
-take ten minutes and 4 GB of disk). --floor measures a C program over the same file beside it (`fhir_floor.c`; needs cc
-and SQLite's headers), and a server that has its answer ready (`fhir_ready.py`). --against first loads the hospital into
-the other server (by transactions of 500), so give it an empty one. Requests over HTTP come from wrk where it is
-installed, else from the client in `fhir_client.py` (one process, connections kept alive). CPU a request is that of the
-server's processes, from /proc: unlike a rate it says something on a machine that does more. Lines with bars are for
+Without --resources, the synthetic hospital is measured; with it, N resources that are copied from the hospital's
+(2,000,000 take ten minutes and 4 GB of disk). --floor also measures a C program over the same file (`fhir_floor.c`;
+needs cc and SQLite's headers), and a server with a ready answer (`fhir_ready.py`). --against first loads the hospital
+into the other server (by transactions of 500), so that server should be empty. Requests over HTTP are sent by wrk if
+it is installed, otherwise by `fhir_client.py` (one process, connections kept alive). CPU per request is that of the
+server's processes, from /proc; unlike a rate, it is useful on a loaded machine. Lines with bars are for
 `benchmarks/table.py`.
 
 Targets on two cores with the client beside the server: import 20,000 resources/s from NDJSON and 5,000/s by
@@ -296,10 +296,10 @@ def against(base: str, own: Figures, paths: list[str], seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--resources", type=int, help="so many resources instead of the hospital")
+    parser.add_argument("--resources", type=int, help="measure this number of resources instead of the hospital")
     parser.add_argument("--seconds", type=float, default=5, help="how long to search (default 5)")
     parser.add_argument("--against", metavar="URL", help="the base address of another, empty server")
-    parser.add_argument("--floor", action="store_true", help="beside it a C program over the same file")
+    parser.add_argument("--floor", action="store_true", help="also measure a C program over the same file")
     options = parser.parse_args()
     machine()
     # As an installation does; without bytecode a start takes 80 ms more, each time where Python is told to write none.

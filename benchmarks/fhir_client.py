@@ -1,4 +1,4 @@
-"""A client that costs little: requests in turn over connections that are kept alive, by wrk where it is installed."""
+"""A cheap HTTP client: requests in turn over connections that are kept alive; uses wrk if it is installed."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def wrk(base: str, paths: list[str], connections: int, seconds: float) -> Load:
     count = re.search(r"(\d+) requests in", done.stdout)
     median, worst = (re.search(rf"{what}\s+([\d.]+)(us|ms|s)", done.stdout) for what in ("50%", r"Latency\s+\S+\s+\S+"))
     if not rate or not count or not median or not worst:
-        sys.exit(f"wrk said nothing that can be read:\n{done.stdout}")
+        sys.exit(f"the output of wrk cannot be read:\n{done.stdout}")
     unit = {"us": 0.001, "ms": 1, "s": 1000}
     return Load(int(count[1]), float(rate[1]), float(median[1]) * unit[median[2]], float(worst[1]) * unit[worst[2]])
 

@@ -1,9 +1,9 @@
-"""An HTTP server that has its answer ready, by uvloop alone: what a request costs before anything is searched.
+"""An HTTP server with a ready answer, on uvloop: the cost of a request without any search.
 
     python -m benchmarks.fhir_ready PORT BYTES
 
-It looks for the end of a request's head and writes so many bytes with the headers that a search of the FHIR server's
-bears. On one connection most of what it takes is waking up, which the FHIR server pays too.
+It finds the end of a request's head, and writes BYTES bytes with the headers of the FHIR server's searches. Over one
+connection, most of its time is waking up, which the FHIR server has to do too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server as a process of its own, and what it takes of the machine."""
+"""A server as a separate process, with its CPU and memory."""
 
 from __future__ import annotations
 

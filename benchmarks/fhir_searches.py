@@ -1,4 +1,4 @@
-"""Searches that nobody asked before, and searches over many resources, by the time of the processor they take."""
+"""Measures uncached searches, and searches over many resources, in CPU time."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""FHIR-AgentBench over the MIMIC-IV demo, as whole processes, beside another checkout of the project.
+"""Measures FHIR-AgentBench over the MIMIC-IV demo, as whole processes, and compares another checkout of the project.
 
-Run: `python -m benchmarks.fhiragentbench ../shared/fhiragentbench --base CHECKOUT`; the folder has questions.csv and
-mimic-demo/. `--only import,charts,questions,growth` takes a part of it:
+Run: `python -m benchmarks.fhiragentbench ../shared/fhiragentbench --base CHECKOUT`. The folder has questions.csv and
+mimic-demo/. `--only import,charts,questions,growth` selects parts:
 
 * import: the demo's files, both checkouts in turns, the least CPU of three;
-* charts: all pages of seven types of all patients over HTTP, by 1,000 a page; CPU of the server, least of three;
-* questions: the questions by the agent that reads whole charts;
-* growth: the demo, and the demo with a half and with all of 668,862 made-up chart events (928,935 resources).
+* charts: all pages of seven types for all patients over HTTP, 1,000 per page; CPU of the server, least of three;
+* questions: the questions, answered by the agent that reads whole charts;
+* growth: the demo, and the demo with half and with all of 668,862 synthetic chart events (928,935 resources).
 """
 
 from __future__ import annotations

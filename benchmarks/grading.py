@@ -1,7 +1,7 @@
-"""Offline grading speed: a results file of 300 items, from its bytes to rates, baselines and the other rule sets.
+"""Measures offline grading of a results file with 300 items, from its bytes to rates, baselines and other rule sets.
 
-Run: `python -m benchmarks.grading`. Prints the best of five for reading and grading the file with an answer key, the
-same with the NDJSON file that the key was built from (read anew), and for one item alone. The items are test vectors.
+Run: `python -m benchmarks.grading`. Prints the best of five for reading and grading the file with an answer key, for
+the same with the NDJSON file of the key (read each time), and for a single item. The items are test vectors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How fast imapScore is offline: scoring stored items, and linking values to a large graph.
+"""Measures imapScore offline: scoring stored items, and linking values to a large graph.
 
 Targets: 10,000 stored items in under 5 s; 1,000 values linked to a graph of 50,000 names in under 5 s.
 Run: python benchmarks/imapscore.py

@@ -1,4 +1,4 @@
-"""How often intervals of a rate hold the true one: 10 types of 30 items each, by simulation.
+"""Measures by simulation how often intervals of a rate contain the true rate: 10 types of 30 items each.
 
     python -m benchmarks.intervals [--runs 4000]
 

@@ -1,4 +1,4 @@
-"""What the pytest plugin costs a suite that does not use it: CPU milliseconds to import it beside pytest, best of 9.
+"""Measures the cost of the pytest plugin for a suite that does not use it: CPU ms of its import, best of 9.
 
 python -m benchmarks.plugin
 """

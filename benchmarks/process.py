@@ -1,4 +1,4 @@
-"""What a command costs as a whole process, its children included: CPU, wall time, peak memory."""
+"""Measures a command as a whole process, with its children: CPU, wall time, peak memory."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Parsing and scoring speed at full test size: 16 tasks of 645 samples, generated texts of about 200 tokens.
+"""Measures parsing and scoring at full test size: 16 tasks of 645 samples, generated texts of about 200 tokens.
 
 Run: `python -m benchmarks.promptcblue`. Prints the best of three for parsing all 10,320 predictions, for scoring them,
-and for ROUGE alone on as many pairs of 200 tokens, each on one core.
+and for ROUGE on the same number of pairs of 200 tokens, each on one core.
 
-`python -m benchmarks.promptcblue --rows 100000` measures a whole run over so many lines instead, answered by a
-baseline: the run, the same command on the finished run, and `medagent grade`, each as a whole process.
+`python -m benchmarks.promptcblue --rows N` measures a whole run over N lines instead, answered by a baseline: the run,
+the same command on the finished run, and `medagent grade`, each as a whole process.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def whole_run(rows: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, help="Measure a whole run over so many lines.")
+    parser.add_argument("--rows", type=int, help="Measure a whole run over N lines.")
     wanted = parser.parse_args()
     machine()
     if wanted.rows is None:

@@ -1,4 +1,4 @@
-"""Grading speed of psb-300: 300 items, 30 of each type, over one chart index.
+"""Measures grading of psb-300: 300 items, 30 of each type, over one chart index.
 
 Run: `python -m benchmarks.psb300`. Prints the CPU time of the fastest of five: of building the index, of 300 verdicts,
 and of the baselines. The items are test vectors.

@@ -1,9 +1,9 @@
-"""What an HTML report costs: its size, its first paint, and the time of a filter, for 300 and for 3,000 episodes.
+"""Measures an HTML report: its size, its first paint, and the time of a filter, for 300 and for 3,000 episodes.
 
     python benchmarks/report.py [EPISODES …]
 
-Each episode has about 20 kB of transcript, real ones of the reference agent made longer or shorter. The figures of the
-browser need playwright and a Chromium (see CONTRIBUTING, Tests); without them the size alone is printed.
+Each episode has about 20 kB of transcript, made from the reference agent's by lengthening or shortening. The browser's
+figures need playwright and a Chromium (see CONTRIBUTING, Browser); without them, only the size is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Episodes a second of `medagent.rl.Environment` on one core, without a model: `python -m benchmarks.rl`.
+"""Measures episodes per second of `medagent.rl.Environment` on one core, without a model: `python -m benchmarks.rl`.
 
-An episode is a reset to a fresh copy of the record, two tool calls (a search that finds a patient's readings, and the
-answer) and the reward. Processor time is measured, over a set of tasks that is there; making a set is measured apart.
+An episode is a reset to a fresh copy of the record, two tool calls (a search for a patient's readings, and the answer)
+and the reward. CPU time is measured over an existing set of tasks; making a set is measured separately.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a person waits for: `medagent --help`, and the 300 tasks by the reference agent, as whole processes.
+"""Measures the wall time of `medagent --help` and of the 300 tasks by the reference agent, as whole processes.
 
-Run: `python -m benchmarks.run`. The best of three each; the hospital is built before.
+Run: `python -m benchmarks.run`. Prints the best of three; the hospital is built before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long 100,000 judged rows take to score: in memory, from OpenCompass files, and from a run's folder.
+"""Measures scoring of 100,000 judged rows: in memory, from OpenCompass files, and from a run's folder.
 
 python -m benchmarks.simpleqa [ROWS]
 """

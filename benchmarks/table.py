@@ -1,19 +1,18 @@
-"""The tables of docs/performance.md, from what the benchmarks print.
+"""Writes the tables of docs/performance.md from the output of the benchmarks.
 
-A benchmark says how it was called and what it runs on, and prints one figure a line, by `machine` and `row`; other
-lines may stand between:
+A benchmark prints its command and its machine (`machine`), and one figure per line (`row`). Other lines are ignored:
 
     $ python -m benchmarks.engine --trials 67
     # 2 cores (Intel Xeon), Linux 6.1, Python 3.11.7, commit 0123456789ab
     67 trials of 300 tasks, the run | ≤ 35 | 31.2 | s of CPU
 
-What it printed is kept as `benchmarks/measured/NAME.now.txt`, and as `NAME.before.txt` what the same benchmark printed
-over the code before a change. NAME is the benchmark's, or where it is called in several ways that of one of them:
+Save the output as `benchmarks/measured/NAME.now.txt`, and the output for the code before a change as
+`NAME.before.txt`. NAME is the name of the benchmark, or of one of the ways to call it:
 
     python -m benchmarks.engine --trials 67 > benchmarks/measured/engine.now.txt
     python -m benchmarks.table
 
-Of several rows of one name in a file the last one counts, so a part can be measured again by `>>`.
+If a file has several rows with one name, the last one counts, so you can measure a part again with `>>`.
 """
 
 from __future__ import annotations
@@ -34,21 +33,21 @@ BEGIN, END = "<!-- measured: python -m benchmarks.table -->", "<!-- measured end
 
 
 def machine() -> None:
-    """Print the command, and what the figures that follow are measured on."""
+    """Print the command and the machine of the following figures."""
     print(f"$ {shlex.join(['python', '-m', f'benchmarks.{Path(sys.argv[0]).stem}', *sys.argv[1:]])}")
     system = f"{platform.system()} {platform.release().partition('-')[0]}, Python {platform.python_version()}"
     commit = versions().get("commit", "unknown")
     print(f"# {os.cpu_count()} cores ({_processor()}), {system}, commit {commit}", flush=True)
 
 
-def row(name: str, asked: str, figure: float, unit: str) -> None:
-    """Print a figure: what was measured, what it should be (`≤ 35`; empty where nobody asked), what it is."""
-    print(f"{name} | {asked} | {_written(figure)} | {unit}", flush=True)
+def row(name: str, target: str, figure: float, unit: str) -> None:
+    """Print a figure with its name and its target (`≤ 35`; empty if there is none)."""
+    print(f"{name} | {target} | {_written(figure)} | {unit}", flush=True)
 
 
 @dataclass(slots=True)
 class Printed:
-    """What a benchmark printed: its command, its machines, and by name what was asked, the figure and the unit."""
+    """The output of a benchmark: its command, its machines, and target, figure and unit by name."""
 
     command: str = ""
     machines: list[str] = field(default_factory=list)
@@ -68,28 +67,28 @@ def tables() -> Iterator[str]:
         name = file.name.removesuffix(".now.txt")
         now, before = printed(file), printed(file.with_name(f"{name}.before.txt"))
         yield f"### {now.command or f'benchmarks/{name}.py'}\n"
-        for when, found in (("Before", before), ("Now", now)):
-            if found.machines:
-                yield f"{when}: {'; '.join(found.machines)}.  "
-        yield "\n| | asked | before | now | |\n|---|---|---|---|---|"
-        for what, (asked, figure, unit) in now.rows.items():
+        for when, output in (("Before", before), ("Now", now)):
+            if output.machines:
+                yield f"{when}: {'; '.join(output.machines)}.  "
+        yield "\n| | target | before | now | |\n|---|---|---|---|---|"
+        for what, (target, figure, unit) in now.rows.items():
             _, earlier, _ = before.rows.get(what, ("", "–", ""))
-            yield f"| {what} | {asked} | {earlier} | {figure} | {unit} |"
+            yield f"| {what} | {target} | {earlier} | {figure} | {unit} |"
         yield ""
 
 
 def printed(file: Path) -> Printed:
-    """What a file of figures holds; nothing where there is none."""
-    found = Printed()
+    """The content of a file of figures; empty if there is no file."""
+    output = Printed()
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
         parts = [part.strip() for part in line.split("|")]
         if len(parts) == 4:
-            found.rows[parts[0]] = (parts[1], parts[2], parts[3])
+            output.rows[parts[0]] = (parts[1], parts[2], parts[3])
         elif line.startswith("$ "):
-            found.command = found.command or line[2:]
-        elif line.startswith("# ") and line[2:] not in found.machines:
-            found.machines.append(line[2:])
-    return found
+            output.command = output.command or line[2:]
+        elif line.startswith("# ") and line[2:] not in output.machines:
+            output.machines.append(line[2:])
+    return output
 
 
 def _written(figure: float) -> str:

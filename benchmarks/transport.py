@@ -1,7 +1,8 @@
-"""What one model call costs in CPU by way of each HTTP client: whether the project's own transport earns its keep.
+"""Measures the CPU of one model call with each HTTP client, to show whether the project's own transport is worth its
+code.
 
-Run: `python -m benchmarks.transport`. The server and each measured client have a process of their own. Limiter, retries
-and dialect are the same in all; what differs is what carries the bytes. Figures are the best of three.
+Run: `python -m benchmarks.transport`. The server and each measured client have separate processes. Limiter, retries and
+dialect are the same for all; only the HTTP client differs. Figures are the best of three.
 """
 
 from __future__ import annotations

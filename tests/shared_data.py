@@ -20,5 +20,5 @@ def read_xz(path: Path) -> str:
 def need(path: Path) -> Path:
     """Return `path`, or skip the test, saying which file of shared/ is missing."""
     if not path.exists():
-        pytest.skip(f"{path.relative_to(ROOT.parent)} is not beside this checkout")
+        pytest.skip(f"{path.relative_to(ROOT.parent)} is missing beside this checkout")
     return path

@@ -35,7 +35,7 @@ ALL = [pytest.param(path, command, id=f"{path.name}: {command}") for path in PAG
 
 def test_the_pages_have_commands() -> None:
     assert len(ALL) > 130
-    assert doc_commands.needs("medagent run --model gpt-4o-mini") == ["a model: a key, or an endpoint of your own"]
+    assert doc_commands.needs("medagent run --model gpt-4o-mini") == ["a model: a key, or your own endpoint"]
     assert doc_commands.needs("medagent run --agent reference") == []
 
 

@@ -252,7 +252,7 @@ def test_parts_of_refsol_need_python_alone(path: str) -> None:
 
 
 def test_limit_is_explained_alike_everywhere() -> None:
-    words = "At most so many items, spread over the types"
+    words = "At most N items, spread over the types"
     for name in ("medagentbench", "promptcblue", "simpleqa", "imapscore"):
         text = " ".join(medagent_command("run", name, "--help").out.replace("│", " ").split())
         assert words in text, name

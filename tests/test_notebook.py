@@ -65,7 +65,7 @@ def test_a_report_shows_what_models_wrote_as_text() -> None:
     assert "&lt;script&gt;" in report._repr_html_()
     assert repr(report) == "<Report b; 1 items, 0.0 %; f>"
     assert repr(Report(benchmark="b", folder="f")) == "<Report b; not graded; f>"
-    with pytest.raises(UserError, match=r"there are 'items', 'turns' and 'checks'"):
+    with pytest.raises(UserError, match=r"unknown table; use 'items', 'turns' or 'checks'"):
         report.to_pandas("rows")  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"episodes\.jsonl: cannot be read"):
         report.to_pandas("turns")

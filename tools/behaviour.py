@@ -1,12 +1,12 @@
-"""Shows whether a change of the code changed what runs leave: digests of result files over fixed runs.
+"""Shows whether a change of the code changed the files of runs, by digests over fixed runs.
 
-    python tools/behaviour.py            # make all runs, compare with tools/behaviour.json, name what differs
-    python tools/behaviour.py --write    # accept what the runs leave now
-    python tools/behaviour.py --keep DIR # also keep the run folders, to look at a difference
+    python tools/behaviour.py            # make all runs, compare with tools/behaviour.json, list differences
+    python tools/behaviour.py --write    # accept the digests of the current code
+    python tools/behaviour.py --keep DIR # also save the run folders, to look at a difference
 
-Each run is a `medagent` process, with models on a loopback server. A digest is a SHA-256 with what no two runs share
-(timestamps, durations, versions, ports) blanked; journals are compared as sets of rows. Runs over data that lies only
-in ../shared are left out where the folder is missing.
+Each run is a `medagent` process, with models on a loopback server. A digest is a SHA-256 after blanking everything that
+differs between any two runs (timestamps, durations, versions, ports). Journals are compared as sets of rows. Runs over
+data in ../shared are omitted if that folder is missing.
 """
 
 from __future__ import annotations
@@ -184,8 +184,8 @@ def stages() -> Iterator[Callable[[Runs], None]]:
 def main() -> int:
     """Run, compare or write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="accept what the runs leave now")
-    parser.add_argument("--keep", type=Path, help="a new folder that keeps the runs")
+    parser.add_argument("--write", action="store_true", help="accept the digests of the current code")
+    parser.add_argument("--keep", type=Path, help="a new folder to save the runs in")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as aside:
         folder = wanted.keep or Path(aside)

@@ -1,4 +1,4 @@
-"""Pack what the server must know of FHIR R4 into fhir_server/definitions/: types, code lists, search parameters.
+"""Packs the server's definitions of FHIR R4 into fhir_server/definitions/: types, code lists, search parameters.
 
     npm pack hl7.fhir.r4.examples@4.0.1 && tar xzf hl7.fhir.r4.examples-4.0.1.tgz
     python tools/build_definitions.py package

@@ -1,8 +1,8 @@
-"""Counts what this project is checked against, and writes the table into docs/checked.md.
+"""Counts the recorded cases that the tests check, and writes the table into docs/checked.md.
 
     python tools/checked_table.py
 
-`tests/test_docs.py` fails while the table differs from the files.
+`tests/test_doc_commands.py` fails if the table differs from the files.
 """
 
 from __future__ import annotations

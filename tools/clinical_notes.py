@@ -1,4 +1,4 @@
-"""The rule about notes: they name the reason, fit the setting, and agree with problems, drugs and vital signs."""
+"""The rule for notes: they name the reason, match the setting, and agree with problems, drugs and vital signs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODES = ("HEARTRATE", "BP", "TEMP", "RR", "SPO2")
 
 
 def notes(chart: Chart, tally: Tally) -> None:
-    """Notes name the reason, fit the setting, and agree with problems, drugs and vital signs of that day."""
+    """Notes name the reason, match the setting, and agree with problems, drugs and vital signs of that day."""
     for note in chart.of("DocumentReference"):
         text = base64.b64decode(note["content"][0]["attachment"]["data"]).decode()
         encounter = chart.encounters[where(note) or ""]

@@ -1,10 +1,10 @@
-"""Whether a hospital is one that a clinician believes: rules over its charts, each with how often it was checked.
+"""Checks whether a hospital is plausible for a clinician: rules over its charts, and how often each was checked.
 
     python tools/clinical_rules.py                    # the bundled hospital
     python tools/clinical_rules.py --seed 7 --seed 8  # hospitals like it from other seeds
     python tools/clinical_rules.py FILE.ndjson        # any hospital of `medagent data new`
 
-Prints a line for each rule and up to five violations of it; exit code 1 if there is any.
+Prints a line for each rule, and up to five of its violations. The exit code is 1 if there is a violation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tools.hospital_chart import TIMES, Chart, Resource, Tally, charts, drug_tex
 
 
 def problems(chart: Chart, tally: Tally) -> None:
-    """Every drug order has a problem that it treats, active at that time, or is exempt."""
+    """Every drug order treats a problem that is active at that time, or is exempt."""
     operations = [
         moment(one["performedDateTime"])
         for one in chart.of("Procedure")
@@ -79,7 +79,7 @@ def _dose(order: Resource) -> tuple[Resource, float]:
 
 
 def kidneys(chart: Chart, tally: Tally) -> None:
-    """Doses are adjusted for kidney function where the drug requires it."""
+    """Doses are adjusted for kidney function if the drug requires it."""
     for order in chart.orders:
         name = named(t.KIDNEY, drug_text(order))
         if name:
@@ -90,7 +90,7 @@ def kidneys(chart: Chart, tally: Tally) -> None:
 
 
 def ends(chart: Chart, tally: Tally) -> None:
-    """A stopped or completed drug has an end, not before its beginning; one that is taken has none."""
+    """A stopped or completed drug has an end, which is not before its start; an active drug has no end."""
     for order in chart.orders:
         period = order["dispenseRequest"]["validityPeriod"]
         if order["status"] in ("stopped", "completed"):
@@ -110,14 +110,14 @@ def once(chart: Chart, tally: Tally) -> None:
 
 
 def onsets(chart: Chart, tally: Tally) -> None:
-    """Onset precedes recording, and follows birth."""
+    """A problem begins after birth and is recorded after its onset."""
     for one in chart.of("Condition"):
         fits = chart.patient["birthDate"] < one["onsetDateTime"] <= one["recordedDate"][:10]
         tally.check(fits, one["id"], one["onsetDateTime"], one["recordedDate"])
 
 
 def persons(chart: Chart, tally: Tally) -> None:
-    """Ages and sexes fit problems and procedures."""
+    """Problems and procedures are possible for the patient's age and sex."""
     for one in (*chart.of("Condition"), *chart.of("Procedure")):
         code = one["code"]["coding"][0]["code"]
         time = one.get("performedDateTime") or one.get("recordedDate") or one["performedPeriod"]["start"]
@@ -129,7 +129,7 @@ def persons(chart: Chart, tally: Tally) -> None:
 
 
 def hours(chart: Chart, tally: Tally) -> None:
-    """Planned stays begin from 5 to 10 o'clock; the living leave from 9 to 19; offices are open from 7 to 21."""
+    """Planned stays begin from 5 to 10 o'clock, living patients leave from 9 to 19, visits are from 7 to 21."""
     for one in chart.of("Encounter"):
         start, end = one["period"]["start"], one["period"].get("end")
         kind = one["class"]["code"]
@@ -144,7 +144,7 @@ def hours(chart: Chart, tally: Tally) -> None:
 
 
 def contained(chart: Chart, tally: Tally) -> None:
-    """What refers to an encounter lies within it, and what lies within a stay refers to one."""
+    """A resource that refers to an encounter is dated within it, and one dated within a stay refers to an encounter."""
     for kind, name in TIMES.items():
         for one in chart.of(kind):
             start = one.get(name) or one["performedPeriod"]["start"]
@@ -171,7 +171,7 @@ def apart(chart: Chart, tally: Tally) -> None:
 
 
 def ways(chart: Chart, tally: Tally) -> None:
-    """The units of a stay follow each other without a gap, the emergency department first; parts agree with them."""
+    """The units of a stay follow each other without gaps, the emergency department first; its parts match the units."""
     parts = {(one["location"][0]["location"]["reference"], one["period"]["start"]) for one in chart.parts}
     for stay in chart.stays:
         units = stay["location"]
@@ -188,7 +188,7 @@ def ways(chart: Chart, tally: Tally) -> None:
 
 
 def deaths(chart: Chart, tally: Tally) -> None:
-    """Nothing is dated after a death."""
+    """No resource is dated after a death."""
     died = chart.patient.get("deceasedDateTime")
     for kind, name in TIMES.items() if died else ():
         for one in chart.of(kind):
@@ -196,7 +196,7 @@ def deaths(chart: Chart, tally: Tally) -> None:
 
 
 def laboratory(chart: Chart, tally: Tally) -> None:
-    """Results have UCUM units, a reference range, and an interpretation that agrees with both."""
+    """Results have UCUM units, a reference range, and an interpretation that matches value and range."""
     for one in chart.of("Observation"):
         quantity = one.get("valueQuantity")
         if quantity is None:
@@ -213,7 +213,7 @@ def laboratory(chart: Chart, tally: Tally) -> None:
 
 
 def isolates(chart: Chart, tally: Tally) -> None:
-    """Organisms are tested against what is tested in them, and resistant to what never works."""
+    """Organisms are tested against their usual antibiotics, and are resistant to those that never work on them."""
     tests = {f"Observation/{one['id']}": one for one in chart.of("Observation") if "valueCodeableConcept" in one}
     for one in chart.of("Observation"):
         organism = one["code"].get("text", "")
@@ -226,7 +226,7 @@ def isolates(chart: Chart, tally: Tally) -> None:
 
 
 def once_a_day(chart: Chart, tally: Tally) -> None:
-    """A drug that is ordered once, but flushes and replacements, is ordered once a day."""
+    """A drug for a single dose is ordered at most once a day, except flushes and replacements."""
     ordered = Counter(
         (drug_text(one), one["authoredOn"][:10])
         for one in chart.orders
@@ -244,7 +244,7 @@ PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
 
 
 def fever(found: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
-    """Fever (38 °C) or a pulse of 100 on the first day: in 60 % of stays for pneumonia or sepsis, 10 % of planned ones.
+    """Fever (38 °C) or pulse 100 on day 1: in at least 60 % of stays for pneumonia or sepsis, at most 10 % of planned.
 
     Gives the stays, and those with it, by kind.
     """
@@ -271,7 +271,7 @@ def _hot(chart: Chart, stay: Resource) -> bool:
 
 
 class Stamps:
-    """`meta.lastUpdated`: never before what it is about, and not all the same."""
+    """`meta.lastUpdated` is never before the dated event, and differs between resources."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -287,7 +287,7 @@ class Stamps:
 
 
 def audit(lines: Iterable[str]) -> dict[str, Tally]:
-    """All rules over a hospital, by name. One chart is held at a time; the rule of fever counts over all."""
+    """All rules over a hospital, by name. Only one chart is in memory; the rule for fever counts over all charts."""
     stamps = Stamps()
     rules = {**PER_CHART, "notes": notes, "stamps": stamps}
     tallies = {name: Tally() for name in (*rules, "fever")}
@@ -307,13 +307,13 @@ def audit(lines: Iterable[str]) -> dict[str, Tally]:
 
 
 def sentence(name: str) -> str:
-    """What a rule demands."""
+    """The first sentence of a rule's docstring."""
     rules: dict[str, object] = {**PER_CHART, "notes": notes, "stamps": Stamps, "fever": fever}
     return " ".join((rules[name].__doc__ or "").partition("\n\n")[0].split())
 
 
 def main() -> int:
-    """Check, print, and say by the exit code whether all rules hold."""
+    """Check all rules, print the results, and return the exit code."""
     from fhir_server.synthetic.bundled import hospital
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])

@@ -1,6 +1,6 @@
-"""What the clinical rules go by: which drug treats which problem, its doses, whom it harms; ages, sexes and units.
+"""The tables of the clinical rules: drugs for each problem, doses, contraindications; ages, sexes and units.
 
-Written from common handbooks, apart from the tables of the generator, so that the one can find faults of the other.
+They are written from common handbooks, independently of the generator's tables, so that they can reveal its mistakes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Writes docs/data-card.md from the bundled and a full data set made now: python tools/data_card.py.
+"""Generates the bundled and a full data set, and writes docs/data-card.md: python tools/data_card.py.
 
-The figures of the original are those that its paper and its published image report.
+The figures of the original are from its paper and its published image.
 """
 
 from __future__ import annotations

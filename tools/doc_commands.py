@@ -1,7 +1,7 @@
-"""The commands that the documentation shows, and what each needs that a machine has not by default.
+"""The commands in the documentation, and what each needs besides an installed medagent.
 
-A command without a need is run by a test. The site prints the needs below each block; `tests/test_doc_commands.py`
-holds that every `medagent` command is one that there is.
+A test runs every command that needs nothing else. The site prints the needs below each block.
+`tests/test_doc_commands.py` checks that every `medagent` command exists.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ FENCED = re.compile(r"^```[^\n]*\n.*?^```$", re.MULTILINE | re.DOTALL)
 PROGRAMS = r"(?:\.venv/bin/)?(?:medagent|python|docker|make|pip|pipx|uvx|pytest|curl|vllm|ollama|export|npm|git)(?: |$)"
 NEEDS: tuple[tuple[str, str], ...] = (
     (r"\bdocker\b", "Docker"),
-    (r"--model (?!scripted:|\S+\.py:|always\b)|--judge |^export OPENAI", "a model: a key, or an endpoint of your own"),
+    (r"--model (?!scripted:|\S+\.py:|always\b)|--judge |^export OPENAI", "a model: a key, or your own endpoint"),
     (r"^(vllm|ollama) ", "vLLM or Ollama"),
     (r"--fhir http|--to http", "a FHIR server at that address"),
     (r"--cluster |\[cluster\]", "a Dask cluster"),
     (r"--dataset official|data import", "a checkout of the official repository"),
     (r"--official ", "your copy of the official grader"),
-    (r"\bserve\b|-m fhir_server|^curl ", "a terminal of its own, for the server"),
+    (r"\bserve\b|-m fhir_server|^curl ", "a separate terminal for the server"),
     (r"^medagent (mcp|a2a)\b|^inspect |export inspect", "the extra that the page names"),
     (r"--open\b", "a browser"),
-    (r"^make (clients|hapi-diff|browser|integrations|release|docs|test-openai2)", "what the command's line says"),
+    (r"^make (clients|hapi-diff|browser|integrations|release|docs|test-openai2)", "the tools that the page names"),
     (r"^(pip|pipx|uvx) ", "a package index that has medagent"),
     (r"^(make|git) |-m pytest|-m benchmarks|^python tools", "a checkout"),
-    (r"[a-z_]+\.(?:py|jsonl?)\b|\b[A-Z]{3,}(_[A-Z]+)*\b", "files of yours"),
+    (r"[a-z_]+\.(?:py|jsonl?)\b|\b[A-Z]{3,}(_[A-Z]+)*\b", "your own files"),
     (r"^medagent run$", "a medagent.toml"),
-    (r"--patients 300", "some minutes"),
+    (r"--patients 300", "a few minutes"),
     (
         r"results/\S*gpt-4o|RUN@|results/v2_(?!r\d_(?:reference|nop)\b)|results/sums|RUN|baseline",
         "the runs that it names",
     ),
-    (r"…|^medagent (run sums\b|run --agent age\b)", "what stands above it"),
+    (r"…|^medagent (run sums\b|run --agent age\b)", "the steps above"),
 )
 """Patterns of commands, and what each match means."""
 
@@ -54,5 +54,5 @@ def commands(fence: str) -> Iterator[str]:
 
 
 def needs(command: str) -> list[str]:
-    """What a command needs beside an installed medagent."""
+    """What a command needs besides an installed medagent."""
     return [need for pattern, need in NEEDS if re.search(pattern, command)]

@@ -1,9 +1,8 @@
 """The docs site as mkdocs builds it (`make docs`): a hook that mkdocs loads.
 
-Pages stay where they are, and read well in the repository. Here they get what a site needs beside: an order (those that
-`NAV` does not name stand under "More", so a new page needs no line), the files beside docs/ that pages link to, marks
-of what a command needs (`doc_commands`), and reference pages made from the settings models and the public names. A
-public name without a docstring, or a link to a file that is not there, ends the build.
+The pages also work in the repository. For the site, this adds an order (pages that are not in `NAV` are listed under
+"More"), the linked files outside docs/, the needs of commands (`doc_commands`), and reference pages made from the
+settings models and the public names. A public name without a docstring, or a link to a missing file, fails the build.
 """
 
 from __future__ import annotations

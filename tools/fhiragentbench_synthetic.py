@@ -1,6 +1,6 @@
 """Writes the bundled questions of FHIR-AgentBench again: python -m tools.fhiragentbench_synthetic
 
-Run it after a change of the bundled hospital, the generator or the wording. The seed is public and stands here.
+Run it after a change of the bundled hospital, the generator or the wording. The seed is public and is in this file.
 """
 
 from __future__ import annotations

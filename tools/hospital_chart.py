@@ -1,4 +1,4 @@
-"""A hospital's charts as rules and figures read them: a patient's resources by type, one chart at a time."""
+"""Iterates over a hospital's charts, for the rules and figures: a patient's resources by type."""
 
 from __future__ import annotations
 

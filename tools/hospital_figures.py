@@ -1,10 +1,11 @@
-"""Figures of a hospital's stays beside those of a real one, each with the bound that it has to keep.
+"""Compares figures of a hospital's stays with those of a real one, and checks the bound of each.
 
-    python tools/hospital_figures.py               # the bundled hospital; exit code 1 if a bound is not kept
+    python tools/hospital_figures.py               # the bundled hospital; exit code 1 if a figure is out of bounds
     python tools/hospital_figures.py FILE.ndjson   # any hospital of `medagent data new`
 
 The real figures are aggregates over the 275 stays of 100 patients in the MIMIC-IV clinical database demo on FHIR 2.1.0
-(PhysioNet, ODbL 1.0): an intensive-care hospital, so they bound and are not copied. Orders are MedicationRequests.
+(PhysioNet, ODbL 1.0). It is an intensive-care hospital, so its figures are used as bounds and not copied. Orders are
+MedicationRequests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The README as the package index shows it: relative links and pictures lead to the repository of `[project.urls]`.
+"""The README for the package index: relative links and pictures become addresses in the repository of `[project.urls]`.
 
 hatchling calls it when it builds the package (`[tool.hatch.metadata.hooks.custom]`).
 """

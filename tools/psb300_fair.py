@@ -2,8 +2,8 @@
 
     python -m tools.psb300_fair
 
-A row is as in ../shared/psb300 (task, clock, ehr, history, result, verdict) and names its `rule`: one of those by which
-`fair` differs from `official`. The verdict is stated beside each reply here; no grader is asked.
+A row has the form of ../shared/psb300 (task, clock, ehr, history, result, verdict), and a `rule`: one of those in which
+`fair` differs from `official`. This file states the verdict for each reply; no grader is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Pythons of this machine, for checks that need another one than the running."""
+"""The Python versions of this machine, for checks that need another one than the current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes docs/images/terminal.svg: what a terminal shows of real commands, run in an empty folder.
+"""Makes docs/images/terminal.svg: a terminal with the output of real commands, run in an empty folder.
 
 python tools/recording.py
 """

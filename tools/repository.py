@@ -1,4 +1,4 @@
-"""Where the repository is: `[project.urls]` says it; `python -m tools.repository` writes it into the other files."""
+"""The repository's address: `python -m tools.repository` copies it from `[project.urls]` into the other files."""
 
 from __future__ import annotations
 

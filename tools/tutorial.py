@@ -1,10 +1,9 @@
-"""Runs docs/tutorial.md from top to bottom in an empty folder, as a reader would, and writes what the commands print.
+"""Runs the commands of docs/tutorial.md in an empty folder, and writes their output into the page.
 
     python tools/tutorial.py
 
-Run it after a change of what is printed, or of the bundled data. `tests/test_doc_commands.py` fails while the page
-differs. Commands that need something (`doc_commands`) are left out; a program is saved under the name that the text
-before it gives.
+Run it after a change of the output or of the bundled data; `tests/test_doc_commands.py` fails if the page differs.
+Commands with needs (`doc_commands`) are not run. A program is saved under the name in the text before it.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ NAME = re.compile(r"`(\w+\.py)`:\s*\Z")
 
 
 def written(text: str, folder: Path, sections: int | None = None) -> str:
-    """The page with what its commands print now, run in `folder`; of the first sections only where so many are named.
+    """The page with the output of its commands, which run in `folder`; only those of the first `sections`, if set.
 
-    Raises CalledProcessError where a command fails.
+    Raises CalledProcessError if a command fails.
     """
     parts = re.split(r"(?m)^(?=## )", text)
     first = len(parts) if sections is None else sections + 1
@@ -47,13 +46,13 @@ def _played(fence: str, folder: Path) -> str:
     lines = ["```console"]
     for command in commands(fence):
         lines.append(f"$ {command}")
-        if not set(needs(command)) - {"files of yours", "the runs that it names"}:
+        if not set(needs(command)) - {"your own files", "the runs that it names"}:
             lines += ran(command, folder)
     return "\n".join([*lines, "```"])
 
 
 def ran(command: str, folder: Path) -> list[str]:
-    """What a command prints, on a terminal of 88 columns."""
+    """The lines that a command prints on a terminal of 88 columns."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, "COLUMNS": "88", "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     variables = {name: value for name, value in variables.items() if not name.startswith("PYTEST")}

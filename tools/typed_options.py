@@ -2,8 +2,8 @@
 
     python tools/typed_options.py
 
-A type checker then knows the options of `medagent.run` and of its siblings; `tests/test_typing.py` fails while the
-module differs from the models.
+So type checkers know the options of `medagent.run` and similar functions. `tests/test_typing.py` fails if the module
+differs from the models.
 """
 
 from __future__ import annotations

@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FINISHED = (
-    "fhir_server/*.py",
-    *(f"fhir_server/{name}" for name in ("definitions", "fhirpath", "load", "operations", "patch", "processes")),
-    *(f"fhir_server/{name}" for name in ("resources", "store", "synthetic", "terminology", "validation", "wire")),
+    "fhir_server",
     *(f"medagent/{name}" for name in ("agents", "core", "fhir_data", "fhir_episodes", "judging", "models")),
     *(f"medagent/{name}" for name in ("sandbox", "terminal", "testing")),
-    "medagent/benchmarks/*.py",
-    *(f"medagent/benchmarks/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
-    *(f"refsol/{name}" for name in ("imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")),
+    "medagent/benchmarks",
+    *(
+        f"refsol/{name}"
+        for name in ("fhiragentbench", "imapscore", "medagentbench", "promptcblue", "psb300", "simpleqa")
+    ),
     *(f"docs/{name}.md" for name in ("README", "agents", "code", "comparable", "fhir-server", "glossary", "grading")),
     *(f"docs/{name}.md" for name in ("imapscore", "judging", "medagentbench", "models", "promptcblue", "simpleqa")),
     "docs/testing.md",
@@ -36,8 +36,10 @@ FINISHED = (
     *(f"docs/{name}.md" for name in ("docker", "fhir-agentbench", "fhir-developers", "psb-300", "report", "tutorial")),
     "README.md",
     *("docs/integrations", "docs/results-file.md", "docs/running.md"),
+    *("docs/performance.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "results"),
     "medagent/*.py",
     "medagent/cli",
+    "medagent/engine",
     "medagent/export",
     "tools/words.py",
     "tests/test_words.py",

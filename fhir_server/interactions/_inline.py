@@ -1,4 +1,4 @@
-"""References that stand for something else until a write replaces them: `Patient?identifier=x`, `urn:uuid:…`."""
+"""Resolves conditional references (`Patient?identifier=x`) and placeholders (`urn:uuid:…`) before a write."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ _ADDRESS = re.compile(r"(?:.*/)?([A-Za-z]+/[^/?]+?)(?:/_history/[^/]*)?")
 
 
 def is_placeholder(address: str) -> bool:
-    """Whether an address only names an entry of a Bundle."""
+    """Whether a URL is a placeholder for an entry of a Bundle."""
     return address.startswith(("urn:uuid:", "urn:oid:"))
 
 
 @lru_cache(maxsize=1024)
 def source(address: str) -> str:
-    """Under what an entry of a Bundle is known: its placeholder, else type and id, without base and version."""
-    found = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
-    return found[1] if found else address
+    """The key of a Bundle entry: its placeholder, otherwise type and id, without base and version."""
+    match = None if address.startswith("urn:") else _ADDRESS.fullmatch(address)
+    return match[1] if match else address
 
 
 def resolved(context: RequestContext, resource: Resource, known: Mapping[str, str] | None = None) -> Resource:
-    """The resource, its references replaced in it: conditional ones by what matches them, and in a Bundle those to what
-    is `known` by its `source`.
+    """Replaces references in the resource and returns it.
+
+    Conditional references are replaced by the resource that matches. In a Bundle, references to other entries are
+    replaced by `known`, which has their new references by `source`.
 
     Raises:
-        FhirError: HAPI-0541 for a placeholder that nothing is known by, HAPI-1091 and HAPI-2207 where not exactly one
-            resource matches.
+        FhirError: HAPI-0541 for an unknown placeholder; HAPI-1091 or HAPI-2207 if not exactly one resource matches.
     """
     _Walk(context, str(resource.get("resourceType")), known).through(resource)
     return resource
@@ -45,7 +46,7 @@ class _Walk:
         self._in_bundle = known is not None
 
     def through(self, value: dict[str, Json], name: str = "") -> None:
-        """Replaces the references in an object, which the element `name` holds."""
+        """Replaces the references in an object, which is the value of the element `name`."""
         for key, item in value.items():
             kind = type(item)
             if kind is str:
@@ -63,9 +64,9 @@ class _Walk:
     def _reference(self, reference: str, name: str) -> str:
         if "?" in reference:
             return self._known.get(reference) or matched(self._exchange, reference)
-        found = self._known.get(reference) or self._known.get(source(reference))
-        if found:
-            return found
+        replacement = self._known.get(reference) or self._known.get(source(reference))
+        if replacement:
+            return replacement
         if self._in_bundle and is_placeholder(reference):
             raise FhirError(
                 400,

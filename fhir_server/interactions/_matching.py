@@ -1,4 +1,4 @@
-"""Match URLs: what stands for the resources that a search finds, in conditional writes and references."""
+"""Match URLs (`Patient?identifier=x`) in conditional writes and references: finds the resources that match."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from fhir_server.wire.http import parse_query
 
 
 def matching(context: RequestContext, kind: str, query: str, limit: int = 2, shown: str = "") -> list[int]:
-    """The numbers of the first resources that meet a condition (the query part of a match URL). Errors repeat the URL
-    as it is `shown`.
-    """
+    """The numbers of the first resources that match the query part of a match URL. Errors repeat the URL as `shown`."""
     shown = shown or f"{kind}?{query}"
     pairs = parse_query(query)
     for name, _ in pairs:
@@ -20,29 +18,40 @@ def matching(context: RequestContext, kind: str, query: str, limit: int = 2, sho
         if not base.startswith("_") and base not in context.registry.parameters(kind):
             problem = f"Resource type {kind} does not have a parameter with name: {base}"
             raise FhirError(400, f"HAPI-0488: Failed to parse match URL[{shown}] - {problem}")
-    found, planned = understood(context, kind, pairs) if pairs else (None, None)
-    if found is None or planned is None or not found.criteria:
+    parsed, planned = understood(context, kind, pairs) if pairs else (None, None)
+    if parsed is None or planned is None or not parsed.criteria:
         raise FhirError(400, f"HAPI-0518: Invalid match URL[{shown}] - URL has no search parameters")
     return list(run(context, planned, limit))
 
 
-def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) -> None:
-    """Refuses a resource that was just created because nothing met a condition, and does not meet it itself.
+def several_match(operation: str, kind: str, shown: str, count: int) -> FhirError:
+    """HAPI's error for a condition of CREATE, UPDATE, PATCH or DELETE that matches several resources."""
+    problem = f'Failed to {operation} {kind} with match URL "{shown}" because this search matched {count} resources'
+    return FhirError(412, f"HAPI-{_SEVERAL_MATCH[operation]}: {problem}")
 
-    Conditions that HAPI cannot evaluate in memory are not held against it.
+
+_SEVERAL_MATCH = {"CREATE": "0958", "UPDATE": "0988", "PATCH": "0972", "DELETE": "0962"}
+
+
+def check_satisfied(context: RequestContext, kind: str, query: str, shown: str) -> None:
+    """Refuses a conditionally created resource that does not match its own condition.
+
+    Conditions that HAPI cannot evaluate in memory are ignored.
 
     Raises:
-        FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as it is `shown`.
+        FhirError: 400 with HAPI-0929; in a Bundle 412 with HAPI-0539, which repeats the condition as `shown`.
     """
-    asked, planned = understood(context, kind, parse_query(query))
+    parsed, planned = understood(context, kind, parse_query(query))
     parameters = context.registry.parameters(kind)
-    for one in asked.criteria:
+    for one in parsed.criteria:
         known = parameters.get(one.name)
         if one.chain or one.modifier in _NOT_IN_MEMORY or (known and known.kind == "composite"):
             return
         if one.name.startswith("_has") or one.name == "_lastUpdated":
             return
-    if any(one.name == "_id" for one in asked.criteria) or not run(context, planned, 1):  # it had no id yet
+    if any(one.name == "_id" for one in parsed.criteria) or not run(
+        context, planned, 1
+    ):  # when HAPI checks `_id`, there is no id yet
         if context.in_transaction:
             problem = f'Invalid conditional URL "{shown}". The given resource is not matched by this URL.'
             raise FhirError(412, f"HAPI-0539: {problem}")
@@ -54,7 +63,7 @@ _NOT_IN_MEMORY = ("exact", "contains", "text", "above", "below")
 
 
 def matched(context: RequestContext, url: str) -> str:
-    """What a conditional reference (`Patient?identifier=x`) stands for."""
+    """The reference that a conditional reference (`Patient?identifier=x`) resolves to."""
     kind, _, query = url.partition("?")
     if kind not in resource_types():
         return url

@@ -1,9 +1,9 @@
-"""Entries of a transaction whose resources are prepared member by member, as those of an import are.
+"""A fast path for transactions of plain updates and creates, as loaders send them.
 
-Loaders send plain updates and creates. Their resources are alike: members that came before (codes, categories,
-patients) are neither cleaned nor indexed nor written out again. If anything about the Bundle is unusual, `read` gives
-nothing; if a resource is unusual, or its references lead elsewhere, `settle` leaves it to the way that all others go
-(`transaction`). Both ways store and answer the same.
+Their resources are prepared member by member, like in an import (`load.members`), since they have many members in
+common (codes, categories, patients). If the Bundle has an unusual form, `read` returns None. If a resource has an
+unusual form, or has references that must be replaced, `settle` leaves it to the normal path (`transaction`). Both paths
+store and return the same.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from fhir_server.store import Version
 from fhir_server.wire.json_text import is_risky, parse, scan
 from fhir_server.wire.json_values import DEPTH_LIMIT, Json
 
-KEPT: Final = 5_000
-"""The size of a server's cache in members (about 5 MB)."""
+CACHE_SIZE: Final = 5_000
+"""The maximum number of cached members of a server (about 5 MB)."""
 _FIRST = re.compile(r'[ \t\r\n]*\{[ \t\r\n]*"(\w+)"[ \t\r\n]*:[ \t\r\n]*')
 _NEXT = re.compile(r'[ \t\r\n]*,[ \t\r\n]*"(\w+)"[ \t\r\n]*:[ \t\r\n]*')
 _CLOSE = re.compile(r"[ \t\r\n]*\}")
@@ -38,14 +38,12 @@ _ODD_REFERENCE = re.compile(r'"reference"[ \t\r\n]*:[ \t\r\n]*"(?:urn:|[^"]*(?::
 _SPECIAL: Final = frozenset(
     ("Binary", "Bundle", "CodeSystem", "ConceptMap", "SearchParameter", "Subscription", "ValueSet")
 )
-"""Types that are checked in other ways when they are stored."""
+"""Types with additional checks when they are stored."""
 
 
 @dataclass(slots=True)
 class Draft:
-    """A resource of an entry that is not stored yet: its text, its members, and what is to be stored, once that is
-    known.
-    """
+    """A resource of an entry: its text and its members. `settle` sets `ready` and `references`."""
 
     text: str
     members: Members
@@ -54,15 +52,15 @@ class Draft:
 
 
 class TransactionMembers(MemberCache):
-    """Members as transactions store them: references to wrong types are refused, and meta is the server's own."""
+    """The member cache of transactions. It checks the types of references, and makes meta as for a new version."""
 
     def begin(self, context: RequestContext) -> None:
-        """Another transaction begins."""
+        """Prepares the cache for the next transaction."""
         self.stamp = ImportStamp(context.now, context.request_id)
         self._metas.clear()
 
-    def _stamped(self, given: Json) -> tuple[int, Json]:
-        return self.stamp.updated, stamped(given, {}, 1, self.stamp.updated, self.stamp.request_id)
+    def _stamped(self, meta: Json) -> tuple[int, Json]:
+        return self.stamp.updated, stamped(meta, {}, 1, self.stamp.updated, self.stamp.request_id)
 
     def _prepared(self, kind: str, key: str, cleaned: Json) -> CachedMember:
         check_targets({"resourceType": kind, key: cleaned})
@@ -70,17 +68,17 @@ class TransactionMembers(MemberCache):
 
 
 def members_of(context: RequestContext) -> TransactionMembers:
-    """The members that transactions brought before, as long as the search parameters are the same."""
-    found = context.server.members
-    if not isinstance(found, TransactionMembers) or found.registry is not context.registry:
-        found = context.server.members = TransactionMembers(context.registry, ImportStamp(0, ""), KEPT)
-    return found
+    """The server's member cache; a new one if the search parameters have changed."""
+    members = context.server.members
+    if not isinstance(members, TransactionMembers) or members.registry is not context.registry:
+        members = context.server.members = TransactionMembers(context.registry, ImportStamp(0, ""), CACHE_SIZE)
+    return members
 
 
 def read(context: RequestContext) -> list[tuple[Json, Draft | None]] | None:
-    """The entries of a transaction of plain updates and creates; None where the Bundle is another one.
+    """The entries of a transaction of plain updates and creates; None for any other Bundle.
 
-    An entry with a draft has the type and the id of its resource only; one without is as `normalise` leaves it.
+    The resource of an entry with a draft has only type and id. The resource of an entry without one is normalised.
     """
     try:
         text = context.request.body.decode("utf-8")
@@ -100,26 +98,26 @@ def read(context: RequestContext) -> list[tuple[Json, Draft | None]] | None:
 
 
 def _fields(text: str, at: int, value: Callable[[str, int], tuple[Any, int]]) -> tuple[dict[str, Any], int]:
-    """The members of the object that begins at a place, and where it ends. Raises ValueError where it is none."""
-    found: dict[str, Any] = {}
+    """The members of the object that begins at `at`, and its end. Raises ValueError if it is not an object."""
+    fields: dict[str, Any] = {}
     match = _FIRST.match(text, at)
     while match is not None:
-        if match[1] in found:
+        if match[1] in fields:
             raise ValueError(match[1])
-        found[match[1]], at = value(match[1], match.end())
+        fields[match[1]], at = value(match[1], match.end())
         match = _NEXT.match(text, at)
     end = _CLOSE.match(text, at)
     if end is None:
         raise ValueError(at)
-    return found, end.end()
+    return fields, end.end()
 
 
 def _entries(text: str, at: int) -> tuple[list[dict[str, Any]], int]:
-    """The entries of the list that begins at a place, each resource as text and as value; and where it ends."""
+    """The entries of the list that begins at `at`, with each resource as text and as value, and the end of the list."""
 
     def value(key: str, begin: int) -> tuple[Any, int]:
-        found, end = scan(text, begin)
-        return ((text[begin:end], found) if key == "resource" else found), end
+        parsed, end = scan(text, begin)
+        return ((text[begin:end], parsed) if key == "resource" else parsed), end
 
     listed = []
     mark = _LIST.match(text, at)
@@ -134,50 +132,52 @@ def _entries(text: str, at: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def _is_plain(item: dict[str, Any]) -> bool:
-    """Whether an entry creates or updates a resource and says no more."""
+    """Whether an entry is a plain create or update."""
     if item.keys() not in _ENTRY or type(item["request"]) is not dict or type(item["resource"][1]) is not dict:
         return False
     request, address = item["request"], item.get("fullUrl", "-")
     if request.keys() != {"method", "url"} or type(request["url"]) is not str or type(address) is not str:
         return False
     text = item["resource"][0]
-    if text.count("{") + text.count("[") > DEPTH_LIMIT - 4:  # it may be nested too deeply
+    if text.count("{") + text.count("[") > DEPTH_LIMIT - 4:  # it could be nested too deeply
         return False
     return request["method"] in ("PUT", "POST") and request["url"].strip() != "" and address.strip() != ""
 
 
 def _drafted(known: TransactionMembers, item: dict[str, Any]) -> tuple[Json, Draft | None]:
     text, value = item["resource"]
-    found = None
+    parts = None
     if value.get("resourceType") not in _SPECIAL and '"contained"' not in text:
-        found = known.taken_apart(text)
-    if found is None or (found.id and not VALID_ID.fullmatch(found.id)):
+        parts = known.taken_apart(text)
+    if parts is None or (parts.id and not VALID_ID.fullmatch(parts.id)):
         return item | {"resource": _cleaned(value)}, None
-    named = {"id": found.id} if found.id else {}
-    return item | {"resource": {"resourceType": found.kind, **named}}, Draft(text, found)
+    named = {"id": parts.id} if parts.id else {}
+    return item | {"resource": {"resourceType": parts.kind, **named}}, Draft(text, parts)
 
 
 def _cleaned(value: Json) -> Json:
-    """A resource as it is cleaned within a Bundle; None where nothing is left of it."""
-    found: Json = normalise({"resourceType": "Bundle", "entry": [{"resource": value}]}, expected_type="Bundle")
-    return found["entry"][0].get("resource") if "entry" in found else None
+    """A resource, normalised as part of a Bundle; None if it is empty."""
+    bundle: Json = normalise({"resourceType": "Bundle", "entry": [{"resource": value}]}, expected_type="Bundle")
+    return bundle["entry"][0].get("resource") if "entry" in bundle else None
 
 
 def whole(draft: Draft) -> Resource:
-    """The resource of a draft, as all others are read."""
-    found: Resource = _cleaned(parse(draft.text))
-    return found
+    """The resource of a draft, parsed and normalised."""
+    resource: Resource = _cleaned(parse(draft.text))
+    return resource
 
 
 def settle(
     context: RequestContext, drafts: Sequence[tuple[Draft, str, str, int | None]], known: Mapping[str, str]
 ) -> None:
-    """Makes those drafts ready that can be stored as they are; each comes with its type, the id that the address gives
-    it, and its number if it has one. `known` is what entries will be called.
+    """Sets `ready` of the drafts that can be stored on the fast path.
+
+    `drafts` are drafts with their type, their id in the URL ("" if there is none), and their number if they have one.
+    `known` has the new reference of each entry by its `source`.
     """
     if any(name != reference and not is_placeholder(name) for name, reference in known.items()):
-        return  # references by other names are to be replaced
-    there = context.store.those_there([(kind, named) for _, kind, named, _ in drafts if named])
+        return  # references to other names must be replaced
+    there = context.store.existing([(kind, named) for _, kind, named, _ in drafts if named])
     cache = members_of(context)
     for draft, kind, named, row_id in drafts:
         if kind != draft.members.kind or (named and ((kind, named) in there or not _is_new_id(named))):
@@ -185,12 +185,12 @@ def settle(
         text, parts = draft.text, draft.members
         if '"urn:' in text:
             text = _PLACEHOLDER.sub(lambda match: f'"{known.get(match[1], match[1])}"', text)
-            if "\\" in text:  # an address may be escaped
+            if "\\" in text:  # a reference may have escapes
                 continue
-            found = cache.taken_apart(text) if text != draft.text else parts
-            if found is None:
+            replaced = cache.taken_apart(text) if text != draft.text else parts
+            if replaced is None:
                 continue
-            parts = found
+            parts = replaced
         if _ODD_REFERENCE.search(text):
             continue
         ready = cache.put_together(parts, named or str(row_id))
@@ -202,12 +202,12 @@ def settle(
 
 
 def _is_new_id(name: str) -> bool:
-    """Whether a client may give this id to what is not there."""
+    """Whether a client may create a resource with this id."""
     return VALID_ID.fullmatch(name) is not None and not name.isdigit()
 
 
 def store_ready(context: RequestContext, draft: Draft, row_id: int | None) -> Written:
-    """Stores the new resource of a draft that is ready; its references are to be checked by the caller."""
+    """Stores the new resource of a ready draft. The caller must check its references."""
     store, ready = context.store, draft.ready
     assert ready is not None
     number = store.next_row_id() if row_id is None else row_id

@@ -1,7 +1,7 @@
-"""Searches that are asked again: what was understood of them, and what they gave of the data as they are.
+"""A cache of repeated searches: their plans, and their results while the store does not change.
 
-Most searches are asked once. Keeping what each of them gave would fill the memory, and with it the processor's caches,
-with what nobody asks for: that takes a fifth of a search's time. So a search is kept from the second time on.
+Most searches are sent only once. Caching their results would fill the memory and the processor's caches with data that
+is not used again. So a search is cached from the second time on.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from fhir_server.search.walks import Planned
 from fhir_server.wire.http import Pairs
 
 Key: TypeAlias = tuple[ParameterRegistry, str, str, Pairs]
-"""The search parameters there were, the method, the address and the parameters."""
-MAX_KEPT = 4096
-MAX_ASKED = 16_384
-"""So many searches that were asked once are known as such."""
+"""The search parameters in force, the method, the URL without query, and the pairs of the query."""
+MAX_CACHED = 4096
+MAX_SENT_ONCE = 16_384
+"""The maximum number of searches that are remembered as sent once."""
 MAX_SIZE = 40_000
-"""Longer pages, in bytes, are rendered anew each time."""
+"""Pages with more bytes are not cached."""
 MAX_BYTES = 15_000_000
-"""Of all pages together."""
+"""The maximum size of all cached pages together, in bytes."""
 
 
 @dataclass(slots=True)
 class Page:
-    """How many of a search's first matches there are, their numbers where they are more than the page shows, and the
-    entries of the page, `size` bytes. Where no link leads to further pages, `rest` is the Bundle behind its head, which
-    has the entries.
+    """The first page of a search.
+
+    `matches` is the number of first matches that were loaded. `row_ids` has their numbers, if they are more than the
+    page shows. `entries` are the entries of the page, with `size` bytes. If there is no further page, `rest` is the
+    text of the Bundle after its head, which includes the entries.
     """
 
     matches: int
@@ -43,17 +45,17 @@ class Page:
 
 @dataclass(slots=True)
 class Known:
-    """A search that was understood; `page` and `total` are what it gave in one generation of the store."""
+    """A planned search. `page` and `total` are its results in `generation` of the store (`Store.generation`)."""
 
     query: Query
     planned: Planned
-    kept: bool = False
+    cached: bool = False
     generation: object = None
     page: Page | None = None
     total: int | None = None
 
     def of(self, generation: object) -> Known:
-        """Itself, without what it gave before the store changed."""
+        """Itself, without results of another generation."""
         if self.generation is not generation:
             self.generation, self.page, self.total = generation, None, None
         return self
@@ -61,32 +63,32 @@ class Known:
 
 @dataclass(slots=True)
 class Remembered:
-    """The searches that were asked more than once."""
+    """The cached searches."""
 
     _known: dict[Key, Known] = field(default_factory=dict)
-    _asked: set[int] = field(default_factory=set)
+    _sent_once: set[int] = field(default_factory=set)
     _bytes: int = 0
 
     def find(self, key: Key) -> Known | None:
-        """A search that was kept, or None."""
+        """A cached search, or None."""
         return self._known.get(key)
 
     def keep(self, key: Key, known: Known) -> None:
-        """Keeps a search if it was asked before."""
-        asked = hash(key)
-        if asked not in self._asked:
-            if len(self._asked) >= MAX_ASKED:
-                self._asked.clear()
-            self._asked.add(asked)
+        """Caches a search, unless it was sent for the first time."""
+        digest = hash(key)
+        if digest not in self._sent_once:
+            if len(self._sent_once) >= MAX_SENT_ONCE:
+                self._sent_once.clear()
+            self._sent_once.add(digest)
             return
-        if len(self._known) >= MAX_KEPT:
+        if len(self._known) >= MAX_CACHED:
             self._forget()
-        known.kept = True
+        known.cached = True
         self._known[key] = known
 
     def keep_page(self, known: Known, page: Page) -> None:
-        """Keeps a page of a search that is kept, if the page is no longer than usual."""
-        if not known.kept or page.size > MAX_SIZE:
+        """Caches the page of a cached search, unless the page is larger than `MAX_SIZE`."""
+        if not known.cached or page.size > MAX_SIZE:
             return
         self._bytes += page.size
         if self._bytes > MAX_BYTES:

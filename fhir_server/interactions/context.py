@@ -1,4 +1,4 @@
-"""One request being answered: what it asked for, and the server that answers it."""
+"""The context of a request: its parts, the format of its response, and the server."""
 
 from __future__ import annotations
 
@@ -36,38 +36,38 @@ JSON_TYPES = {
     "application/json+fhir": "application/json+fhir",
 }
 OFFERED = XML_TYPES | JSON_TYPES
-"""What clients call the two formats, and the type that HAPI answers with; it repeats the types of earlier FHIR."""
+"""The names of the two formats in requests, and HAPI's `Content-Type` for each. Types of earlier FHIR are repeated."""
 NOT_OFFERED = frozenset(
     "html html/xml html/json html/turtle text/html ttl rdf text/turtle application/x-turtle application/fhir+turtle".split()  # noqa: SIM905, E501  # words: as a list they are harder to read
 )
-"""What HAPI answers in as well, and this server does not."""
+"""Formats that HAPI supports and this server does not."""
 MAX_BODY = 50 * 1024 * 1024
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 
 
 @dataclass(slots=True)
 class ServerContext:
-    """What requests are answered from: a store, the searches with pages, and the settings of the server."""
+    """The server's part of each request: its store, its searches and its settings."""
 
     store: Store
     ids: IdSource
     clock: Clock
     base: str
-    """The address of the server, without a slash at the end."""
+    """The URL of the server, without a slash at the end."""
     reference_check: bool = True
     hooks: frozenset[str] = frozenset()
-    """The hosts to which notifications of Subscriptions may be sent."""
+    """The hosts that may receive notifications of Subscriptions."""
     exports: Exports | None = None
-    """The bulk exports, where the server offers them."""
+    """The bulk exports; None if the server does not offer them."""
     members: object = None
-    """What transactions keep of the resources that came before (`interactions.prepared`)."""
+    """The member cache of transactions (`_prepared.TransactionMembers`)."""
     searches: Searches = field(default_factory=Searches)
     remembered: Remembered = field(default_factory=Remembered)
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """A request with its parts, and the server that answers it; `now` in milliseconds."""
+    """A request with its parts, and the server. `now` is in milliseconds since 1970."""
 
     server: ServerContext
     request: Request
@@ -76,16 +76,16 @@ class RequestContext:
     request_id: str
     now: int
     base: str
-    """The server's address as the client named it."""
+    """The URL of the server, with the host of the request."""
     path: str = ""
-    """The path below the base, as it came."""
+    """The path below the base, not decoded."""
     in_transaction: bool = False
     announced: set[str] = field(default_factory=set)
-    """The references by which the resources of the Bundle at hand will be found, and those that were found before."""
+    """References that are known to resolve: to resources of the current Bundle, and to existing ones."""
     deleted: list[Version] = field(default_factory=list)
-    """What the transaction at hand deleted; whether something still refers to it is seen at its end."""
+    """The resources that the current transaction deleted. References to them are checked at its end."""
     alike: dict[str, str] = field(default_factory=dict)
-    """What the transaction at hand answers to entries that create something, by method."""
+    """The response entries of the current transaction for plain creates, by method, with a mark for the reference."""
     _layout: Layout | None = None
 
     @property
@@ -95,17 +95,17 @@ class RequestContext:
 
     @property
     def registry(self) -> ParameterRegistry:
-        """The search parameters there are."""
+        """The search parameters in force."""
         return self.server.store.registry
 
     @property
     def address(self) -> str:
-        """The address of the request without its query."""
+        """The URL of the request without its query."""
         return self.base + self.path
 
     @property
     def layout(self) -> Layout:
-        """How the answer is written."""
+        """The format of the response."""
         if self._layout is None:
             formats = tuple([value for name, value in self.pairs if name == "_format"])
             pretty = next((value == "true" for name, value in self.pairs if name == "_pretty"), True)
@@ -114,7 +114,7 @@ class RequestContext:
         return self._layout
 
     def add_form(self) -> None:
-        """Adds the parameters in the body to those in the address."""
+        """Adds the parameters in the body (a form) to those in the URL."""
         self.pairs += parse_query(self.request.body.decode("utf-8", "replace"))
         self._layout = None
 
@@ -126,28 +126,29 @@ class RequestContext:
         return None
 
     def respond(self, status: int, text: str | bytes, headers: Sequence[tuple[str, str]] = ()) -> Response:
-        """An answer in the layout that was asked for; of a text, or of one in UTF-8."""
+        """A response in the requested format, from JSON text (a str, or UTF-8)."""
         layout = self.layout
-        given = [("X-Request-ID", self.request_id), *headers, ("Content-Type", layout.content_type)]
+        all_headers = [("X-Request-ID", self.request_id), *headers, ("Content-Type", layout.content_type)]
         if not layout.usual:
             text = self.laid_out(text.decode() if isinstance(text, bytes) else text)
-        return Response(status, given, text if isinstance(text, bytes) else encode(text))
+        return Response(status, all_headers, text if isinstance(text, bytes) else encode(text))
 
     def laid_out(self, text: str) -> str:
-        """A JSON text in the format and the layout that were asked for."""
+        """Converts JSON text to the requested format."""
         if self.layout.in_xml:
             return to_xml(decode(text), pretty=self.layout.pretty)
         return text if self.layout.pretty else compact(text)
 
     def bundle(self, bundle: Bundle, headers: Sequence[tuple[str, str]] = (), rest: bytes = b"") -> Response:
-        """A Bundle as the answer; `rest` is its text behind the head, if known."""
+        """A response with a Bundle. `rest` is its text after the head, if known."""
         return self.respond(200, bundle.render(rest), [*headers, ("Last-Modified", http_date(self.now // 1000))])
 
 
 class Layout(NamedTuple):
-    """How an answer is written: its `Content-Type`, whether that is XML, and whether it is laid out in lines (unless
-    `_pretty` is there and not `true`). `usual` is JSON in lines; `refused` is the format that was asked for, if the
-    server has it not and the request leaves no other choice.
+    """The format of a response.
+
+    `pretty`: it is indented, unless `_pretty` has another value than `true`. `usual`: it is indented JSON. `refused`:
+    the requested format, if the server does not support it and the request allows no other.
     """
 
     content_type: str
@@ -159,9 +160,9 @@ class Layout(NamedTuple):
 
 @lru_cache(maxsize=256)
 def layout_of(formats: tuple[str, ...], accept: str, sent: str, *, pretty: bool) -> Layout:
-    """The layout for the values of `_format`, the headers `Accept` and, with a body, `Content-Type`, and `_pretty`.
+    """The layout for the values of `_format`, the header `Accept`, the `Content-Type` of a body (`sent`) and `_pretty`.
 
-    Cached, as clients differ little.
+    Cached, since clients repeat these.
     """
     kind = negotiated(formats, accept, sent)
     in_xml = "xml" in kind
@@ -170,18 +171,18 @@ def layout_of(formats: tuple[str, ...], accept: str, sent: str, *, pretty: bool)
 
 
 def negotiated(formats: tuple[str, ...], accept: str, sent: str) -> str:
-    """The media type of an answer: the first known `_format`, else the best of `Accept`, else that of the body `sent`.
+    """The media type of a response: the first known `_format`, otherwise the best in `Accept`, otherwise `sent`.
 
-    Of types in `Accept` with the greatest weight JSON comes first.
+    If several types in `Accept` have the highest weight, JSON is preferred.
     """
     named = next((OFFERED[kind] for kind in map(_without_parameters, formats) if kind in OFFERED), None)
-    if named is None and not ("html" in accept and "*" in accept):  # a browser, which would show neither better
+    if named is None and not ("html" in accept and "*" in accept):  # a browser's preferences are ignored
         named = _preferred(accept)
     return named or OFFERED.get(_without_parameters(sent), "application/fhir+json")
 
 
 def _preferred(accept: str) -> str | None:
-    """Of the media types that this server has, the one with the greatest weight."""
+    """The supported media type with the highest weight in `Accept`, or None."""
     best, weight = None, -1.0
     for part in accept.split(","):
         kind, *parameters = (item.strip() for item in part.split(";"))
@@ -193,7 +194,7 @@ def _preferred(accept: str) -> str | None:
 
 
 def refused_format(formats: tuple[str, ...], accept: str) -> str | None:
-    """The format that a request asks for and this server does not have, if it leaves no other choice."""
+    """The requested format, if this server does not support it and the request allows no other; otherwise None."""
     for kind in map(_without_parameters, formats):
         if kind in OFFERED:
             return None
@@ -204,23 +205,23 @@ def refused_format(formats: tuple[str, ...], accept: str) -> str | None:
 
 
 def _without_parameters(kind: str) -> str:
-    """A media type without its parameters; a blank in `_format` was a plus."""
+    """A media type without its parameters. A blank in `_format` was a plus."""
     return kind.partition(";")[0].strip().replace(" ", "+")
 
 
 def open_request(server: ServerContext, request: Request, path: str) -> RequestContext | None:
-    """Takes a request apart; None where it is not below `path`, the path of the server's address."""
+    """The context of a request; None if it is not below `path`, the path of the server's URL."""
     target, query = split_target(request.target)
     if target != path and not target.startswith(f"{path}/"):
         return None
-    given = request.header("x-request-id")
-    valid = given and len(given) <= 200 and given.isascii() and given.replace("-", "").isalnum()
+    sent_id = request.header("x-request-id")
+    valid = sent_id and len(sent_id) <= 200 and sent_id.isascii() and sent_id.replace("-", "").isalnum()
     return RequestContext(
         server,
         request,
         path_segments(target[len(path) :]),
         _with_plus(query, parse_query(query)),
-        given if given and valid else server.ids.request_id(),
+        sent_id if sent_id and valid else server.ids.request_id(),
         server.clock.now(),
         named_base(server.base, request.header("host")),
         target[len(path) :],
@@ -228,7 +229,7 @@ def open_request(server: ServerContext, request: Request, path: str) -> RequestC
 
 
 def _with_plus(query: str, pairs: Pairs) -> Pairs:
-    """The pairs; a plus that is not escaped stays one in `_format`."""
+    """The pairs, in which an unescaped plus in `_format` remains a plus."""
     if "_format=" not in query or "+" not in query:
         return pairs
     return tuple([(name, value.replace(" ", "+") if name == "_format" else value) for name, value in pairs])
@@ -236,7 +237,7 @@ def _with_plus(query: str, pairs: Pairs) -> Pairs:
 
 @lru_cache(maxsize=64)
 def named_base(base: str, host: str | None) -> str:
-    """The base with the host that the client named (RFC 9112, 3.2), as HAPI writes links; else the base as it is."""
+    """The base with the host of the request (RFC 9112, 3.2), as in HAPI's links. Without a valid host, the base."""
     if host is None or not _HOST.fullmatch(host):
         return base
     parts = urlsplit(base)
@@ -244,5 +245,5 @@ def named_base(base: str, host: str | None) -> str:
 
 
 def encode(text: str) -> bytes:
-    """UTF-8; lone surrogates, which it cannot carry, become question marks."""
+    """Encodes in UTF-8. Lone surrogates, which UTF-8 cannot encode, become question marks."""
     return text.encode("utf-8", "replace")

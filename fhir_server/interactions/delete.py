@@ -1,9 +1,9 @@
-"""Deleting, by id and by condition."""
+"""Deletes, by id and conditional."""
 
 from __future__ import annotations
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions._matching import matching
+from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.integrity import check_not_referred_to
 from fhir_server.interactions.put import stored_rows
@@ -26,7 +26,7 @@ def delete(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 
 def delete_resource(context: RequestContext, kind: str, resource_id: str) -> tuple[Version | None, Stored]:
-    """Deletes a resource if it is there; the row is that of the deletion, None for what never was."""
+    """Deletes a resource if it exists. Returns the version of the deletion (None if there is none) and the report."""
     row = context.store.find(kind, resource_id)
     if row is None:
         return None, outcome.never_existed(f"{kind}/{resource_id}")
@@ -36,7 +36,7 @@ def delete_resource(context: RequestContext, kind: str, resource_id: str) -> tup
 
 
 def delete_by_condition(context: RequestContext, kind: str) -> Response:
-    """`DELETE Type?…`: the one match."""
+    """`DELETE Type?…`: deletes the match, if it is the only one."""
     _, query = split_target(context.request.target)
     if not context.pairs:
         raise FhirError(400, "HAPI-0967: Can not perform delete, no ID provided")
@@ -46,17 +46,13 @@ def delete_by_condition(context: RequestContext, kind: str) -> Response:
 
 
 def delete_matches(context: RequestContext, kind: str, query: str) -> Stored:
-    """Deletes the one resource that meets a condition; without a condition, in a Bundle, none."""
+    """Deletes the one resource that matches a condition. In a Bundle without a condition, deletes none."""
     shown = f"{kind}?{query or 'null'}"
     number = context.store.count().get(kind, 0)
     matches = matching(context, kind, query, limit=-1) if query or number == 1 else ()
     number = len(matches) if query else number
     if number > 1:
-        raise FhirError(
-            412,
-            f'HAPI-0962: Failed to DELETE {kind} with match URL "{shown}"'
-            f" because this search matched {number} resources",
-        )
+        raise several_match("DELETE", kind, shown, number)
     if not matches:
         return outcome.nothing_matched(shown)
     row = context.store.rows(matches)[0]
@@ -65,7 +61,7 @@ def delete_matches(context: RequestContext, kind: str, query: str) -> Stored:
 
 
 def _mark(context: RequestContext, row: Version) -> Version:
-    """Deletes a resource, if nothing refers to it; in a transaction that is seen at the end (`check_deleted`)."""
+    """Deletes a resource if no other refers to it. In a transaction, `check_deleted` checks this at the end."""
     if context.in_transaction:
         context.deleted.append(row)
     elif context.server.reference_check:

@@ -1,7 +1,7 @@
-"""Bulk exports of a server: each is written by a process of its own (`processes.export`) into a folder of files.
+"""Bulk exports of a server. A separate process (`processes.export`) writes each export into a folder.
 
-A server that exports has an `Exports`; `operations.export` orders exports, asks for them and hands out their files. The
-folder goes with the server; of finished exports the latest are kept.
+A server that offers exports has an `Exports`. `operations._export` starts exports, reports their status and sends their
+files. The folder is removed when the server ends. Only the latest exports are kept.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from fhir_server.errors import FhirError
 from fhir_server.store.temporary import TemporaryFolder
 
 RUNNING = 2
-"""So many exports are written at the same time; a further one is refused (429)."""
-KEPT = 10
-"""So many exports are kept; the oldest finished one goes when another is ordered."""
+"""The maximum number of exports that are written at the same time. A further one is refused (429)."""
+MAX_EXPORTS = 10
+"""The maximum number of exports. The oldest finished one is removed when a further one starts."""
 MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What an export is to hold: resources of these `types` that changed at or after `since` (ms since 1970).
+    """The content of an export: resources of these `types` that changed at or after `since` (ms since 1970).
 
-    `patients` are the ids of those that it is about; None for all there are. With `compartments` it holds patients and
-    what belongs to them, else everything. `group` is the id of the Group that was named.
+    `compartments`: only patients and the resources that belong to them. `patients`: the ids of these patients; None for
+    all. `group`: the id of the requested Group.
     """
 
     types: Sequence[str] = ()
@@ -40,7 +40,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An export that was ordered: by which request, when (ms since 1970), and whether that carried credentials."""
+    """A started export. `request` is the URL of its request, `ordered` its time (ms since 1970).
+
+    `authorized`: the request had credentials.
+    """
 
     process: subprocess.Popen[bytes]
     folder: Path
@@ -56,9 +59,9 @@ class Export:
 
     @property
     def files(self) -> list[str]:
-        """The type of each file of a finished export, in the order of their numbers."""
-        found: list[str] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
-        return found
+        """The type of each file of a finished export, in the order of the files' numbers."""
+        types: list[str] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+        return types
 
 
 class Exports:
@@ -73,12 +76,12 @@ class Exports:
         """Starts to write an export.
 
         Raises:
-            FhirError: 429 where too many are being written.
+            FhirError: 429. Too many exports are being written.
         """
         if sum(one.status == "running" for one in self._exports.values()) >= RUNNING:
-            problem = f"{RUNNING} exports are being written: wait for one, or DELETE the address of its status"
+            problem = f"{RUNNING} exports are being written: wait for one, or DELETE its status URL"
             raise FhirError(429, problem, "throttled")
-        if len(self._exports) >= KEPT:
+        if len(self._exports) >= MAX_EXPORTS:
             self.drop(next(name for name, one in self._exports.items() if one.status != "running"))
         self._folder = self._folder or TemporaryFolder(watched=True)
         folder = Path(self._folder.name) / export_id
@@ -87,8 +90,8 @@ class Exports:
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
         assert process.stdin is not None
         with process.stdin:
-            told = {"data": str(self._data.absolute()), "folder": str(folder), "order": asdict(order)}
-            process.stdin.write(json.dumps(told).encode())
+            task = {"data": str(self._data.absolute()), "folder": str(folder), "order": asdict(order)}
+            process.stdin.write(json.dumps(task).encode())
         self._exports[export_id] = Export(process, folder, request, now, authorized)
 
     def find(self, export_id: str) -> Export | None:
@@ -96,7 +99,7 @@ class Exports:
         return self._exports.get(export_id)
 
     def drop(self, export_id: str) -> None:
-        """Ends an export that is being written, and removes its files."""
+        """Stops an export and removes its files."""
         export = self._exports.pop(export_id)
         export.process.kill()
         export.process.wait()
@@ -105,7 +108,7 @@ class Exports:
         export.folder.rmdir()
 
     def close(self) -> None:
-        """Drops all."""
+        """Stops and removes all exports."""
         for export_id in [*self._exports]:
             self.drop(export_id)
         if self._folder is not None:

@@ -1,4 +1,4 @@
-"""History of a resource, a type, or the whole server; newest first."""
+"""History of a resource, a type or the server, newest first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fhir_server.wire.outcome import quoted
 
 
 def history(context: RequestContext, kind: str | None = None, resource_id: str | None = None) -> Response:
-    """`GET [Type/[id/]]_history`, a page of `_count` versions from `_offset` on."""
+    """`GET [Type/[id/]]_history`: a page of `_count` versions from `_offset` on."""
     where = "1"
     values: tuple[object, ...] = ()
     if kind is not None and resource_id is not None:
@@ -33,8 +33,8 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
     where, values = f"{where}{limits}", (*values, *bounds)
     count = whole("_count", context.value("_count") or "")
     count = DEFAULT_COUNT if count is None or count < 0 else count
-    wanted = subset(context.pairs, kind or "")
-    if wanted.summary == "count":
+    selected = subset(context.pairs, kind or "")
+    if selected.summary == "count":
         count = 0
     offset = max(whole("_offset", context.value("_offset") or "") or 0, 0)
     rows = context.store.history(where, values, count, offset)
@@ -45,17 +45,17 @@ def history(context: RequestContext, kind: str | None = None, resource_id: str |
         links.append(("next", offset_link(context, count, offset + count)))
     if offset:
         links.append(("previous", offset_link(context, count, max(offset - count, 0))))
-    entries = joined(_entry(row, _address(context, row, in_type=kind is not None), wanted) for row in rows)
+    entries = joined(_entry(row, _address(context, row, in_type=kind is not None), selected) for row in rows)
     if context.store.meter is not None:
         context.store.meter.answered(size_of(entries))
-    cut = count == 0 or wanted.summary in ("true", "data", "count")
-    shown = None if limits else total  # HAPI counts no versions by time
+    cut = count == 0 or selected.summary in ("true", "data", "count")
+    shown = None if limits else total  # with a time, HAPI returns no total
     bundle = Bundle(context.server.ids.uuid(), "history", context.now, shown, links, entries, subsetted=cut)
     return context.bundle(bundle, [("Content-Location", f"{context.base}/Bundle/{bundle.id}")])
 
 
 def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
-    """What `_since` and `_at` ask for: versions not older than a time; those that were current within a range."""
+    """SQL and arguments for `_since` (versions from a time on) and `_at` (versions that were current in a range)."""
     since, at = context.value("_since"), [value for name, value in context.pairs if name == "_at" and value]
     if since:
         return " AND updated >= ?", (_instant(since),)
@@ -64,7 +64,7 @@ def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
     for item in date_params(at):
         if item.prefix not in UPPER:
             start = item.high + 1 if item.prefix in ("gt", "sa") else item.low
-            # The version that was current at the start is the last one before it.
+            # The version that is current at the start is the last one before it.
             sql += (
                 " AND updated >= coalesce((SELECT max(at) FROM (SELECT updated AS at, row_id AS number FROM resources"
                 " UNION ALL SELECT updated, row_id FROM versions) WHERE number = row_id AND at <= ?), 0)"
@@ -77,7 +77,7 @@ def _times(context: RequestContext) -> tuple[str, tuple[int, ...]]:
 
 
 def _instant(text: str) -> int:
-    """The milliseconds of an instant; HAPI refuses dates that are coarser."""
+    """An instant in milliseconds since 1970. HAPI refuses dates without a time."""
     bounds = date_param(text) if text[:1].isdigit() else None
     if bounds is None:
         raise FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
@@ -89,11 +89,11 @@ def _instant(text: str) -> int:
 
 
 def _address(context: RequestContext, row: Version, *, in_type: bool) -> str:
-    """The `fullUrl` of an entry; without a type in the path HAPI garbles it where a client gave the id."""
+    """The `fullUrl` of an entry. For a history of the server, HAPI's is wrong if a client chose the id."""
     return f"{context.base}/{row.reference}" if in_type or row.id.isdigit() else f"{row.type}/{row.reference}"
 
 
-def _entry(row: Version, address: str, wanted: Subset) -> str:
+def _entry(row: Version, address: str, selected: Subset) -> str:
     method, status = ("POST", "201 Created") if row.version == 1 else ("PUT", "200 OK")
     if row.text is None:
         method = "DELETE"
@@ -101,5 +101,5 @@ def _entry(row: Version, address: str, wanted: Subset) -> str:
     response = f'{{\n  "status": "{status}",\n  "etag": "W/\\"{row.version}\\""\n}}'
     fields = [("fullUrl", quoted(address))]
     if row.text is not None:
-        fields.append(("resource", cut_down(row.text, wanted)))
+        fields.append(("resource", cut_down(row.text, selected)))
     return entry([*fields, ("request", request), ("response", response)])

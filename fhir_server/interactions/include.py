@@ -1,7 +1,7 @@
-"""`_include` and `_revinclude`: what the matches refer to, and what refers to them.
+"""`_include` and `_revinclude`: the resources that the matches refer to, and those that refer to the matches.
 
-Resources come in the order of a Java HashSet of their numbers, as in HAPI: one for what is followed once, one for what
-is followed again and again, of all rounds.
+As in HAPI, they are in the order of a Java HashSet of their numbers. The resources of includes that are followed once
+are in one set, those of all rounds of `:iterate` in another one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ MAX_ROUNDS = 10
 
 
 def included(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
-    """The included resources of a page, without the matches: first what refers to them, then what these and the matches
-    refer to.
+    """The included resources of a page, without the matches.
+
+    First the resources that refer to the matches, then those that the matches and the first ones refer to.
     """
-    found = _rounds(context, matches, [one for one in includes if one.reverse])
-    return found + _rounds(context, [*matches, *found], [one for one in includes if not one.reverse])
+    referring_rows = _rounds(context, matches, [one for one in includes if one.reverse])
+    return referring_rows + _rounds(context, [*matches, *referring_rows], [one for one in includes if not one.reverse])
 
 
 def _rounds(context: RequestContext, matches: Sequence[Version], includes: Sequence[Include]) -> list[Version]:
-    """What the includes lead to once, then what those lead to that are followed again and again."""
+    """The resources of the includes that are followed once, then those of the includes with `:iterate`."""
     seen = {row.row_id for row in matches}
 
     def step(rows: Sequence[Version], iterate: bool) -> list[Version]:
@@ -53,7 +54,7 @@ def _rounds(context: RequestContext, matches: Sequence[Version], includes: Seque
 
 
 def referred(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
-    """The numbers of the resources that one of the rows refers to, in the order of the references."""
+    """The numbers of the resources that the rows refer to, in the order of the references."""
     row_ids = []
     numbers: dict[str, int | None] = {}
     for row in rows:
@@ -70,8 +71,7 @@ def referred(context: RequestContext, rows: Sequence[Version], include: Include)
 
 
 def _number(context: RequestContext, reference: str, target: str) -> int | None:
-    """The number of the resource that a reference means; None if it is not there, or of another type than `target`
-    (empty: of any)."""
+    """The number of the resource that a reference names; None if it does not exist, or is not of the type `target`."""
     kind, _, resource_id = reference.partition("/")
     if target and kind != target:
         return None
@@ -80,7 +80,7 @@ def _number(context: RequestContext, reference: str, target: str) -> int | None:
 
 
 def referring(context: RequestContext, rows: Sequence[Version], include: Include) -> list[int]:
-    """The numbers of the resources that refer to one of the rows, ascending."""
+    """The numbers of the resources that refer to one of the rows, in ascending order."""
     sources = resource_types() if include.source == "*" else (include.source,)
     registry = context.registry
     numbers = [

@@ -1,4 +1,4 @@
-"""Referential integrity: references that are stored lead somewhere, and what others refer to is not deleted."""
+"""Referential integrity: targets of stored references exist, and a resource that others refer to is not deleted."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from fhir_server.wire.json_text import decode
 
 
 def leads_somewhere(context: RequestContext, reference: str) -> bool:
-    """Whether HAPI indexes a reference that it does not check: to what is here by now, or to another server."""
+    """Whether HAPI indexes a reference without checking it: its target exists, or is on another server."""
     kind, resource_id = target(reference)
     if "://" in reference:
         return kind in resource_types()
     name = f"{kind}/{resource_id}"
     if name in context.announced:
         return True
-    there = context.store.is_there(kind, resource_id)
-    if there and context.in_transaction:  # deletes come before all that refers: it stays there
+    there = context.store.exists(kind, resource_id)
+    if there and context.in_transaction:  # deletes come before, so it stays
         context.announced.add(name)
     return there
 
 
 def check_references(context: RequestContext, references: Sequence[ReferenceRow]) -> None:
-    """Raises HAPI's errors for references that are indexed and cannot be resolved here."""
-    resolved: set[str] = set()  # in a Bundle many resources refer to the same patient
+    """Raises HAPI's errors for indexed references that cannot be resolved on this server."""
+    resolved: set[str] = set()  # in a Bundle, many resources refer to the same patient
     for _, path, reference, canonical in references:
         if reference in resolved or reference[0] == "#" or (canonical and ("://" in reference or ":" in reference[:4])):
             continue
@@ -50,16 +50,16 @@ def check_references(context: RequestContext, references: Sequence[ReferenceRow]
             raise FhirError(400, f"HAPI-0506: {problem}{unknown} - {reference}")
         if not resource_id:
             raise FhirError(400, f"HAPI-0508: {problem}Does not contain resource ID - {reference}")
-        found = context.store.find(kind, resource_id)
-        if found is None:
+        row = context.store.find(kind, resource_id)
+        if row is None:
             raise FhirError(400, f"HAPI-1094: Resource {kind}/{resource_id} not found, specified in path: {path}")
-        if found.text is None:
+        if row.text is None:
             raise FhirError(400, f"HAPI-1096: Resource {kind}/{resource_id} is deleted, specified in path: {path}")
         resolved.add(reference)
 
 
 def check_deleted(context: RequestContext) -> None:
-    """Raises 409 where something refers to what the transaction deleted and did not put again."""
+    """Raises 409 if a resource refers to one that the transaction deleted and did not create again."""
     for row in context.deleted:
         now = context.store.find(row.type, row.id)
         if context.server.reference_check and now is not None and now.text is None:
@@ -67,22 +67,22 @@ def check_deleted(context: RequestContext) -> None:
 
 
 def check_not_referred_to(context: RequestContext, row: Version) -> None:
-    """Raises 409 where another resource refers to this one."""
-    found = first_referring(context, row)
-    if found is None:
+    """Raises 409 if another resource refers to this one."""
+    other = first_referring(context, row)
+    if other is None:
         return
-    assert found.text is not None
-    references = index(decode(found.text), context.registry)["reference"]
+    assert other.text is not None
+    references = index(decode(other.text), context.registry)["reference"]
     path = next(one.path for one in references if without_version(one.reference) == row.reference)
     raise FhirError(
         409,
         f"Unable to delete {row.reference} because at least one resource has a reference to this resource."
-        f" First reference found was resource {found.reference} in path {path}",
+        f" First reference found was resource {other.reference} in path {path}",
     )
 
 
 def first_referring(context: RequestContext, row: Version) -> Version | None:
-    """The first other resource that refers to this one, by insertion."""
+    """The first other resource, in insertion order, that refers to this one; None if there is none."""
     numbers = context.registry.references
     row_ids: list[int] = []
     for start in range(0, len(numbers), 400):

@@ -1,4 +1,4 @@
-"""The code systems and value sets that a server knows: those of its store, and behind them HL7's."""
+"""The code systems and value sets of a server: those in its store, and HL7's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fhir_server.wire.json_values import Json
 
 
 class StoredLibrary:
-    """The code systems and value sets of a store, and behind them HL7's."""
+    """The code systems and value sets of a store. If the store does not have one, HL7's is used."""
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
-        self.asked = False
-        """Whether anything was asked for: what follows from the answer holds only until the next write."""
+        self.used = False
+        """Whether it was used. A result that depends on it is valid only until the next write."""
 
     def code_system(self, url: str) -> Json | None:
         """The CodeSystem with this URL, or None."""
@@ -25,12 +25,12 @@ class StoredLibrary:
         return self.find("ValueSet", url) or HL7.value_set(url)
 
     def find(self, kind: str, url: str) -> Json | None:
-        """The stored resource of a type with this URL, or None; of several the last one. `Type/id` is found too."""
-        self.asked = True
+        """The last stored resource of a type with this URL, or None. The URL may also be `Type/id`."""
+        self.used = True
         store, number = self._server.store, self._server.store.registry.number(kind, "url")
         if url.startswith(f"{kind}/"):
             row = store.find(kind, url.removeprefix(f"{kind}/"))
             return decode(row.text) if row is not None and row.text is not None else None
         sql = "SELECT row_id FROM uris WHERE param = ? AND value = ? ORDER BY row_id DESC"
-        rows = store.rows([found[0] for found in store.query(sql, (number, url))])
+        rows = store.rows([match[0] for match in store.query(sql, (number, url))])
         return decode(rows[0].text or "") if rows else None

@@ -1,10 +1,10 @@
-"""`PATCH`: JSON Patch (RFC 6902), XML Patch (RFC 5261), or the operations of a Parameters resource (FHIRPath patch)."""
+"""`PATCH`: JSON Patch (RFC 6902), XML Patch (RFC 5261) or FHIRPath Patch (a Parameters resource)."""
 
 from __future__ import annotations
 
 from fhir_server.clock import http_date, instant
 from fhir_server.errors import FhirError
-from fhir_server.interactions._matching import matching
+from fhir_server.interactions._matching import matching, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import etag, location, not_known
@@ -32,9 +32,9 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
     if row.text is None:
         gone = error_outcome(FhirError(410, f"Resource was deleted at {instant(row.updated)}"))
         return context.respond(410, gone, [("Location", location(context.base, row))])
-    given = etag(context.request.header("if-match"))
-    if given and given != str(row.version):
-        problem = f"Version {given} is not the most recent version of this resource, unable to apply patch"
+    version = etag(context.request.header("if-match"))
+    if version and version != str(row.version):
+        problem = f"Version {version} is not the most recent version of this resource, unable to apply patch"
         raise FhirError(409, f"HAPI-0550: HAPI-0974: {problem}")
     with context.store.transaction():
         written, stored = patch_resource(context, row, content_type, context.request.body)
@@ -42,16 +42,12 @@ def patch(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 
 def patch_by_condition(context: RequestContext, kind: str) -> Response:
-    """`PATCH Type?…`: the one match."""
+    """`PATCH Type?…`: patches the match, if it is the only one."""
     content_type = _checked_type(context)
     _, query = split_target(context.request.target)
     matches = matching(context, kind, query)
     if len(matches) > 1:
-        raise FhirError(
-            412,
-            f'HAPI-0972: Failed to PATCH {kind} with match URL "{kind}?{query}"'
-            f" because this search matched {len(matches)} resources",
-        )
+        raise several_match("PATCH", kind, f"{kind}?{query}", len(matches))
     if not matches:
         raise FhirError(404, f'HAPI-0973: Invalid match URL "{kind}?{query}" - No resources match this search')
     with context.store.transaction():
@@ -61,7 +57,7 @@ def patch_by_condition(context: RequestContext, kind: str) -> Response:
 
 
 def _checked_type(context: RequestContext) -> str:
-    """The media type of a patch; a body that is to be a resource is read before the resource is looked for."""
+    """The media type of a patch. A FHIRPath Patch is parsed here, since HAPI reports its errors first."""
     kind = patch_type(context)
     if kind in FHIR_PATCHES:
         _parameters(context.request.body, kind)
@@ -69,7 +65,7 @@ def _checked_type(context: RequestContext) -> str:
 
 
 def patch_type(context: RequestContext) -> str:
-    """The media type of a patch, if it is one that can be applied."""
+    """The media type of a patch. Raises HAPI-1964 or HAPI-1965 for an unsupported one."""
     kind = (context.request.header("content-type") or "").partition(";")[0].strip()
     if not kind:
         raise FhirError(400, "HAPI-1964: Missing or invalid content type for PATCH operation")
@@ -79,11 +75,11 @@ def patch_type(context: RequestContext) -> str:
 
 
 def patch_resource(context: RequestContext, row: Version, content_type: str, body: bytes) -> tuple[Written, Stored]:
-    """Applies a patch and stores what comes of it as the next version."""
+    """Applies a patch and stores the result as the next version."""
     assert row.text is not None
     target = decode(row.text)
     text = body.decode("utf-8", "replace")
-    # Each kind of patch is loaded when the first one comes: they are rare, and no start should wait for them.
+    # Each kind of patch is imported when it is first used: patches are rare, and the start should not wait for them.
     if content_type == JSON_PATCH:
         from fhir_server.patch.json_patch import apply_json_patch, operations
 
@@ -94,14 +90,14 @@ def patch_resource(context: RequestContext, row: Version, content_type: str, bod
         from fhir_server.patch.fhirpath_patch import apply_fhir_patch
 
         resource = normalise(apply_fhir_patch(target, _parameters(body, content_type)), expected_type=row.type)
-    written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI leaves a new id out
+    written = put(context, {**resource, "id": row.id}, row, row.id)  # HAPI ignores a change of the id
     reference = versioned(written.row)
     same = written.change == "same"
     return written, outcome.patched_without_change(reference) if same else outcome.patched(reference)
 
 
 def _strictly_parsed(changed: Json, row: Version) -> Json:
-    """What a JSON patch made of a resource: refused where reading it would lose something."""
+    """The result of a JSON Patch, normalised. Refused if normalising would drop data."""
     try:
         check_strictly(changed, row.type)
         return normalise(changed, expected_type=row.type)
@@ -111,7 +107,7 @@ def _strictly_parsed(changed: Json, row: Version) -> Json:
 
 
 def _patched_xml(target: Json, patch: str, row: Version) -> Json:
-    """What an XML patch makes of a resource."""
+    """The result of an XML Patch, normalised."""
     from fhir_server.patch.xml_patch import apply_xml_patch
     from fhir_server.wire.xml_reader import parse_xml
 
@@ -133,13 +129,13 @@ def _parameters(body: bytes, content_type: str) -> Json:
 
 
 def _response(context: RequestContext, written: Written, stored: Stored) -> Response:
-    """The answer to a patch; unlike an update it has no ETag."""
+    """The response to a patch. Unlike that of an update, it has no ETag."""
     row = written.row
     headers = [("Content-Location", location(context.base, row)), ("Last-Modified", http_date(row.updated // 1000))]
-    wanted = preference(context)
-    if wanted == "minimal":
+    preferred = preference(context)
+    if preferred == "minimal":
         return Response(200, [("X-Request-ID", context.request_id), *headers])
-    if wanted == "OperationOutcome":
+    if preferred == "OperationOutcome":
         return context.respond(200, stored_outcome(stored), headers)
     assert row.text is not None
     return context.respond(200, written.shown or row.text, headers)

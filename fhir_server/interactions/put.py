@@ -1,4 +1,4 @@
-"""Putting a version of a resource into the store: meta, text, index rows, and the check of its references."""
+"""Stores a version of a resource: its meta, text and index rows, and the check of its references."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fhir_server.wire.json_text import decode, render
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did; `shown` is the text to answer with where it is not the stored one.
+    """The result of a write. `shown` is the text for the response, if it differs from the stored one.
 
-    `references` are those of a new version, to be checked by the caller.
+    `references` are the references of a new version, which the caller must check.
     """
 
     row: Version
@@ -43,13 +43,13 @@ def put(
     resource_id: str | None = None,
     row_id: int | None = None,
 ) -> Written:
-    """Stores a normalised resource as the next version of `old`, or as a new one.
+    """Stores a normalised resource as the next version of `old`, or as a new resource.
 
-    A new one gets the number `row_id` or the next one, and the id given or its number as id. Inside a Bundle the
-    references are checked at its end (see `check_references`), else here. Call inside a transaction.
+    A new resource gets the number `row_id`, or the next number. Its id is `resource_id`, or its number. In a Bundle,
+    references are checked at the end (see `check_references`), otherwise here. Call inside a transaction.
 
     Raises:
-        FhirError: a reference cannot be resolved, or is to a type that its element does not allow.
+        FhirError: a reference cannot be resolved, or its element does not allow the type of the target.
     """
     store, registry = context.store, context.registry
     if store.meter is not None:
@@ -69,7 +69,7 @@ def put(
     check_targets(full)
     index = search_index(full, registry)
     if old is not None and old.text is None and index["reference"]:
-        # HAPI saves what was deleted once more after it has resolved the references.
+        # HAPI saves a deleted resource a second time after it has resolved the references.
         version += 1
         full["meta"]["versionId"] = str(version)
     if not context.server.reference_check:
@@ -84,7 +84,7 @@ def put(
     kind = str(resource["resourceType"])
     text = render(full)
     shown = None
-    if "{ }" in text:  # an element that has nothing to say is in the answer to the write, and not in later ones
+    if "{ }" in text:  # HAPI returns empty elements in the response to the write, but not later
         shown, text = text, render(normalise(full, expected_type=kind))
     row = Version(row_id, kind, full["id"], version, context.now, text)
     if old is None:
@@ -104,7 +104,7 @@ _NAMED = ("ValueSet", "ConceptMap")
 
 
 def _check_storable(context: RequestContext, resource: Resource, old: Version | None) -> None:
-    """Raises HAPI's 422 for a Bundle that is no document, and for definitions without a URL or with one in use."""
+    """Raises HAPI's 422 for a Bundle of another type, and for definitions with a missing or duplicate URL."""
     kind, url = resource["resourceType"], resource.get("url")
     if kind == "Bundle" and resource.get("type") not in _STORABLE:
         raise FhirError(
@@ -133,48 +133,54 @@ def _check_storable(context: RequestContext, resource: Resource, old: Version | 
 
 
 def _with_id(context: RequestContext, contained: Resource) -> Resource:
-    """A contained resource, with a random id where it has none."""
+    """A contained resource, with a random id if it has none."""
     if "id" in contained:
         return contained
     return {"resourceType": contained["resourceType"], "id": context.server.ids.uuid(), **contained}
 
 
 def stored_rows(context: RequestContext, row: Version) -> TableRows:
-    """The index rows that a stored version has."""
+    """The index rows of a stored version."""
     if row.text is None:
         return {}
     return table_rows(row.type, search_index(decode(row.text), context.registry), context.registry, row.row_id)
 
 
 def with_meta(resource: Resource, version: int, context: RequestContext, before: Resource) -> Resource:
-    """The resource with room for its id, and a meta that says version, time and request.
+    """The resource with an empty id, and with version, time and request id in its meta.
 
-    Tags and security labels of the version before stay, as HAPI keeps them.
+    Like in HAPI, tags and security labels of the previous version remain.
     """
-    given, earlier = resource.get("meta") or {}, before.get("meta") or {}
-    own = {"id": "", "meta": stamped(given, earlier, version, context.now, context.request_id)}
+    sent, earlier = resource.get("meta") or {}, before.get("meta") or {}
+    own = {"id": "", "meta": stamped(sent, earlier, version, context.now, context.request_id)}
     return {"resourceType": resource["resourceType"], **own, **resource, **own}
 
 
-def stamped(given: Resource, earlier: Resource, version: int, now: int, request_id: str) -> Resource:
-    """The meta of a version from what a client gave and the meta of the version before."""
-    meta = {key: value for key, value in given.items() if key in ("id", "extension")}
+def stamped(sent: Resource, earlier: Resource, version: int, now: int, request_id: str) -> Resource:
+    """The meta of a version, from the meta that the client sent and that of the previous version."""
+    meta = {key: value for key, value in sent.items() if key in ("id", "extension")}
     meta |= {"versionId": str(version), "lastUpdated": instant(now)}
-    meta["source"] = f"{str(given.get('source', '')).partition('#')[0]}#{request_id}"
-    return meta | labels(given, earlier)
+    meta["source"] = f"{str(sent.get('source', '')).partition('#')[0]}#{request_id}"
+    return meta | labels(sent, earlier)
 
 
 def _unchanged(resource: Resource, old: Version) -> str | None:
-    """What HAPI answers if an update changes nothing: the version at hand, with the source that came; else None."""
+    """HAPI's response if an update changes nothing: the current version with the new source. Otherwise None."""
     assert old.text is not None
     stored = decode(old.text)
     meta = stored["meta"]
     now = {"resourceType": resource["resourceType"], "id": "", **resource} | {"id": old.id}
     then = dict(stored)
-    kept = {key: value for key, value in (now.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
-    had = {key: value for key, value in (then.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
-    new_tags = any(item not in had.get(key, []) for key, items in kept.items() for item in items)
-    if render(now) != render({**then, "id": old.id}) or new_tags or kept.get("profile") != had.get("profile"):
+    new_labels, old_labels = (
+        {key: value for key, value in (one.pop("meta", None) or {}).items() if key in ("profile", "security", "tag")}
+        for one in (now, then)
+    )
+    new_tags = any(item not in old_labels.get(key, []) for key, items in new_labels.items() for item in items)
+    if (
+        render(now) != render({**then, "id": old.id})
+        or new_tags
+        or new_labels.get("profile") != old_labels.get("profile")
+    ):
         return None
     source = (resource.get("meta") or {}).get("source")
     shown = {key: source if key == "source" else value for key, value in meta.items() if key != "source" or source}

@@ -1,4 +1,4 @@
-"""Reading one resource: read and vread."""
+"""Reads one resource: read and vread."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fhir_server.wire.outcome import error_outcome
 
 
 def read(context: RequestContext, kind: str, resource_id: str) -> Response:
-    """`GET Type/id`: the current version, 404 for what never was, 410 for what was deleted.
+    """`GET Type/id`: the current version; 404 if it never existed, 410 if it was deleted.
 
-    HAPI answers for OperationDefinition itself, of its own operations only, whatever is stored.
+    For OperationDefinition, HAPI knows only those of its own operations, not stored ones.
     """
     if kind == "OperationDefinition":
         raise FhirError(404, f"HAPI-2249: {kind}/{resource_id}")
@@ -34,7 +34,7 @@ def current(context: RequestContext, kind: str, resource_id: str) -> Version:
     """The current version of a resource.
 
     Raises:
-        FhirError: 404 for what never was, 410 for what was deleted.
+        FhirError: 404 if it never existed, 410 if it was deleted.
     """
     row = context.store.find(kind, resource_id)
     if row is None:
@@ -57,20 +57,20 @@ def read_version(context: RequestContext, kind: str, resource_id: str, version: 
 
 
 def etag(header: str | None) -> str:
-    """The version that `If-Match` or `If-None-Match` names; empty where it names none."""
-    found = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (header or "").strip())
-    return found.group(1) if found else ""
+    """The version in `If-Match` or `If-None-Match`; "" if there is none."""
+    match = re.fullmatch(r'(?:W/)?"?([^"]*)"?', (header or "").strip())
+    return match.group(1) if match else ""
 
 
 def not_known(kind: str, resource_id: str, version: str = "") -> FhirError:
-    """The error for an id that no resource ever had; HAPI looks up those of digits in another way."""
+    """The error for an id that no resource ever had. HAPI has another message for ids of digits."""
     if resource_id.isascii() and resource_id.isdigit():
         return FhirError(404, f"HAPI-1996: Resource {kind}/{resource_id}{version} is not known")
     return FhirError(404, f"HAPI-2001: Resource {kind}/{sanitised(resource_id)} is not known")
 
 
 def location(base: str, row: Version) -> str:
-    """The address of one version."""
+    """The URL of one version."""
     return f"{base}/{row.type}/{row.id}/_history/{row.version}"
 
 
@@ -88,23 +88,23 @@ def _answer(context: RequestContext, row: Version) -> Response:
     if row.type == "Binary" and not asks_for_fhir(context):
         return content(context, 200, row.text, headers)
     try:
-        wanted = subset(context.pairs, row.type)
-        if wanted.summary == "text":
+        selected = subset(context.pairs, row.type)
+        if selected.summary == "text":
             return _narrative(context, row.text, headers)
-        text = row.text if wanted.summary == "count" else cut_down(row.text, wanted)
+        text = row.text if selected.summary == "count" else cut_down(row.text, selected)
         return context.respond(200, text, headers)
     except FhirError as error:
         return context.respond(error.status, error_outcome(error), headers)
 
 
 def asks_for_fhir(context: RequestContext) -> bool:
-    """Whether the client names a format of FHIR: a Binary is sent as what it holds to all others."""
-    wanted = context.value("_format") or context.request.header("accept") or ""
-    return "fhir" in wanted or "json" in wanted or "xml" in wanted
+    """Whether the client requests a FHIR format. Otherwise a Binary is sent as its content."""
+    formats = context.value("_format") or context.request.header("accept") or ""
+    return "fhir" in formats or "json" in formats or "xml" in formats
 
 
 def content(context: RequestContext, status: int, text: str, headers: list[tuple[str, str]]) -> Response:
-    """The bytes that a Binary holds, as a file: what it says of its type must not make a browser run it."""
+    """The content of a Binary, as an attachment, so that a browser does not run it."""
     resource = decode(text)
     kind = _media_type(str(resource.get("contentType", ""))) or "application/octet-stream"
     body = base64.b64decode(str(resource.get("data", "")))
@@ -119,15 +119,15 @@ def content(context: RequestContext, status: int, text: str, headers: list[tuple
 
 
 def _media_type(text: str) -> str:
-    """A media type as a header can carry it; empty where it is none."""
+    """The text if it is a media type that is valid in a header, otherwise ""."""
     return text if re.fullmatch(r"[\w.+-]+/[\w.+-]+(\s*;[ -~]*)?", text, re.ASCII) else ""
 
 
 def _narrative(context: RequestContext, text: str, headers: list[tuple[str, str]]) -> Response:
-    """The narrative alone, as HTML; HAPI writes `null` where there is none."""
-    found = (decode(text).get("text") or {}).get("div") or "null"
+    """The narrative as HTML (`_summary=text`). HAPI writes `null` if there is none."""
+    narrative = (decode(text).get("text") or {}).get("div") or "null"
     headers = [("X-Request-ID", context.request_id), *headers, ("Content-Type", "text/html;charset=UTF-8")]
-    return Response(200, headers, encode(found))
+    return Response(200, headers, encode(narrative))
 
 
 def _is_unchanged(context: RequestContext, row: Version) -> bool:

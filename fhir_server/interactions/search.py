@@ -1,4 +1,4 @@
-"""Search and its pages."""
+"""Searches and their pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fhir_server.wire.bundle import Bundle, in_groups, search_entries, size_of
 from fhir_server.wire.http import Pairs, Response, by_name, escape, link
 
 DEFAULT_AT_ONCE, MAX_AT_ONCE = 100, 1000
-"""How many matches `Cache-Control: no-store` loads, and the most it may ask for."""
+"""The number of matches that `Cache-Control: no-store` loads by default, and its maximum."""
 
 
 def search(context: RequestContext, kind: str) -> Response:
@@ -46,11 +46,11 @@ def search(context: RequestContext, kind: str) -> Response:
         if bundle.total is None and page.matches < max(STAGES[0], count):
             bundle.total = page.matches
         if page.matches > count:
-            found = Search(bundle.id, context.now, page.row_ids[:], query.includes, known.planned)
-            found.total = bundle.total if query.accurate else None
-            found.total_at(count, known_matches=page.matches)
-            context.server.searches.keep(found)
-            bundle.links.append(("next", page_link(context, found, context.pairs, count, count)))
+            stored = Search(bundle.id, context.now, page.row_ids[:], query.includes, known.planned)
+            stored.total = bundle.total if query.accurate else None
+            stored.total_at(count, known_matches=page.matches)
+            context.server.searches.keep(stored)
+            bundle.links.append(("next", page_link(context, stored, context.pairs, count, count)))
             return context.bundle(bundle)
         if page is known.page:
             page.rest, page.entries = bundle.rest(), ()
@@ -58,7 +58,7 @@ def search(context: RequestContext, kind: str) -> Response:
 
 
 def _first_page(context: RequestContext, known: Known, count: int) -> Page:
-    """The first `count` matches, and as many numbers of matches as HAPI loads for them."""
+    """The page of the first `count` matches, and the numbers of as many matches as HAPI loads for it."""
     page, query, store = known.page, known.query, context.store
     if page is not None:
         if store.meter is not None:
@@ -70,7 +70,7 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
         number = len(row_ids)
         entries = entries_of(context, row_ids[:count], query.includes, query.subset)
     else:
-        texts, row_ids = store.texts_found(*known.planned.first(count)), array("q")
+        texts, row_ids = store.matching_texts(*known.planned.first(count)), array("q")
         number = len(texts)
         if number == count:
             row_ids = array("q", [row[0] for row in store.query(*known.planned.first(limit))])
@@ -82,30 +82,32 @@ def _first_page(context: RequestContext, known: Known, count: int) -> Page:
 
 
 def _self_link(context: RequestContext) -> str:
-    """The address of the search; one by POST is repeated without its parameters."""
+    """The link of the search to itself. For a search by POST, it has no parameters."""
     return context.address if context.request.method == "POST" else link(context.address, by_name(context.pairs))
 
 
 def at_once(context: RequestContext) -> int | None:
-    """How many matches HAPI loads at once and forgets, with `Cache-Control: no-store, max-results=5`; None without.
+    """The maximum number of matches for `Cache-Control: no-store, max-results=5`; None without `no-store`.
+
+    HAPI then loads the matches at once and does not store the search.
 
     Raises:
-        FhirError: HAPI-1165: more are asked for than HAPI allows.
+        FhirError: HAPI-1165. `max-results` is above HAPI's maximum.
     """
-    given = context.request.header("cache-control")
-    asked = [part.strip() for part in given.split(",")] if given else []
-    if "no-store" not in asked:
+    header = context.request.header("cache-control")
+    directives = [part.strip() for part in header.split(",")] if header else []
+    if "no-store" not in directives:
         return None
-    named = [part.removeprefix("max-results=") for part in asked if part.startswith("max-results=")]
+    named = [part.removeprefix("max-results=") for part in directives if part.startswith("max-results=")]
     limit = int(named[-1]) if named and re.fullmatch(r"[+-]?\d{1,9}", named[-1], re.ASCII) else DEFAULT_AT_ONCE
     if limit > MAX_AT_ONCE:
-        said = f"Cache-Control header max-results value must not exceed {MAX_AT_ONCE}"
-        raise FhirError(400, f"HAPI-1165: {said}")
+        problem = f"Cache-Control header max-results value must not exceed {MAX_AT_ONCE}"
+        raise FhirError(400, f"HAPI-1165: {problem}")
     return max(limit, 1)
 
 
 def _only_page(context: RequestContext, known: Known, count: int, limit: int) -> Response:
-    """The one page of a search that is not kept: at most `limit` matches, and no next page."""
+    """The only page of a search that is not stored: at most `limit` matches, and no next page."""
     query = known.query
     offset = max(query.offset or 0, 0)
     row_ids = run(context, known.planned, min(limit, count), offset)
@@ -120,19 +122,19 @@ def _only_page(context: RequestContext, known: Known, count: int, limit: int) ->
 
 
 def _nothing_asked(context: RequestContext, known: Known, count: int) -> Response:
-    """The answer to a negative `_count`: no entries, and a next page (which is none) where all matches are known."""
+    """The response to a negative `_count`: no entries, and a link to an empty next page if all matches are known."""
     row_ids = run(context, known.planned, STAGES[0])
-    found = Search(context.server.ids.uuid(), context.now, row_ids, known.query.includes)
+    stored = Search(context.server.ids.uuid(), context.now, row_ids, known.query.includes)
     total, links = None, [("self", _self_link(context))]
-    if len(found.row_ids) < STAGES[0]:
-        total = found.total = len(found.row_ids)
-        context.server.searches.keep(found)
-        links.append(("next", page_link(context, found, context.pairs, count, count)))
-    return context.bundle(Bundle(found.id, "searchset", context.now, total, links))
+    if len(stored.row_ids) < STAGES[0]:
+        total = stored.total = len(stored.row_ids)
+        context.server.searches.keep(stored)
+        links.append(("next", page_link(context, stored, context.pairs, count, count)))
+    return context.bundle(Bundle(stored.id, "searchset", context.now, total, links))
 
 
 def _known(context: RequestContext, kind: str) -> Known:
-    """The search that is asked for, with what it gave before if nothing was written since."""
+    """The planned search, with its cached results if nothing was written since."""
     searches, meter = context.server.remembered, context.store.meter
     key = (context.registry, context.request.method, context.address, context.pairs)
     known = searches.find(key)
@@ -141,98 +143,98 @@ def _known(context: RequestContext, kind: str) -> Known:
         known = Known(query, planned)
         if lasting:
             searches.keep(key, known)
-    # A Bundle's steps count whatever was found before.
+    # In a Bundle with bounds, each search must count its steps, so cached results are not used.
     return known.of(object() if meter and meter.in_bundle else context.store.generation)
 
 
 def understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned]:
-    """The query that the parameters ask, and its SQL."""
+    """The query of the pairs, and its plan."""
     query, planned, _ = _understood(context, kind, pairs)
     return query, planned
 
 
 def _understood(context: RequestContext, kind: str, pairs: Pairs) -> tuple[Query, Planned, bool]:
-    """The same, and whether it stays so: what names a value set may not, as that may change."""
+    """The query, its plan, and whether these may be cached. They may not if the query names a value set."""
     known = shapes.understood(context.registry, kind, pairs)
     if known is not None:
         return *known, True
     query, library = parse(context.registry, kind, pairs), StoredLibrary(context.server)
     planned = plan(query, context.registry, library)
-    return query, planned, not library.asked
+    return query, planned, not library.used
 
 
 def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
-    """The numbers of the matches, in order."""
+    """Runs a search. Returns the numbers of the matches in order."""
     return matches(context.store, planned, limit, offset)
 
 
 def _total(context: RequestContext, known: Known) -> int:
-    """How many matches there are."""
+    """The number of all matches."""
     if known.total is None:
         known.total = int(context.store.query(*known.planned.count).fetchone()[0])
     return known.total
 
 
-def first_page(context: RequestContext, found: Search, count: int, total: int | None, wanted: Subset) -> Response:
-    """The first page of what an operation gives; the search is kept where there are more."""
+def first_page(context: RequestContext, stored: Search, count: int, total: int | None, selected: Subset) -> Response:
+    """The first page of an operation's results. The search is stored if there are further pages."""
     links = [("self", link(context.address, by_name(context.pairs)))]
-    if len(found.row_ids) > count:
-        found.total_at(count)
-        context.server.searches.keep(found)
-        links.append(("next", page_link(context, found, context.pairs, count, count)))
-    entries = entries_of(context, found.row_ids[:count], (), wanted)
-    address = f"{context.base}/Bundle/{found.id}"
+    if len(stored.row_ids) > count:
+        stored.total_at(count)
+        context.server.searches.keep(stored)
+        links.append(("next", page_link(context, stored, context.pairs, count, count)))
+    entries = entries_of(context, stored.row_ids[:count], (), selected)
+    address = f"{context.base}/Bundle/{stored.id}"
     return context.bundle(
-        Bundle(found.id, "searchset", context.now, total, links, entries), [("Content-Location", address)]
+        Bundle(stored.id, "searchset", context.now, total, links, entries), [("Content-Location", address)]
     )
 
 
 def page(context: RequestContext) -> Response:
     """A further page of a search (`_getpages`)."""
     search_id = context.value("_getpages") or ""
-    found = context.server.searches.find(search_id)
-    if found is None:
+    stored = context.server.searches.find(search_id)
+    if stored is None:
         raise FhirError(410, f'HAPI-0417: Search ID "{search_id}" does not exist and may have expired')
     offset = whole("_getpagesoffset", context.value("_getpagesoffset") or "") or 0
     count = whole("_count", context.value("_count") or "")
     if offset < 0 and count is not None and count < 0:
-        return _nothing_more(context, found, offset, count)
+        return _nothing_more(context, stored, offset, count)
     offset = max(offset, 0)
     count = DEFAULT_COUNT if count is None or count < 1 else count
-    if found.rest is not None:
-        first = set(found.row_ids)
-        found.row_ids.extend(row_id for row_id in run(context, found.rest) if row_id not in first)
-        found.rest = None
+    if stored.rest is not None:
+        first = set(stored.row_ids)
+        stored.row_ids.extend(row_id for row_id in run(context, stored.rest) if row_id not in first)
+        stored.rest = None
     end = offset + count
-    total = found.total_at(end)
-    links = [("self", page_link(context, found, context.pairs, offset, count))]
-    if len(found.row_ids) > end:
-        links.append(("next", page_link(context, found, context.pairs, end, count)))
+    total = stored.total_at(end)
+    links = [("self", page_link(context, stored, context.pairs, offset, count))]
+    if len(stored.row_ids) > end:
+        links.append(("next", page_link(context, stored, context.pairs, end, count)))
     if offset:
-        links.append(("previous", page_link(context, found, context.pairs, max(offset - count, 0), count)))
-    wanted = subset(context.pairs)
-    entries = entries_of(context, found.row_ids[offset:end], found.includes, wanted)
-    headers = [("Content-Location", f"{context.base}/Bundle/{found.id}")]
-    subsetted = wanted.summary in ("true", "data")
-    bundle = Bundle(found.id, "searchset", found.updated, total, links, entries, subsetted=subsetted)
+        links.append(("previous", page_link(context, stored, context.pairs, max(offset - count, 0), count)))
+    selected = subset(context.pairs)
+    entries = entries_of(context, stored.row_ids[offset:end], stored.includes, selected)
+    headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
+    subsetted = selected.summary in ("true", "data")
+    bundle = Bundle(stored.id, "searchset", stored.updated, total, links, entries, subsetted=subsetted)
     return context.bundle(bundle, headers)
 
 
-def _nothing_more(context: RequestContext, found: Search, offset: int, count: int) -> Response:
-    """The page behind that of a negative `_count`, which is followed by itself."""
-    address = page_link(context, found, context.pairs, offset, count)
-    headers = [("Content-Location", f"{context.base}/Bundle/{found.id}")]
+def _nothing_more(context: RequestContext, stored: Search, offset: int, count: int) -> Response:
+    """The page after that of a negative `_count`. Its next page is itself."""
+    address = page_link(context, stored, context.pairs, offset, count)
+    headers = [("Content-Location", f"{context.base}/Bundle/{stored.id}")]
     links = [("self", address), ("next", address)]
-    return context.bundle(Bundle(found.id, "searchset", found.updated, found.total, links), headers)
+    return context.bundle(Bundle(stored.id, "searchset", stored.updated, stored.total, links), headers)
 
 
-def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int, count: int) -> str:
-    """The address of a page; of the parameters at hand it repeats what shapes the page."""
-    parts = [f"_getpages={found.id}", f"_getpagesoffset={offset}", f"_count={count}"]
+def page_link(context: RequestContext, stored: Search, pairs: Pairs, offset: int, count: int) -> str:
+    """The link to a page. It repeats the parameters that determine the form of the page."""
+    parts = [f"_getpages={stored.id}", f"_getpagesoffset={offset}", f"_count={count}"]
     parts += [f"_format={escape(value)}" for name, value in pairs if name == "_format"][:1]
     if context.layout.pretty:
         parts.append("_pretty=true")
-    parts += (f"_include={escape(one.text)}" for one in found.includes if not one.reverse)
+    parts += (f"_include={escape(one.text)}" for one in stored.includes if not one.reverse)
     parts.append("_bundletype=searchset")
     elements = sorted(set(subset(pairs).elements))
     if elements:
@@ -241,10 +243,10 @@ def page_link(context: RequestContext, found: Search, pairs: Pairs, offset: int,
 
 
 def entries_of(
-    context: RequestContext, row_ids: array[int], includes: Sequence[Include], wanted: Subset, most: int | None = None
+    context: RequestContext, row_ids: array[int], includes: Sequence[Include], selected: Subset, most: int | None = None
 ) -> list[bytes]:
-    """The entries of a page: matches, then what they include, `most` in all."""
-    if not includes and not wanted:
+    """The entries of a page: the matches, then the included resources, at most `most` together."""
+    if not includes and not selected:
         return _metered(context, search_entries(context.base, "match", context.store.texts_of(row_ids)))
     rows = context.store.rows(row_ids)
     others = included(context, rows, includes)
@@ -253,15 +255,15 @@ def entries_of(
         search_entries(
             context.base,
             mode,
-            ((encode(row.reference), encode(cut_down(row.text or "", wanted))) for row in found),
+            ((encode(row.reference), encode(cut_down(row.text or "", selected))) for row in group),
         )
-        for mode, found in (("match", rows[:most]), ("include", others[:left]))
+        for mode, group in (("match", rows[:most]), ("include", others[:left]))
     )
     return _metered(context, in_groups(groups))
 
 
 def _metered(context: RequestContext, entries: list[bytes]) -> list[bytes]:
-    """The entries, which count as answered."""
+    """Counts the entries as answered and returns them."""
     if context.store.meter is not None:
         context.store.meter.answered(size_of(entries))
     return entries
@@ -286,13 +288,13 @@ def _count_only(context: RequestContext, known: Known) -> Response:
 
 
 def offset_link(context: RequestContext, count: int, offset: int) -> str:
-    """The address of the page that begins at `offset`: the request again, its parameters by name."""
+    """The link to the page that begins at `offset`: the request's URL with its parameters sorted by name."""
     others = [pair for pair in context.pairs if pair[0] not in ("_offset", "_count")]
     return link(context.address, by_name([*others, ("_count", str(count)), ("_offset", str(offset))]))
 
 
 def _offset_page(context: RequestContext, known: Known, count: int) -> Response:
-    """A page by `_offset`: no search is kept, the links repeat the request."""
+    """A page with `_offset`. The search is not stored; the links repeat the request."""
     query = known.query
     offset = max(query.offset or 0, 0)
     row_ids = run(context, known.planned, count, offset)

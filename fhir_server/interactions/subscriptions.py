@@ -1,8 +1,8 @@
-"""Subscriptions: which are taken, and what a write means to them.
+"""Subscriptions: checks them when they are stored, and finds the resources that match their criteria.
 
-Only a server on a port that was told the hosts (`--allow-hook`) sends notifications, by rest-hook; everywhere else a
-Subscription that waits for some is refused, so that none is stored and forgotten. What is wrong with one is said in
-HAPI's words where it refuses the same (asked of HAPI FHIR 7.6.0).
+Only a server on a port with `--allow-hook` sends notifications, by rest-hook. Any other server refuses an active
+Subscription, since it would never send its notifications. If HAPI refuses the same Subscription, the message is HAPI's
+(observed in HAPI FHIR 7.6.0).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fhir_server.wire.json_text import decode
 from fhir_server.wire.json_values import Json
 
 WAITING = ("requested", "active")
-"""The status of Subscriptions that are to be told of writes."""
+"""The statuses of Subscriptions that get notifications."""
 PAYLOADS = ("application/fhir+json", "application/json", "application/fhir+xml", "application/xml")
 
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """An active Subscription: where it is told of what. Without a `payload` it is told only that something came."""
+    """An active Subscription by rest-hook. Without a `payload`, its notifications have no body."""
 
     id: str
     criteria: str
@@ -40,24 +40,24 @@ class Hook:
 
     @property
     def address(self) -> SplitResult:
-        """The endpoint's parts."""
+        """The parts of the endpoint's URL."""
         return urlsplit(self.endpoint)
 
 
 def checked(server: ServerContext, resource: Json) -> Json:
-    """A Subscription to store: one that waits is made active, as there is nothing else to wait for.
+    """A Subscription to store. A requested one becomes active at once.
 
     Raises:
-        FhirError: 422: it cannot work, or would wait for what this server does not send.
+        FhirError: 422. It is invalid, or this server cannot send its notifications.
     """
     if "status" not in resource:
-        said = "Can not process submitted Subscription - Subscription.status must be populated on this server"
-        raise FhirError(422, f"HAPI-0008: {said}")
+        problem = "Can not process submitted Subscription - Subscription.status must be populated on this server"
+        raise FhirError(422, f"HAPI-0008: {problem}")
     if resource["status"] not in WAITING:
         return resource
     if not server.hooks:
-        said = "This server delivers no notifications: it stores a Subscription only with the status off or error"
-        raise FhirError(422, f"{said} (medagent serve --allow-hook HOST delivers to that host)", "not-supported")
+        problem = "This server delivers no notifications: it stores a Subscription only with the status off or error"
+        raise FhirError(422, f"{problem} (medagent serve --allow-hook HOST delivers to that host)", "not-supported")
     _check_criteria(server, resource.get("criteria", ""))
     _check_channel(server, resource.get("channel", {}))
     return {**resource, "status": "active"}
@@ -70,13 +70,13 @@ def _check_criteria(server: ServerContext, criteria: str) -> None:
         raise FhirError(422, 'HAPI-0014: Subscription.criteria must be in the form "{Resource Type}?[params]"')
     for kind, pairs in _searches(criteria):
         if kind not in resource_types():
-            said = f"Subscription.criteria contains invalid/unsupported resource type: {kind}"
-            raise FhirError(422, f"HAPI-0013: {said}")
+            problem = f"Subscription.criteria contains invalid/unsupported resource type: {kind}"
+            raise FhirError(422, f"HAPI-0013: {problem}")
         try:
             _planned(server, kind, pairs, ())
         except FhirError as error:
-            said = f"Invalid subscription criteria submitted: {criteria} {error.diagnostics}"
-            raise FhirError(422, f"HAPI-0009: {said}") from None
+            problem = f"Invalid subscription criteria submitted: {criteria} {error.diagnostics}"
+            raise FhirError(422, f"HAPI-0009: {problem}") from None
 
 
 def _check_channel(server: ServerContext, channel: Json) -> None:
@@ -91,12 +91,12 @@ def _check_channel(server: ServerContext, channel: Json) -> None:
     if payload and payload.partition(";")[0] not in PAYLOADS:
         raise FhirError(422, f"HAPI-1985: Invalid value for Subscription.channel.payload: {payload}")
     if not allowed(server, endpoint):
-        said = f"{endpoint} is not an http address of a host that --allow-hook names"
-        raise FhirError(422, f"This server delivers no notifications there: {said}", "not-supported")
+        problem = f"{endpoint} is not an http address of a host that --allow-hook names"
+        raise FhirError(422, f"This server delivers no notifications there: {problem}", "not-supported")
 
 
 def allowed(server: ServerContext, endpoint: str) -> bool:
-    """Whether notifications may be sent to an address: one over HTTP of a host that the server was told."""
+    """Whether notifications may be sent to a URL: it is an HTTP URL, and `--allow-hook` names its host."""
     try:
         parts = urlsplit(endpoint)
         return parts.scheme in ("http", "https") and parts.port != 0 and parts.hostname in server.hooks
@@ -105,31 +105,31 @@ def allowed(server: ServerContext, endpoint: str) -> bool:
 
 
 def hooks(server: ServerContext) -> list[Hook]:
-    """The Subscriptions that wait for notifications by rest-hook."""
-    found = []
+    """The active Subscriptions by rest-hook."""
+    active = []
     for text in server.store.texts("Subscription"):
         resource = decode(text)
         channel = resource.get("channel", {})
         if resource.get("status") in WAITING and channel.get("type") == "rest-hook":
             endpoint, payload = channel.get("endpoint", ""), channel.get("payload", "")
             headers = tuple(channel.get("header", ()))
-            found.append(Hook(resource["id"], resource.get("criteria", ""), endpoint, payload, headers))
-    return found
+            active.append(Hook(resource["id"], resource.get("criteria", ""), endpoint, payload, headers))
+    return active
 
 
-def told(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
-    """Which of the resources with these rows a Subscription is told of: those that meet its criteria now."""
-    found: list[Version] = []
+def matching_versions(server: ServerContext, hook: Hook, rows: Sequence[Version]) -> list[Version]:
+    """The resources among these versions that match the criteria of a Subscription now."""
+    matching: list[Version] = []
     for kind, pairs in _searches(hook.criteria):
         ids = [row.id for row in rows if row.type == kind]
         for start in range(0, len(ids), MAX_IDS):
             planned = _planned(server, kind, pairs, ids[start : start + MAX_IDS])
-            found += server.store.rows(matches(server.store, planned))
-    return found
+            matching += server.store.rows(matches(server.store, planned))
+    return matching
 
 
 def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
-    """What criteria ask for: `Type?parameters`, or HAPI's form for all of some types, `[Type,Type]` or `[*]`."""
+    """The searches in criteria: `Type?parameters`, or HAPI's form for all resources of types (`[Type,Type]`, `[*]`)."""
     if criteria.startswith("["):
         named = criteria.strip("[] ")
         for kind in resource_types() if named == "*" else named.split(","):
@@ -140,6 +140,6 @@ def _searches(criteria: str) -> Iterator[tuple[str, Pairs]]:
 
 
 def _planned(server: ServerContext, kind: str, pairs: Pairs, ids: Sequence[str]) -> Planned:
-    """The SQL of a search, within resources with these ids."""
+    """The plan of a search among the resources with these ids (empty: all)."""
     only = (("_id", ",".join(ids)),) if ids else ()
     return plan(parse(server.store.registry, kind, (*pairs, *only)), server.store.registry, StoredLibrary(server))

@@ -1,8 +1,8 @@
 """`POST` to the base: batch and transaction Bundles.
 
-A transaction runs its entries in HAPI's order: deletes, then creates (those with a condition last), updates, patches,
-reads. References between entries are replaced first, conditional ones by what they match. All of it is one transaction
-of the store; an id that a failed write took stays taken, as in HAPI.
+A transaction runs its entries in HAPI's order: deletes, creates (conditional ones last), updates, patches, reads.
+Before that, references between entries and conditional references are replaced. The Bundle is one transaction of the
+store. As in HAPI, the id of a failed write is not used again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ORDER = {"DELETE": 1, "POST": 2, "PUT": 3, "PATCH": 4, "GET": 5, "HEAD": 5}
 
 @dataclass(slots=True)
 class Entry:
-    """An entry of a request Bundle: `kind`, `id` and `query` are what its URL names, of a POST its resource."""
+    """An entry of a request Bundle. `kind`, `id` and `query` are from its URL. A POST has its resource's `kind`."""
 
     number: int
     method: str
@@ -61,28 +61,28 @@ class Entry:
     if_match: str | None
     if_none_match: str | None
     draft: Draft | None = None
-    """Where there is one, `resource` has the type and the id only."""
+    """If there is a draft, `resource` has only type and id."""
     kind: str = ""
     id: str = ""
     query: str = ""
     rest: tuple[str, ...] = ()
-    """What stands behind the id in the URL."""
+    """The path after the id in the URL."""
     row_id: int | None = None
 
     @property
     def source(self) -> str:
-        """What other entries call it: a placeholder, else the resource's own id, else its `fullUrl`."""
+        """The key for references of other entries: a placeholder, otherwise `Type/id`, otherwise the `fullUrl`."""
         if self.resource is None:
             return ""
-        given = self.resource.get("id")
-        if is_placeholder(self.full_url) or given is None:
+        own_id = self.resource.get("id")
+        if is_placeholder(self.full_url) or own_id is None:
             return source(self.full_url)
-        return f"{self.resource['resourceType']}/{given}"
+        return f"{self.resource['resourceType']}/{own_id}"
 
 
 Fields = list[tuple[str, str]]
 Dispatch = Callable[[RequestContext], Response]
-"""How a read inside a Bundle is answered: as if it came alone."""
+"""Answers a read in a Bundle as a separate request."""
 
 
 def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
@@ -94,7 +94,7 @@ def transaction(context: RequestContext, dispatch: Dispatch) -> Response:
         meter.begin_bundle(len(entries))
     with no_search_for_cycles(), context.store.transaction():
         if kind == "batch":
-            # What reads comes after what writes, and sees it.
+            # Reads come after writes and see them.
             done = {
                 one.number: _alone(context, one, dispatch)
                 for one in sorted(entries, key=lambda one: one.method == "GET")
@@ -129,7 +129,7 @@ def _read_bundle(context: RequestContext) -> tuple[str | None, list[Entry]]:
 
 
 def _check_verbs(body: Json) -> None:
-    """Refuses entries that do not say what is to be done; an empty one is not in the Bundle that was read."""
+    """Refuses entries without a method. It reads the original body, since normalising drops empty entries."""
     listed = body.get("entry", [])
     for number, item in enumerate(listed if isinstance(listed, list) else [listed]):
         request = item.get("request") if isinstance(item, dict) else None
@@ -144,7 +144,7 @@ def _check_verbs(body: Json) -> None:
 def _entry(number: int, item: Json, draft: Draft | None = None) -> Entry:
     request = item["request"]
     method = request["method"]
-    found = Entry(
+    parsed = Entry(
         number,
         method,
         request.get("url", ""),
@@ -155,16 +155,16 @@ def _entry(number: int, item: Json, draft: Draft | None = None) -> Entry:
         request.get("ifNoneMatch"),
         draft,
     )
-    path, found.query = split_target(found.url)
+    path, parsed.query = split_target(parsed.url)
     segments = path_segments(path.partition("/fhir/")[2] if "://" in path and method != "POST" else path)
-    found.kind = segments[0] if segments else ""
-    found.id = segments[1] if len(segments) > 1 else ""
-    found.rest = segments[2:]
-    return found
+    parsed.kind = segments[0] if segments else ""
+    parsed.id = segments[1] if len(segments) > 1 else ""
+    parsed.rest = segments[2:]
+    return parsed
 
 
 def _check_entry(one: Entry) -> None:
-    """Refuses what no entry may ask for, before any entry is run; of a POST the resource says what is created."""
+    """Refuses an invalid entry before any entry is run. For a POST, sets `kind` to the type of the resource."""
     if one.method == "HEAD":
         raise FhirError(400, "HAPI-0538: Unable to handle verb in transaction: HEAD")
     if one.method == "POST" and one.url and one.kind not in resource_types():
@@ -187,7 +187,7 @@ def _check_entry(one: Entry) -> None:
 
 
 def _alone(context: RequestContext, one: Entry, dispatch: Dispatch) -> str:
-    """The answer to an entry of a batch, whatever becomes of it."""
+    """The response to an entry of a batch, which may be an error."""
     try:
         with context.store.transaction():
             return _together(context, [one], dispatch)[0]
@@ -201,7 +201,7 @@ def _failed(error: FhirError) -> Fields:
 
 
 def _together(context: RequestContext, entries: list[Entry], dispatch: Dispatch) -> list[str]:
-    """Runs entries in HAPI's order; the answers are in the order of the Bundle."""
+    """Runs entries in HAPI's order. The responses are in the order of the Bundle."""
     context.deleted.clear()
     for one in entries:
         _check_entry(one)
@@ -256,7 +256,7 @@ def _check_twice(entries: list[Entry]) -> None:
 
 
 def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
-    """Gives creates their numbers before anything is written; what each entry will be called, by its `source`."""
+    """Assigns numbers to new resources before the first write. Returns the new reference of each entry by `source`."""
     known: dict[str, str] = {}
     for one in order:
         if one.method not in ("POST", "PUT"):
@@ -282,7 +282,7 @@ def _announce(context: RequestContext, order: list[Entry]) -> dict[str, str]:
 
 
 def _run(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]:
-    """Does what an entry asks; the fields of its answer, and what was written."""
+    """Runs an entry. Returns the fields of its response, and the result of its write."""
     match one.method:
         case "DELETE":
             return _delete(context, one), None
@@ -307,8 +307,8 @@ def _write(context: RequestContext, one: Entry, resource: Resource) -> tuple[Wri
 
 def _written(context: RequestContext, written: Written, stored: Stored) -> Fields:
     row = written.row
-    wanted = "return=representation" in (context.request.header("prefer") or "")
-    shown: Fields = [("resource", written.shown or row.text)] if wanted and row.text is not None else []
+    shows_resource = "return=representation" in (context.request.header("prefer") or "")
+    shown: Fields = [("resource", written.shown or row.text)] if shows_resource and row.text is not None else []
     fields = [
         ("status", quoted("201 Created" if written.change == "created" else "200 OK")),
         ("location", quoted(write.versioned(row))),
@@ -320,13 +320,13 @@ def _written(context: RequestContext, written: Written, stored: Stored) -> Field
 
 
 def _created(context: RequestContext, written: Written, method: str) -> str:
-    """The answer to an entry that created a resource: the same for all of a Bundle, but for reference and resource."""
-    said = created if method == "POST" else created_by_update
+    """The response to a plain create. These responses differ only in the reference, so the first one is a template."""
+    report = created if method == "POST" else created_by_update
     if "return=representation" in (context.request.header("prefer") or ""):
-        return entry(_written(context, written, said(write.versioned(written.row))))
+        return entry(_written(context, written, report(write.versioned(written.row))))
     if method not in context.alike:
         marked = replace(written, row=written.row._replace(type="Mark", id="0"))
-        context.alike[method] = entry(_written(context, marked, said("Mark/0/_history/1")))
+        context.alike[method] = entry(_written(context, marked, report("Mark/0/_history/1")))
     return context.alike[method].replace("Mark/0", written.row.reference)
 
 
@@ -357,9 +357,7 @@ def _patch(context: RequestContext, one: Entry) -> tuple[Fields, Written | None]
 
 
 def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
-    """A read or search inside a Bundle, answered as it would be alone; an address that stands for nothing fails the
-    whole Bundle.
-    """
+    """Answers a read or search in a Bundle like a separate request. An unknown URL fails the whole Bundle."""
     if one.kind[:1].isalpha() and one.kind != "metadata":
         check_type(one.kind)
     target = f"{urlsplit(context.base).path}/{one.url.lstrip('/')}"
@@ -380,14 +378,14 @@ def _read(context: RequestContext, one: Entry, dispatch: Dispatch) -> Fields:
             raise
         return _failed(error)
     if response.status >= 400:
-        found = json.loads(response.text)["issue"][0]
-        return _failed(FhirError(response.status, found["diagnostics"], found["code"]))
+        issue = json.loads(response.text)["issue"][0]
+        return _failed(FhirError(response.status, issue["diagnostics"], issue["code"]))
     fields = [("resource", response.text)] if response.body else []
     return [*fields, ("response", members([("status", quoted(_status(response.status)))]))]
 
 
 def _of_json(pairs: Pairs) -> Pairs:
-    """The pairs without what would make the answer of an entry anything but a resource in JSON."""
+    """The pairs without those that would make the response something else than a resource in JSON."""
     return tuple(
         (name, value)
         for name, value in pairs

@@ -9,7 +9,7 @@ from fhir_server.search.parameters import resource_types
 
 
 def check_type(kind: str) -> None:
-    """Raises HAPI-0302 for what is no resource type of R4."""
+    """Raises HAPI-0302 if `kind` is not a resource type of R4."""
     if kind not in _known():
         raise FhirError(404, _unknown(kind))
 

@@ -1,4 +1,4 @@
-"""Creating and updating: `POST Type`, `PUT Type/id`, and the conditional forms."""
+"""Creates and updates: `POST Type`, `PUT Type/id`, and the conditional forms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from fhir_server.clock import http_date
 from fhir_server.errors import FhirError
 from fhir_server.interactions._inline import resolved
-from fhir_server.interactions._matching import check_satisfied, matching
+from fhir_server.interactions._matching import check_satisfied, matching, several_match
 from fhir_server.interactions.context import RequestContext
 from fhir_server.interactions.put import Written, put
 from fhir_server.interactions.read import asks_for_fhir, content, etag, location
@@ -23,14 +23,13 @@ from fhir_server.wire.outcome import Stored, stored_outcome
 
 FORM = "application/x-www-form-urlencoded"
 FHIR_JSON = ("application/fhir+json", "application/json", "text/json", "application/json+fhir")
-
-
 FHIR_XML = ("application/fhir+xml", "application/xml", "text/xml", "application/xml+fhir")
 
 
 def create(context: RequestContext, kind: str, resource_id: str = "") -> Response:
-    """`POST Type`, with `If-None-Exist` only where nothing matches; an id in the address is refused, as in HAPI after
-    whatever is wrong with the body.
+    """`POST Type`, conditional with `If-None-Exist`.
+
+    An id in the URL is refused. Like in HAPI, errors in the body are reported first.
     """
     resource = body_resource(context, kind, "CREATE")
     if resource_id:
@@ -48,17 +47,13 @@ def create(context: RequestContext, kind: str, resource_id: str = "") -> Respons
 def create_resource(
     context: RequestContext, resource: Resource, condition: str | None, row_id: int | None = None
 ) -> tuple[Written, Stored]:
-    """Creates a resource with the next id, or finds the one that meets the condition."""
+    """Creates a resource, unless one matches the condition. The new id is `row_id` or the next number."""
     kind = str(resource["resourceType"])
     if condition:
         query = condition.partition("?")[2] if "?" in condition else condition
         matches = matching(context, kind, query, shown=condition)
         if len(matches) > 1:
-            raise FhirError(
-                412,
-                f'HAPI-0958: Failed to CREATE {kind} with match URL "{condition}"'
-                f" because this search matched {len(matches)} resources",
-            )
+            raise several_match("CREATE", kind, condition, len(matches))
         if matches:
             row = context.store.rows(matches)[0]
             return Written(row, "same"), outcome.found_conditionally(versioned(row), condition)
@@ -74,7 +69,7 @@ def update(context: RequestContext, kind: str, resource_id: str) -> Response:
     """`PUT Type/id`."""
     resource = body_resource(context, kind, "UPDATE")
     if kind == "Binary" and not _is_fhir(context):
-        resource["id"] = resource_id  # bytes have none of their own
+        resource["id"] = resource_id  # raw bytes have no id
     check_body_id(resource, resource_id)
     with context.store.transaction():
         written, stored = update_resource(context, resource, resource_id, context.request.header("if-match"))
@@ -82,23 +77,23 @@ def update(context: RequestContext, kind: str, resource_id: str) -> Response:
 
 
 def check_body_id(resource: Resource, resource_id: str) -> None:
-    """Raises HAPI-0419 or HAPI-0420 where the body's id is not that of the URL."""
+    """Raises HAPI-0419 or HAPI-0420 if the body's id is not that of the URL."""
     problem = "Can not update resource, resource body must contain an ID element"
-    found = resource.get("id")
-    if found is None:
+    body_id = resource.get("id")
+    if body_id is None:
         raise FhirError(400, f"HAPI-0419: {problem} for update (PUT) operation")
-    if found != resource_id:
+    if body_id != resource_id:
         raise FhirError(
             400,
             f"HAPI-0420: {problem} which matches the request URL for update (PUT) operation"
-            f' - Resource body ID of "{found}" does not match URL ID of "{resource_id}"',
+            f' - Resource body ID of "{body_id}" does not match URL ID of "{resource_id}"',
         )
 
 
 def update_resource(
     context: RequestContext, resource: Resource, resource_id: str, if_match: str | None
 ) -> tuple[Written, Stored]:
-    """Makes a new version, or the first one under a client's id."""
+    """Creates a new version, or the first version with an id that the client chose."""
     kind = str(resource["resourceType"])
     row = context.store.find(kind, resource_id)
     if row is None:
@@ -121,21 +116,21 @@ def update_resource(
 
 
 def check_version(row: Version | None, if_match: str | None) -> None:
-    """Raises HAPI-0989 where `If-Match` names another version than the current one."""
-    given = etag(if_match)
-    if row is not None and given and given != str(row.version):
+    """Raises HAPI-0989 if `If-Match` has another version than the current one."""
+    expected = etag(if_match)
+    if row is not None and expected and expected != str(row.version):
         raise FhirError(
             409,
-            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{given}"
+            f"HAPI-0550: HAPI-0989: Trying to update {row.reference}/_history/{expected}"
             " but this is not the current version",
         )
 
 
 def update_by_condition(context: RequestContext, kind: str) -> Response:
-    """`PUT Type?…`: updates the one match, or creates."""
+    """`PUT Type?…`: updates the only match, or creates a resource if there is no match."""
     resource = body_resource(context, kind, "UPDATE")
-    _, asked, query = context.request.target.partition("?")
-    if not asked:
+    _, mark, query = context.request.target.partition("?")
+    if not mark:
         raise FhirError(
             400,
             "HAPI-0418: Can not update resource, request URL must contain an ID element for update (PUT) operation"
@@ -149,23 +144,19 @@ def update_by_condition(context: RequestContext, kind: str) -> Response:
 def conditional_update(
     context: RequestContext, resource: Resource, query: str, shown: str, row_id: int | None = None
 ) -> tuple[Written, Stored]:
-    """Updates the one resource that meets a condition, or creates one; `shown` is the condition as HAPI repeats it."""
+    """Updates the one resource that matches a condition, or creates one. Messages repeat the condition as `shown`."""
     kind = str(resource["resourceType"])
     matches = matching(context, kind, query)
     if len(matches) > 1:
-        raise FhirError(
-            412,
-            f'HAPI-0988: Failed to UPDATE {kind} with match URL "{shown}"'
-            f" because this search matched {len(matches)} resources",
-        )
+        raise several_match("UPDATE", kind, shown, len(matches))
     if matches:
         row = context.store.rows(matches)[0]
         written = put(context, {**resource, "id": row.id}, row, row.id)
-        said = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
-        return written, said(versioned(written.row), shown)
-    given = resource.get("id")
-    if given is not None and VALID_ID.fullmatch(str(given)) and not str(given).isdigit():
-        written, _ = update_resource(context, resource, str(given), None)
+        report = outcome.unchanged_conditionally if written.change == "same" else outcome.updated_conditionally
+        return written, report(versioned(written.row), shown)
+    body_id = resource.get("id")
+    if body_id is not None and VALID_ID.fullmatch(str(body_id)) and not str(body_id).isdigit():
+        written, _ = update_resource(context, resource, str(body_id), None)
     else:
         written = put(context, resource, None, row_id=row_id)
     check_satisfied(context, kind, query, shown)
@@ -173,16 +164,16 @@ def conditional_update(
 
 
 def body_resource(context: RequestContext, kind: str, operation: str) -> Resource:
-    """The resource in the body, normalised, its conditional references replaced; errors for what is no FHIR JSON."""
+    """The normalised resource in the body, with conditional references replaced. Raises HAPI's errors."""
     if kind == "Binary" and not _is_fhir(context):
         data = base64.b64encode(context.request.body).decode()
-        given = {"resourceType": kind, "contentType": _media_type(context), "data": data}
-        return normalise(given, expected_type=kind)
+        binary = {"resourceType": kind, "contentType": _media_type(context), "data": data}
+        return normalise(binary, expected_type=kind)
     return read_resource(context, kind, body_json(context, operation))
 
 
 def read_resource(context: RequestContext, kind: str, body: Json) -> Resource:
-    """The same, of a body that is JSON by now."""
+    """The normalised resource of a parsed body, with conditional references replaced."""
     try:
         resource = normalise(body, expected_type=kind)
     except FhirError as error:
@@ -197,13 +188,13 @@ def _media_type(context: RequestContext) -> str:
 
 
 def is_utf8_json(context: RequestContext) -> bool:
-    """Whether the body is said to be FHIR as JSON, in UTF-8."""
+    """Whether the body's content type is FHIR JSON in UTF-8."""
     kind, _, parameters = (context.request.header("content-type") or "").partition(";")
     return kind.strip().lower() in FHIR_JSON and parameters.replace(" ", "").lower() in ("", "charset=utf-8")
 
 
 def _is_fhir(context: RequestContext) -> bool:
-    """Whether the body is said to be a resource, or nothing is said of it: bytes of other types are a Binary's."""
+    """Whether the body's content type is FHIR, a form or missing. A body of another type is the data of a Binary."""
     return _media_type(context) in ("", *FHIR_JSON, *FHIR_XML, FORM)
 
 
@@ -211,7 +202,7 @@ _NO_BODY = {"CREATE": "HAPI-0956", "UPDATE": "HAPI-0986"}
 
 
 def body_json(context: RequestContext, operation: str) -> Json:
-    """The JSON of the body, or what JSON would say where it is XML, if its content type says so."""
+    """The body as JSON. A body in XML is converted."""
     content_type = context.request.header("content-type")
     if content_type is None and not context.request.body and operation in _NO_BODY:
         raise FhirError(400, f"{_NO_BODY[operation]}: No body was supplied in request")
@@ -226,7 +217,7 @@ def body_json(context: RequestContext, operation: str) -> Json:
     latin = "latin1" in parameters.lower() or "8859-1" in parameters
     text = context.request.body.decode("latin-1" if latin else "utf-8", "replace")
     if name in FHIR_XML:
-        from fhir_server.wire.xml_reader import parse_xml  # late: few clients send XML, every start would pay
+        from fhir_server.wire.xml_reader import parse_xml  # late: few clients send XML, and it would slow every start
 
         return parse_xml(text)
     if name not in FHIR_JSON:
@@ -240,7 +231,7 @@ def body_json(context: RequestContext, operation: str) -> Json:
 
 
 def written_response(context: RequestContext, written: Written, stored: Stored, *, with_location: bool) -> Response:
-    """The answer to a write, as `Prefer` asks for it."""
+    """The response to a write, in the form of `Prefer`."""
     row = written.row
     address = location(context.base, row)
     headers = [("ETag", f'W/"{row.version}"'), ("Content-Location", address)]
@@ -248,26 +239,26 @@ def written_response(context: RequestContext, written: Written, stored: Stored, 
     if with_location:
         headers.append(("Location", address))
     status = 201 if written.change == "created" else 200
-    wanted = preference(context)
-    if wanted == "minimal":
+    preferred = preference(context)
+    if preferred == "minimal":
         return Response(status, [("X-Request-ID", context.request_id), *headers])
-    if wanted == "OperationOutcome":
+    if preferred == "OperationOutcome":
         return context.respond(status, stored_outcome(stored), headers)
     assert row.text is not None
     if row.type == "Binary" and not _is_fhir(context) and not asks_for_fhir(context):
-        return content(context, status, row.text, headers)  # who sent bytes is answered by them
+        return content(context, status, row.text, headers)  # a client that sent bytes gets bytes
     return context.respond(status, written.shown or row.text, headers)
 
 
 def preference(context: RequestContext) -> str:
-    """What `Prefer: return=…` asks for."""
-    given = context.request.header("prefer")
-    for part in re.split(r"[;,\s]+", given) if given else ():
+    """The value of `Prefer: return=…`; `representation` by default."""
+    header = context.request.header("prefer")
+    for part in re.split(r"[;,\s]+", header) if header else ():
         if part.startswith("return="):
             return part.removeprefix("return=")
     return "representation"
 
 
 def versioned(row: Version) -> str:
-    """The reference to a version."""
+    """The reference to a version, such as `Patient/1/_history/2`."""
     return f"{row.reference}/_history/{row.version}"

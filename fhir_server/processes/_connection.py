@@ -39,7 +39,7 @@ class Connection(HttpToolsProtocol):
     _pairs: Pairs | None = None
     """The headers of the current request; None if it must not be answered at once."""
     _long: Response | None = None
-    """The answer to the request at hand if it is long: the application sends it, as it waits for slow readers."""
+    """The response to the current request, if it is long. The application sends it, since it waits for slow readers."""
     _end: asyncio.TimerHandle | None = None
     """Closes the connection after `HEAD_S`."""
     _idle: asyncio.TimerHandle | None = None
@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """See httptools: the head of a request is complete."""
-        if self.transport.is_closing():  # the request before this one was the last
+        if self.transport.is_closing():  # the previous request was the last one
             self._plain = True
             return
         self._pairs = self.at_once.plain(self.headers) if self.at_once else None

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from fhir_server.errors import FhirError
-from fhir_server.interactions.subscriptions import Hook, allowed, hooks, told
+from fhir_server.interactions.subscriptions import Hook, allowed, hooks, matching_versions
 from fhir_server.processes._log import say
 from fhir_server.server import Server
 from fhir_server.store import Version
@@ -104,10 +104,10 @@ class Courier:
     def handle(self, request: Request) -> Response:
         """Answers one request, and queues notifications of its writes."""
         response = self._server.handle(request)
-        self.tell(self._server.store.take_changes())
+        self.notify(self._server.store.take_changes())
         return response
 
-    def tell(self, changes: Sequence[Version]) -> None:
+    def notify(self, changes: Sequence[Version]) -> None:
         """Queues notifications of written versions, from this or another process of the server."""
         if not changes:
             return
@@ -119,7 +119,7 @@ class Courier:
         rows = list({row.row_id: row for row in changes if row.text is not None}.values())
         for hook in self._hooks:
             try:
-                for row in told(self._server.context, hook, rows):
+                for row in matching_versions(self._server.context, hook, rows):
                     self._add(delivery(hook, row))
             except FhirError as error:  # such as a search parameter that was deleted
                 line = f"Subscription/{hook.id} is sent nothing: {hook.criteria!r}: {error.diagnostics}"

@@ -90,7 +90,7 @@ class HelpedServer:
                 self._server.store.writes_elsewhere = False
         for search in searches:
             self._server.context.searches.keep(search)
-        self._courier.tell(changes)
+        self._courier.notify(changes)
         return response
 
     async def _exchange(self, request: Request) -> tuple[Response, list[Search], list[Version]]:

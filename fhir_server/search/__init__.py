@@ -1,1 +1,1 @@
-"""Search: definitions of parameters, index rows of resources, and plans of queries."""
+"""Search: search parameters, index rows of resources, queries, and their SQL."""

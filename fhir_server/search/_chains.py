@@ -1,4 +1,4 @@
-"""Conditions along references: chains (`subject:Patient.name`) and their reverse (`_has`)."""
+"""Conditions along references: chains (`subject:Patient.name`) and reverse chains (`_has`)."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from fhir_server.search.parameters import SearchParameter, resource_types
 from fhir_server.search.query import FULLTEXT, criteria
 
 MAX_DEPTH = 10
-"""A longer chain is refused."""
+"""Longer chains are refused."""
 
 
 def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condition:
-    """References to resources that meet a further condition, in the order of that condition."""
+    """The condition that the resource refers to one that matches the chain, in the order of the chained condition."""
     if item.chain.count(".") >= MAX_DEPTH:
-        raise FhirError(400, f"A chain may have at most {MAX_DEPTH} links", "too-costly")
+        raise FhirError(400, f"The chain is too long; a chain may have at most {MAX_DEPTH} links", "too-costly")
     name = item.chain.partition(".")[0].partition(":")[0]
     types = target_types(item, parameter)
-    if name in FULLTEXT:  # HAPI, without an index of texts, finds nothing
+    if name in FULLTEXT:  # HAPI without a full-text index finds nothing
         return Condition("links", "param = ? AND 0", (scope.number(item.name),))
-    if not item.modifier:  # where the path leads to patients alone, a chain may name what groups have
+    if not item.modifier:  # even if the path allows only patients, the chain may name a parameter of groups
         types = tuple(dict.fromkeys((*types, *parameter.targets)))
     known = [kind for kind in types if name in scope.registry.parameters(kind) or name == "_has"]
     if not known:
         raise FhirError(400, f"HAPI-1243: Invalid parameter chain: {item.name}.{item.chain}")
     inner: list[tuple[str, Condition]] = []
     for kind in known:
-        found = scope.conditions(kind, criteria(scope.registry, kind, item.chain, ",".join(item.values), nested=True))
-        inner += [(kind, one.positive(kind)) for one in found]
+        conditions = scope.conditions(
+            kind, criteria(scope.registry, kind, item.chain, ",".join(item.values), nested=True)
+        )
+        inner += [(kind, one.positive(kind)) for one in conditions]
     if not inner:
         return Condition("links", "param = ?", (scope.number(item.name),))
     number = scope.number(item.name)
@@ -48,7 +50,7 @@ def chained(scope: Scope, item: Criterion, parameter: SearchParameter) -> Condit
 
 
 def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tuple[object, ...]]:
-    """The referring resources, those of the first target first."""
+    """The referring resources, in the order of their targets."""
     walks: list[str] = []
     args: list[object] = []
     for kind, one in inner:
@@ -68,7 +70,7 @@ def _walk(number: int, inner: Sequence[tuple[str, Condition]]) -> tuple[str, tup
 
 
 def has(scope: Scope, item: Criterion) -> Condition:
-    """Resources that another one, which meets a further condition, refers to (`_has:Observation:patient:code=x`)."""
+    """The condition that a resource with a further condition refers to this one (`_has:Observation:patient:code=x`)."""
     resource_type = scope.resource_type
     parts = item.chain.split(":", 2)
     if len(parts) != 3 or item.chain.count(":") > 2 * MAX_DEPTH:
@@ -80,30 +82,30 @@ def has(scope: Scope, item: Criterion) -> Condition:
     base = name.partition(":")[0].partition(".")[0]
     if base in ("_id", "_has") and reference not in known and reference != "_has":
         raise FhirError(400, f"HAPI-2305: Reference field does not exist: {reference}")
-    for wanted in (base, reference):  # of two that are unknown HAPI names the second
-        if wanted not in known and wanted != "_has":
-            raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{wanted}")
+    for parameter in (base, reference):  # if both are unknown, HAPI reports `name`
+        if parameter not in known and parameter != "_has":
+            raise FhirError(400, f"HAPI-1209: Unknown parameter name: {source}:{parameter}")
     if base in FULLTEXT:
         return Condition("resources", "type = ? AND 0", (resource_type,))
     inner = criteria(scope.registry, source, name, ",".join(item.values), nested=True)
-    found = [one.positive(source) for one in scope.conditions(source, inner)]
-    tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in found)
+    conditions = [one.positive(source) for one in scope.conditions(source, inner)]
+    tests = "".join(f" AND source.row_id IN ({one.row_ids()})" for one in conditions)
     start = f"{resource_type}/"
     where = (
         f"type = ? AND text IS NOT NULL AND id IN (SELECT substr(target, {len(start) + 1}) FROM links AS source"
         f" WHERE param = ? AND target >= ? AND target < ?{tests})"
     )
     args = (resource_type, scope.registry.number(source, reference), start, f"{resource_type}0")
-    inner_args = tuple(arg for one in found for arg in one.args)
-    # In the order of the resources that refer, which is that of the condition on them.
+    inner_args = tuple(arg for one in conditions for arg in one.args)
+    # In the order of the referring resources, which is the order of the condition on them.
     walk = (
         "SELECT aim.row_id AS row_id, {key} AS k FROM links AS source JOIN resources AS aim ON aim.type = ? AND"
         f" aim.text IS NOT NULL AND aim.id = substr(target, {len(start) + 1})"
         f" {{ranks}} WHERE param = ? AND target >= ? AND target < ?{tests}"
     )
     lead = (walk.format(key="source.row_id", ranks=""), args + inner_args)
-    if len(found) == 1:
-        ranked, ranked_args = found[0].walk()
+    if len(conditions) == 1:
+        ranked, ranked_args = conditions[0].walk()
         ranks = f"SELECT row_id, row_number() OVER (ORDER BY min(k), row_id) AS k FROM ({ranked}) GROUP BY row_id"
         joined = walk.format(key="ranks.k", ranks=f"JOIN ({ranks}) AS ranks ON ranks.row_id = source.row_id")
         lead = (joined, (args[0], *ranked_args, *args[1:], *inner_args))

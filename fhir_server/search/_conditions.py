@@ -1,4 +1,4 @@
-"""From criteria to conditions: by the kind of the parameter, along chains, and for what the store itself knows."""
+"""Makes conditions from criteria: by the kind of the parameter, for chains, `_id`, `_has`, `_list` and `_filter`."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from fhir_server.terminology.library import HL7, Library
 def all_conditions(
     registry: ParameterRegistry, library: Library, resource_type: str, criteria: Sequence[Criterion]
 ) -> list[Condition]:
-    """The conditions of all criteria; the bounds of one date parameter become one condition."""
+    """The conditions of all criteria. The bounds of one date parameter become one condition."""
     known = registry.parameters(resource_type)
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for item in _combined(known, criteria):
         parameter = known.get(item.name)
         if parameter is None or item.chain or item.modifier in LIBRARY_MODIFIERS:
             scope = Scope(resource_type, registry, library, partial(all_conditions, registry, library))
-            found += _conditions(scope, parameter, item)
+            conditions += _conditions(scope, parameter, item)
         else:
-            found += _remembered(registry, resource_type, item)
-    return found
+            conditions += _remembered(registry, resource_type, item)
+    return conditions
 
 
 @lru_cache(maxsize=2048)
 def _remembered(registry: ParameterRegistry, resource_type: str, item: Criterion) -> list[Condition]:
-    """The conditions of a criterion that names no value set: they never change, and patients and codes come again in
-    other searches.
+    """The conditions of a criterion without a value set.
+
+    They never change. They are cached, since other searches use the same patients and codes.
     """
     scope = Scope(resource_type, registry, HL7, partial(all_conditions, registry, HL7))
     return _conditions(scope, registry.parameters(resource_type).get(item.name), item)
 
 
 def _combined(known: Mapping[str, SearchParameter], criteria: Sequence[Criterion]) -> list[Criterion]:
-    """The criteria in order of their names, as HAPI takes them; those for one parameter that combine are one."""
-    found: list[Criterion] = []
+    """The criteria in the order of their names, as in HAPI. Criteria that combine (`Kind.combines`) become one."""
+    combined: list[Criterion] = []
     for item in sorted(criteria, key=attrgetter("name")):
         parameter = known.get(item.name)
         if (
@@ -55,12 +56,12 @@ def _combined(known: Mapping[str, SearchParameter], criteria: Sequence[Criterion
             or item.modifier == "missing"
             or len(item.values) > 1
         ):
-            found.append(item)
-        elif found and found[-1].all_of and found[-1].name == item.name:
-            found[-1] = replace(found[-1], values=found[-1].values + item.values)
+            combined.append(item)
+        elif combined and combined[-1].all_of and combined[-1].name == item.name:
+            combined[-1] = replace(combined[-1], values=combined[-1].values + item.values)
         else:
-            found.append(replace(item, all_of=True))
-    return found
+            combined.append(replace(item, all_of=True))
+    return combined
 
 
 def _conditions(scope: Scope, parameter: SearchParameter | None, item: Criterion) -> list[Condition]:
@@ -77,7 +78,7 @@ def _conditions(scope: Scope, parameter: SearchParameter | None, item: Criterion
 
 def _by_id(scope: Scope, item: Criterion) -> Condition:
     ids = [unescape(value).removeprefix(f"{scope.resource_type}/") for value in item.values]
-    if item.modifier == "not":  # HAPI then forgets the type
+    if item.modifier == "not":  # HAPI then ignores the type
         known = f"EXISTS (SELECT 1 FROM resources WHERE type = ? AND id IN ({placeholders(ids)}))"
         where = f"text IS NOT NULL AND id NOT IN ({placeholders(ids)}) AND {known}"
         return Condition("resources", where, (*ids, scope.resource_type, *ids), weight=8)
@@ -94,21 +95,21 @@ def _in_list(scope: Scope, item: Criterion) -> Condition:
 
 
 LIBRARY_MODIFIERS = frozenset(("in", "not-in", "above", "below"))
-"""What asks a value set or a code system, which may change."""
+"""Modifiers that need a value set or a code system, which may change."""
 _NO_PARAMETERS: dict[str, Callable[[Scope, Criterion], Condition]] = {
     "_has": has,
     "_list": _in_list,
     "_filter": filtered,
 }
-"""What can be asked for and is not defined as a search parameter."""
+"""Conditions that are not search parameters."""
 
 
 def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Condition:
     """`:missing`: whether the resource has an index row for the parameter.
 
-    A composite has no rows of its own, and HAPI's answer is an accident of its joins (observed), the same for true and
-    false: two tokens hold of every resource, a token and a string where the string does, a token and anything else of
-    none.
+    A composite has no rows of its own. HAPI's result is a side effect of its joins (observed), and is the same for true
+    and false. token+token matches every resource. token+string matches the resources with the string. token+anything
+    else matches none.
     """
     name, kind = parameter.name, parameter.kind
     if kind == "composite":
@@ -120,7 +121,7 @@ def _missing(scope: Scope, parameter: SearchParameter, missing: bool) -> Conditi
     elif name in ("_id", "_lastUpdated"):
         return of_type(scope.resource_type, str(int(not missing)))
     having = f"SELECT row_id FROM {KINDS[kind].table} WHERE param = ?"
-    if name == "_source":  # the id of a request alone, which each resource has, is none
+    if name == "_source":  # a value that is only a request id is no source
         having += " AND substr(value, 1, 1) <> '#'"
     where = f"row_id {'NOT ' if missing else ''}IN ({having})"
     return of_type(scope.resource_type, where, (scope.number(name),), weight=6)

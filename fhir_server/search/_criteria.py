@@ -1,4 +1,4 @@
-"""Criteria: the conditions of a search as they were asked for, and how their values are escaped."""
+"""Criteria: the conditions of a search as written in the query string, and the escapes in their values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """One condition: `values` are alternatives, still escaped; `chain` is what follows the first dot of the name.
+    """One condition. `values` are alternatives, still escaped. `chain` is the text after the first dot of the name.
 
-    Where `all_of`, the values are no alternatives: one index row must meet them all.
+    If `all_of` is set, the values are not alternatives: one index row must match all of them.
     """
 
     name: str
@@ -21,7 +21,7 @@ class Criterion:
 
 
 def split(text: str, separator: str) -> tuple[str, ...]:
-    """Splits at a separator that no backslash precedes; the escapes stay."""
+    """Splits at each separator without a backslash before it. Escapes are not resolved."""
     if "\\" not in text:
         return tuple(text.split(separator))
     parts, current, escaped = [], "", False
@@ -36,7 +36,7 @@ def split(text: str, separator: str) -> tuple[str, ...]:
 
 
 def escaped(text: str) -> str:
-    """A plain text as a value, which `unescape` gives back."""
+    """Escapes a text for a value. `unescape` is the inverse."""
     return re.sub(r"([,|$\\])", r"\\\1", text)
 
 

@@ -1,8 +1,8 @@
-"""The FHIRPath of search parameters, compiled once to paths of JSON keys with the type found at their end.
+"""Compiles the FHIRPath of search parameters to paths of JSON keys, with the type of the values at the end.
 
-R4's search parameters use a small part of FHIRPath: paths, unions, `as`, `as()`, `ofType()`, `where()` on one literal,
-`where(resolve() is T)`. With the types of the elements known, each expression becomes one path of keys for
-every type that may stand at its end; walking a path is a few dictionary look-ups.
+R4's search parameters use a small part of FHIRPath: paths, unions, `as`, `as()`, `ofType()`, `where()` with one
+literal, and `where(resolve() is T)`. Since the types of the elements are known, an expression becomes one path of keys
+for each type at its end. Walking a path needs only a few dictionary look-ups.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _RESOLVES: Final = "resolve() is "
 
 @dataclass(frozen=True, slots=True)
 class ElementPath:
-    """Where values of a parameter lie: `keys` from the resource down, a filter before each key, their type.
+    """The path to values of a parameter: `keys` from the resource down, a filter before each key, and their type.
 
-    `codes` names the closed code list of the element; `target` is the type that `resolve() is` asks for; `path` is the
-    FHIRPath as HAPI names it in messages.
+    `codes` is the closed code list of the element. `target` is the type in `resolve() is`. `path` is the FHIRPath as
+    in HAPI's messages.
     """
 
     keys: tuple[str, ...]
@@ -41,7 +41,7 @@ class ElementPath:
     path: str = ""
 
     def walk(self) -> Walk:
-        """A function from the value of the first key to the list of the values at the end."""
+        """A function that takes the value of the first key and returns the list of values at the end."""
         steps = tuple(zip(self.keys[1:], self.filters[:-1], strict=True))
         last = self.filters[-1]
         if not steps and last is None:
@@ -52,30 +52,30 @@ class ElementPath:
         def walk(value: Json) -> list[Json]:
             values = _as_list(value)
             for key, keep in steps:
-                found: list[Json] = []
+                reached: list[Json] = []
                 for item in values:
                     inner = item.get(key) if keep is None or keep(item) else None
                     if type(inner) is list:
-                        found += inner
+                        reached += inner
                     elif inner is not None:
-                        found.append(inner)
-                values = found
+                        reached.append(inner)
+                values = reached
             return values if last is None else [item for item in values if last(item)]
 
         return walk
 
 
 def _walk_one(key: str) -> Walk:
-    """The walk of one step, which most are, without a filter: `code.coding`, `meta.tag`."""
+    """A walk of one step without a filter, such as `code.coding`. Most walks are of this form."""
 
     def walk(value: Json) -> list[Json]:
         if type(value) is dict:
             inner = value.get(key)
             return inner if type(inner) is list else _NOTHING if inner is None else [inner]
-        found: list[Json] = []
+        reached: list[Json] = []
         for item in value:
-            found += walk(item)
-        return found
+            reached += walk(item)
+        return reached
 
     return walk
 
@@ -85,11 +85,11 @@ def _as_list(value: Json) -> list[Json]:
 
 
 def compile_path(expression: str, base: str) -> list[ElementPath]:
-    """The paths of an expression over a resource (or any type) `base`; what R4 has no such element for gives none."""
-    found: list[ElementPath] = []
+    """The paths of an expression over the type `base`. Elements that R4 does not define have no path."""
+    paths: list[ElementPath] = []
     for alternative in expression.split(" | "):
-        found += _compile_alternative(alternative.strip(), base)
-    return found
+        paths += _compile_alternative(alternative.strip(), base)
+    return paths
 
 
 def _compile_alternative(text: str, base: str) -> list[ElementPath]:
@@ -102,7 +102,7 @@ def _compile_alternative(text: str, base: str) -> list[ElementPath]:
     for position, step in enumerate(_STEP.finditer(text)):
         name, argument = step[1], step[2]
         if step[3] is not None:
-            return []  # `Bundle.entry[0].resource`, an inline resource: HAPI indexes no link to it
+            return []  # `Bundle.entry[0].resource`: HAPI does not index inline resources
         if position == 0 and name in (base, "Resource", "DomainResource") and argument is None:
             continue
         cursors = _filtered(cursors, name, argument) if argument is not None else _descend(cursors, name)
@@ -110,7 +110,7 @@ def _compile_alternative(text: str, base: str) -> list[ElementPath]:
 
 
 def _descend(cursors: list[ElementPath], name: str) -> list[ElementPath]:
-    """The paths one element further down, one for each type it may have."""
+    """The paths extended by one element, one for each of its types."""
     return [
         replace(
             cursor,

@@ -1,6 +1,7 @@
-"""`_filter`: the comparisons of the FHIR search filter grammar (R4, search_filter.html) that indexes can answer.
+"""`_filter`: expressions of the FHIR search filter grammar (R4, search_filter.html), as far as indexes can answer them.
 
-`name eq "smith" and (birthdate ge 1970 or not(active eq false))`; `eq` of a string is the whole normalised text.
+Example: `name eq "smith" and (birthdate ge 1970 or not(active eq false))`. `eq` compares the whole normalised text of a
+string.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAX_TOKENS = 200
 
 
 def filtered(scope: Scope, criterion: Criterion) -> Condition:
-    """The condition that a `_filter` states; raises FhirError where it cannot be read."""
+    """The condition of a `_filter`. Raises FhirError, 400, if it cannot be parsed."""
     text = criterion.values[0]
     tokens = _TOKEN.findall(text)
     if len(tokens) > MAX_TOKENS or "".join(tokens).replace(" ", "") != re.sub(r"\s", "", text).replace(" ", ""):
@@ -41,7 +42,7 @@ Sql = tuple[str, tuple[object, ...]]
 
 
 class _FilterParser:
-    """Recursive descent over the tokens; each method consumes the tokens it reads."""
+    """A recursive descent parser. Each method consumes the tokens that it reads."""
 
     def __init__(self, scope: Scope, text: str, tokens: list[str]) -> None:
         self._scope = scope
@@ -88,20 +89,20 @@ class _FilterParser:
             value = operator + value
         elif operator not in ("eq", "ne", "co", "sw"):
             raise FhirError(400, f"HAPI-1221: Operator {operator} is not supported for {name}")
-        found = self._scope.conditions(
+        conditions = self._scope.conditions(
             self._type, criteria(self._scope.registry, self._type, name, value.replace(",", "\\,"))
         )
         if known.kind == "string" and operator != "sw":
-            found = [_whole(one, value, contains=operator == "co") for one in found]
-        sql, args = self._joined(found)
+            conditions = [_whole(one, value, contains=operator == "co") for one in conditions]
+        sql, args = self._joined(conditions)
         return (f"NOT ({sql})" if negated else sql), args
 
-    def _joined(self, found: list[Condition]) -> Sql:
-        sql = " AND ".join(one.filter("@row_id") for one in found) or "1"
-        return f"({sql})", tuple(arg for one in found for arg in one.args)
+    def _joined(self, conditions: list[Condition]) -> Sql:
+        sql = " AND ".join(one.filter("@row_id") for one in conditions) or "1"
+        return f"({sql})", tuple(arg for one in conditions for arg in one.args)
 
 
 def _whole(condition: Condition, value: str, *, contains: bool) -> Condition:
-    """A string condition made to hold of the whole text, or of any part of it."""
+    """A string condition on the whole text, or with `contains` on any part of it."""
     where = "param = ? AND instr(norm, ?) > 0" if contains else "param = ? AND norm = ?"
     return replace(condition, where=where, args=(condition.args[0], fold(value)))

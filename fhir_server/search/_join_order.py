@@ -1,10 +1,10 @@
-"""Which condition HAPI's database starts a search with: matches without `_sort` come in the order of that one's index.
+"""Predicts the condition with which HAPI's database starts a search. Without `_sort`, its index decides the order.
 
-HAPI 7.6.0 joins one index table a condition with the table of resources, in order of the parameters' names, and H2 2.2
-takes the order of tables that it estimates as cheapest. As long as a table has had fewer than 2,000 changes H2 assumes
-the same selectivity of every column, so the estimate depends on the form of the conditions alone. The figures and the
-formula are those that H2 prints (`SET TRACE_LEVEL_SYSTEM_OUT 3`, then `EXPLAIN`); held against H2 for all pairs of
-forms and a few hundred larger sets.
+HAPI 7.6.0 joins one index table per condition with the table of resources, in the order of the parameters' names. H2
+2.2 uses the order of tables with the lowest estimated cost. While a table has had fewer than 2,000 changes, H2 assumes
+the same selectivity for each column. So the estimate depends only on the form of the conditions. The figures and the
+formula are those that H2 prints (`SET TRACE_LEVEL_SYSTEM_OUT 3`, then `EXPLAIN`). They were compared with H2 for all
+pairs of forms and a few hundred larger sets.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 
 class Access(NamedTuple):
-    """What one access to a condition's index costs: as the first table, and joined with a resource that is known.
+    """The cost of using a condition's index: as the `first` table, or `joined` with a known resource.
 
     `tests` is the number of comparisons that the index can use, `effort` the cost of evaluating all of them. `column`
-    is the hash that a token is looked up by.
+    is the hash by which a token is looked up.
     """
 
     first: int
@@ -33,7 +33,7 @@ EQUAL = Access(90, 70, 1, 3)
 """One hash: exact texts, URIs."""
 CODE, SYSTEM, SYSTEM_AND_CODE = (EQUAL._replace(column=column) for column in ("code", "system", "both"))
 _ELSEWHERE = {"code": (320, 150), "system": (320, 150), "both": (320, 130)}
-"""What tokens cost where a search looks them up by several of the hashes: no index then has all that is read."""
+"""The costs of tokens in a search that uses several of the hashes, since then no index has all columns."""
 LINK = Access(110, 100, 2, 6)
 STARTS_WITH = Access(90, 70, 3, 8)
 CONTAINS = Access(110, 110, 1, 8)
@@ -41,12 +41,12 @@ VALUE_EQUAL = Access(90, 80, 2, 6)
 VALUE_ABOVE = Access(90, 70, 2, 6)
 VALUE_BELOW = Access(70, 50, 2, 6)
 LOW_BELOW = Access(90, 90, 2, 6)
-"""Bounds of dates are in one index by low and high, and in one by high alone, which is like that of other values."""
+"""Dates have an index by low and high, and one only by high. The latter has the costs of other values."""
 LOW_ABOVE = Access(110, 110, 2, 6)
 BETWEEN = Access(70, 50, 3, 9)
 WITHIN = Access(90, 70, 3, 9)
 ANY_VALUE = Access(110, 110, 1, 9)
-"""Values other than one, or alternatives, which no index narrows; of dates `ANY_DATE`."""
+"""Comparisons that use no index (`ne` and alternatives). For dates see `ANY_DATE`."""
 ANY_DATE = Access(130, 130, 1, 15)
 CHAIN = Access(100, 100, 2, 9)
 COMPARED = {
@@ -60,24 +60,24 @@ COMPARED = {
     "le": VALUE_BELOW,
     "eb": VALUE_BELOW,
 }
-"""Numbers and quantities by their prefix."""
+"""The costs of numbers and quantities by prefix."""
 DATED = {**COMPARED, "eq": WITHIN, "ne": ANY_DATE, "sa": LOW_ABOVE, "lt": LOW_BELOW, "le": LOW_BELOW}
-"""Dates by their prefix."""
+"""The costs of dates by prefix."""
 _RESOURCE = 90
 _JOIN_EFFORT = 5
 _MOST = 6
-"""Of more conditions only so many are looked at."""
+"""Only this many conditions are considered."""
 
 
 @lru_cache(maxsize=1024)
 def leading(accesses: tuple[Access, ...]) -> int:
-    """The place of the condition that leads; `accesses` are in order of the parameters' names."""
+    """The index of the leading condition. `accesses` are in the order of the parameters' names."""
     count = min(len(accesses), _MOST)
     if count < 2:
         return 0
     if len({access.column for access in accesses if access.column}) > 1:
         accesses = tuple(_uncovered(access) if access.column else access for access in accesses)
-    # Two joins whose conditions H2 looks at before the others are also joined with each other.
+    # If H2 evaluates the conditions of two joins first, it also joins these two with each other.
     direct = count == 2 and accesses[0].effort + accesses[1].effort > 2 * _JOIN_EFFORT
     orders = list(permutations(range(count)))
     costs = [_cost([accesses[place] for place in order], direct=direct) for order in orders]
@@ -90,7 +90,7 @@ def _uncovered(token: Access) -> Access:
 
 
 def _cost(order: Sequence[Access], *, direct: bool) -> float:
-    """The estimate for an order of tables; that of resources is the second, or behind two that are joined directly."""
+    """The estimate for an order of tables. The table of resources is the second, or the third after a direct join."""
     joins = 2 if direct else 1
     place = len(order) if direct else 1
     steps = [(access.joined if number else access.first, access.tests + joins) for number, access in enumerate(order)]

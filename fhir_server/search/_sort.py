@@ -1,4 +1,4 @@
-"""`_sort`: SQL for the keys, evaluated for each match; what has no value comes last."""
+"""`_sort`: SQL for the sort keys of the matches. Resources without a value come last."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fhir_server.search.walks import Walk, by_index, clustered, where
 def sorted_sql(
     resource_type: str, matches: str, sort: Sequence[tuple[str, bool]], registry: ParameterRegistry
 ) -> tuple[str, tuple[object, ...]]:
-    """The SQL that sorts matches (SQL for their `row_id` and `tie`), and its arguments besides those of the matches.
+    """The SQL that sorts `matches`, and its arguments after those of `matches`.
 
-    The values of all keys are gathered and grouped by resource, which takes one pass over each key's rows: joins would
-    scan the keys again for each match where SQLite has no statistics. What has no value comes last, equals in order of
-    `tie`, a column of the matches, and then of insertion.
+    `matches` is SQL for the columns `row_id` and `tie`. Resources without a value come last. Equal ones are in the
+    order of `tie`, then of insertion. The values of all keys are collected and grouped by resource, which reads the
+    rows of each key once. With joins, SQLite (without statistics) would read all rows of a key again for each match.
     """
     sources: list[tuple[str, tuple[object, ...]]] = []
     order: list[str] = []
@@ -30,17 +30,17 @@ def sorted_sql(
             best, direction = ("max", "DESC") if descending else ("min", "ASC")
             order.append(f"{best}(k{len(sources)}) {direction} NULLS LAST")
             sources.append(source)
-    newest = sort[-1] == ("_lastUpdated", True)  # HAPI has no two writes in a millisecond
+    newest = sort[-1] == ("_lastUpdated", True)  # in HAPI no two writes are in the same millisecond
     order += ["row_id DESC"] if newest else ["max(tie)", "row_id"]
     empty = [f"NULL AS k{position}" for position in range(len(sources))]
-    rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM found"]
+    rows = [", ".join(["SELECT row_id, tie", *empty]) + " FROM matches"]
     for position, (sql, _) in enumerate(sources):
         columns = ["k" if other == position else "NULL" for other in range(len(sources))]
         rows.append(
-            ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM found)"
+            ", ".join(["SELECT row_id, NULL", *columns]) + f" FROM ({sql}) WHERE row_id IN (SELECT row_id FROM matches)"
         )
     sql = (
-        f"WITH found AS MATERIALIZED ({matches}) SELECT row_id FROM ({' UNION ALL '.join(rows)})"
+        f"WITH matches AS MATERIALIZED ({matches}) SELECT row_id FROM ({' UNION ALL '.join(rows)})"
         f" GROUP BY row_id ORDER BY {', '.join(order)}"
     )
     return sql, tuple(arg for _, args in sources for arg in args)
@@ -53,8 +53,9 @@ def streamed(
     sort: Sequence[tuple[str, bool]],
     registry: ParameterRegistry,
 ) -> Walk | None:
-    """The matches in the order of one key that an index is in the order of, so that a page ends the walk; None where
-    there is no such index.
+    """The matches in the order of an index, so that a search can stop at the end of its page.
+
+    None if the sort has several keys, or if no index is in the order of its key.
     """
     name, descending = sort[0]
     parameter = registry.parameters(resource_type).get(name) if name != "_lastUpdated" else None
@@ -62,18 +63,18 @@ def streamed(
     if len(sort) > 1 or kind is None or kind.sort_key not in kind.orders.values():
         return None
     number = registry.number(resource_type, name)
-    # What has index rows is of the type, and there: the condition on that alone needs no look at the resource.
+    # A resource with index rows is live and of the type. So a condition on only the type needs no test.
     tested = [] if lead == of_type(resource_type) else [lead]
     keyed = Condition(kind.table, "param = ?", (number,))
     tests, args = where(by_index(keyed), [*tested, *rest])
     order = f"k {'DESC' if descending else 'ASC'}, row_id"
     sql = f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} AS lead WHERE {tests} ORDER BY {order}"
-    # Of what has the key, most is looked up by another condition in vain: a join takes less for that than a test.
+    # Most resources with the key do not match the other condition. A join excludes them faster than a test.
     other, joined = clustered([*tested, *rest]), None
     if other is not None:
         left, left_args = where(by_index(keyed), [one for one in (*tested, *rest) if one is not other])
-        found = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS found ON found.row_id = lead.row_id"
-        select = f"SELECT lead.row_id, {kind.sort_key} AS k FROM {found} WHERE {left}"
+        tables = f"{kind.table} AS lead CROSS JOIN ({other.row_ids()}) AS hits ON hits.row_id = lead.row_id"
+        select = f"SELECT lead.row_id, {kind.sort_key} AS k FROM {tables} WHERE {left}"
         joined = f"{select} ORDER BY {order.replace('row_id', 'lead.row_id')}", (*other.args, *left_args)
     tests, others_args = where(lead, [*rest, replace(keyed, negated=True)])
     others = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests} GROUP BY row_id ORDER BY row_id"
@@ -81,7 +82,7 @@ def streamed(
 
 
 def _source(resource_type: str, name: str, registry: ParameterRegistry) -> tuple[str, tuple[object, ...]] | None:
-    """SQL for the values `k` of resources by `row_id`, or None for what cannot be sorted by."""
+    """SQL for the values `k` of resources by `row_id`; None if HAPI does not sort by this parameter."""
     if name in ("_lastUpdated", "_id"):
         return f"SELECT row_id, {'updated' if name == '_lastUpdated' else 'id'} AS k FROM resources", ()
     head, dot, chain = name.partition(".")
@@ -117,6 +118,6 @@ def _chained(
 
 
 def _values(parameter: SearchParameter) -> str:
-    """SQL for what a parameter sorts by; takes its number."""
+    """SQL for the sort values of a parameter. Its argument is the parameter's number."""
     kind = KINDS[parameter.kind]
     return f"SELECT row_id, {kind.sort_key} AS k FROM {kind.table} WHERE param = ?"

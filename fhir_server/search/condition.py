@@ -1,9 +1,9 @@
 """Conditions of a search as SQL over the index tables.
 
-A condition can lead a query (its table is walked in index order) or filter one (`EXISTS` on the same resource). The
-column in `order` is the order HAPI answers in when the condition leads; empty for insertion order.
+A condition can lead a query (its table is read in index order) or filter one (`EXISTS` on the same resource). `order`
+is the column of HAPI's order if the condition leads; empty for insertion order.
 
-What a search does depends on the forms of its conditions, not on their values: the SQL is made once a form.
+The SQL of a search depends on the forms of its conditions, not on their values. So it is made once for each form.
 """
 
 from __future__ import annotations
@@ -15,22 +15,23 @@ from functools import cached_property, lru_cache
 from fhir_server.search._join_order import EQUAL, Access
 
 AFTER_ALL = "\U0010ffff"
-"""A text that comes after all that begin as the text before it does."""
+"""text + `AFTER_ALL` sorts after all texts that begin with `text`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of an argument among the values of a search."""
+    """Stands for an argument: its index in the values of a search."""
 
     place: int
 
 
 @dataclass(frozen=True)
 class Condition:
-    """`where` is over the columns of `table`, `@row_id` in it the number of its row's resource; `weight` estimates how
-    many rows it leaves (small: few), `access` says what it costs HAPI's database.
+    """A condition on a resource.
 
-    `lead` replaces the plain walk over the table where the order comes from elsewhere; it selects `row_id` and `k`.
+    `where` is SQL over the columns of `table`; in it, `@row_id` is the `row_id` of the table. `weight` estimates the
+    number of matching rows (small: few). `access` is the cost in HAPI's database. `lead` is SQL for `row_id` and the
+    order `k`, if the order does not come from `table`.
     """
 
     table: str
@@ -43,28 +44,28 @@ class Condition:
     lead: tuple[str, tuple[object, ...]] | None = None
     access: Access = EQUAL
     by_type: bool = False
-    """Whether HAPI walks all resources of the type to test it, in the order of their last change."""
+    """Whether HAPI tests all resources of the type, in the order of their last change."""
     clustered: bool = False
-    """Whether the rows that meet it stand together in the index, in order of the resources' numbers."""
+    """Whether the matching rows are together in the index, in the order of `row_id`."""
     once: bool = False
-    """Whether that is so, and each of these resources has one such row."""
+    """Whether it is `clustered` and each matching resource has exactly one row."""
     referring: bool = False
-    """Whether it asks for what refers to the resource (`_has`): HAPI then starts with any other condition."""
+    """Whether it is `_has`. HAPI leads with any other condition if there is one."""
     streams: bool = False
-    """Whether there is an index in the order of `order`."""
+    """Whether an index is in the order of `order`."""
     spread: bool = False
-    """Whether the rows that meet it stand apart in the index, so that a test of one resource walks the whole parameter:
-    as a filter all of them are gathered once.
+    """Whether the matching rows are spread over the index, so that testing one resource would read all rows of the
+    parameter. As a filter, all matching rows are then collected once.
     """
 
     @cached_property
     def values(self) -> tuple[object, ...]:
-        """What searches of one form differ by."""
+        """The values in which conditions of the same form differ."""
         return (*self.args[self._numbered :], *self.order_args, *(self.lead[1] if self.lead else ()))
 
     @cached_property
     def form(self) -> Form:
-        """The condition with slots for its values; the same object for each condition of the form."""
+        """The condition with slots instead of values. Conditions of the same form have the same object."""
         slots = [Slot(place) for place in range(len(self.values))]
         first = len(self.args) - self._numbered
         args = (*self.args[: self._numbered], *slots[:first])
@@ -74,25 +75,25 @@ class Condition:
 
     @property
     def _numbered(self) -> int:
-        """1 where the first argument is the number of a search parameter, by which plans differ."""
+        """1 if the first argument is the number of a search parameter, which belongs to the form; otherwise 0."""
         return int(self.where.startswith("param = ?"))
 
     def filter(self, row_id: str) -> str:
-        """The condition as a test of the resource whose number is the SQL expression `row_id`."""
+        """SQL that tests the condition for one resource. `row_id` is an SQL expression for its number."""
         negation = "NOT " if self.negated else ""
         if self.spread:
             return f"{row_id} {negation}IN ({self.row_ids()})"
-        one = f"one{self.where.count(' AS one')}"  # another name than those of the tests within
+        one = f"one{self.where.count(' AS one')}"  # nested tests need different names
         where = self.where.replace("@row_id", f"{one}.row_id")
         return f"{negation}EXISTS (SELECT 1 FROM {self.table} AS {one} WHERE {where} AND {one}.row_id = {row_id})"
 
     def row_ids(self) -> str:
-        """The numbers of the resources that meet it (not for a negated one); takes `args`."""
+        """SQL for the numbers of the matching resources, with the arguments `args`. Not for negated conditions."""
         where = self.where.replace("@row_id", "each.row_id")
         return f"SELECT row_id FROM {self.table} AS each WHERE {where}"
 
     def walk(self) -> tuple[str, tuple[object, ...]]:
-        """The numbers with a key `k` to order them by, and the arguments."""
+        """SQL for the numbers of the matching resources with an order `k`, and its arguments."""
         if self.lead:
             return self.lead
         where = self.where.replace("@row_id", "walked.row_id")
@@ -100,7 +101,7 @@ class Condition:
         return sql, self.order_args + self.args
 
     def positive(self, resource_type: str) -> Condition:
-        """Itself, or for a negated one the same as a condition that can lead."""
+        """The condition itself, or for a negated one an equivalent condition that can lead."""
         if not self.negated:
             return self
         return of_type(resource_type, self.filter("@row_id"), self.args, weight=8)
@@ -108,13 +109,13 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """What is the same of conditions that differ in their values only; `count` is how many values these have."""
+    """A condition with slots instead of values. `count` is the number of values."""
 
     condition: Condition
     count: int
 
     def behind(self, before: int) -> Condition:
-        """The condition with slots behind those of so many other values."""
+        """The condition, with `before` added to the places of its slots."""
 
         def moved(args: tuple[object, ...]) -> tuple[object, ...]:
             return tuple(Slot(arg.place + before) if isinstance(arg, Slot) else arg for arg in args)
@@ -132,7 +133,7 @@ def _form(condition: Condition) -> Form:
 def of_type(
     resource_type: str, where: str = "1", args: tuple[object, ...] = (), order: str = "", weight: int = 2
 ) -> Condition:
-    """A condition on the table of resources itself, over those of a type that are not deleted."""
+    """A condition on the table of resources, for the live resources of a type."""
     where = f"type = ? AND text IS NOT NULL AND {where}"
     return Condition("resources", where, (resource_type, *args), order, weight, by_type=not order)
 
@@ -143,5 +144,5 @@ def either(parts: Sequence[str]) -> str:
 
 
 def placeholders(values: Sequence[object]) -> str:
-    """As many question marks as there are values."""
+    """A question mark for each value, separated by commas."""
     return ", ".join("?" * len(values))

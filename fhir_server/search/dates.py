@@ -1,7 +1,7 @@
-"""The stretch of time a date in a resource covers, as HAPI keeps it: instants and the days the text itself says.
+"""The span of time that a date in a resource covers, as HAPI stores it: instants, and the days as written.
 
-A date without a zone is taken as UTC. A date of day precision or coarser ends with the last millisecond it covers, one
-with a time where it begins; open ends of a period are the years 1001 and 9000 (observed of HAPI FHIR 7.6.0).
+A date without a time zone is in UTC. A date without a time ends with its last millisecond. A date with a time ends when
+it begins. The open ends of a period are in the years 1001 and 9000 (observed in HAPI FHIR 7.6.0).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EPOCH_DAY: Final = datetime(1970, 1, 1).toordinal()
 
 
 class Span(NamedTuple):
-    """First and last instant (milliseconds since 1970, UTC), first and last day (yyyymmdd, as the text says it)."""
+    """First and last instant (milliseconds since 1970, UTC), and first and last day (yyyymmdd, as written)."""
 
     low: int
     high: int
@@ -35,7 +35,7 @@ OPEN_HIGH: Final = (_midnight(9000, 1, 1) + DAY - 1, 90000101)
 
 
 def span(text: str) -> Span:
-    """The stretch a valid date, dateTime or instant covers."""
+    """The span of a valid date, dateTime or instant."""
     text = text.strip()
     year, length = int(text[:4]), len(text)
     if length > 10:
@@ -54,14 +54,14 @@ def span(text: str) -> Span:
 
 
 def _instant(text: str) -> int:
-    """Milliseconds since 1970 of a date with a time; finer fractions are cut off."""
+    """A date with a time as milliseconds since 1970. Digits after the milliseconds are dropped."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:  # a leap second, the year 0, or a fraction Python does not read
         head, seconds, rest = text[:17].replace("0000-", "0001-", 1), text[17:19], text[19:]
         digits = rest[1 : len(rest) - len(rest[1:].lstrip("0123456789"))] if rest.startswith(".") else ""
         zone = rest[len(digits) + 1 :] if digits else rest
-        # HAPI does not look at what stands behind a Z.
+        # HAPI ignores text after a Z.
         moment = datetime.fromisoformat(f"{head}00{'Z' if zone[:1] == 'Z' else zone}")
         return _milliseconds(moment) + int(seconds) * 1000 + int(f"{digits}000"[:3])
     return _milliseconds(moment)
@@ -78,7 +78,7 @@ def _milliseconds(moment: datetime) -> int:
 
 
 def period_span(period: Json) -> Span | None:
-    """The stretch of a Period; None where it has neither end."""
+    """The span of a Period; None if it has neither start nor end."""
     start, end = period.get("start"), period.get("end")
     if start is None and end is None:
         return None
@@ -88,7 +88,7 @@ def period_span(period: Json) -> Span | None:
 
 
 def timing_span(timing: Json) -> Span | None:
-    """The stretch from the first to the last event of a Timing and the bounds of its repetition."""
+    """The span of a Timing: from the first to the last of its events and the bounds of its repetition."""
     bounds = (timing.get("repeat") or {}).get("boundsPeriod") or {}
     dates = [date for date in (*timing.get("event", ()), bounds.get("start"), bounds.get("end")) if date is not None]
     if not dates:

@@ -1,9 +1,11 @@
-"""Orders that come from hashing on HAPI's side.
+"""Orders of results that depend on hashes in HAPI.
 
-Alternatives of a token search come in the order of HAPI's index hashes, because H2 walks a list of hashes ascending;
-included resources come in the order of a Java HashSet, and of several faults in a request HAPI names that of the
-parameter which a Java HashMap has first. All of it was observed on HAPI FHIR 7.6.0 and follows from how MurmurHash3
-(Austin Appleby, public domain) and `java.util.HashMap` are defined.
+* The alternatives of a token search are in the order of HAPI's index hashes, since H2 reads a list of hashes ascending.
+* Included resources are in the order of a Java HashSet.
+* If a request has several errors, HAPI reports the one of the parameter that is first in a Java HashMap.
+
+All of this was observed in HAPI FHIR 7.6.0. It follows from the definitions of MurmurHash3 (Austin Appleby, public
+domain) and `java.util.HashMap`.
 """
 
 from __future__ import annotations
@@ -18,14 +20,14 @@ _C1, _C2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
 
 
 def index_hash(*values: str) -> int:
-    """HAPI's hash of the parts of an index value: type, parameter, system (where given), value."""
+    """HAPI's hash of the parts of an index value: type, parameter, system (if there is one), value."""
     return _murmur3("".join(quote(value, safe="*") + "|" for value in values).encode())
 
 
 def java_set_order(numbers: Iterable[int]) -> list[int]:
-    """The numbers in the order in which HAPI walks a Java HashSet of its ids of the resources with these numbers.
+    """The numbers in the order of HAPI's Java HashSet of ids of the resources with these numbers.
 
-    The hash of an id is `Objects.hash` of no version (31) and the number: 31 · (31 · 1 + 31) more than the number.
+    The hash of an id is `Objects.hash` of no version and the number, which is 31 · (31 · 1 + 31) + number.
     """
     unique = list(dict.fromkeys(numbers))
     capacity = 16
@@ -35,7 +37,7 @@ def java_set_order(numbers: Iterable[int]) -> list[int]:
 
 
 def java_key_order(names: Iterable[str]) -> list[str]:
-    """Names in the order in which a Java HashMap of them is walked: of several faults HAPI names the first it meets."""
+    """Names in the order of a Java HashMap. HAPI reports the first error in this order."""
     unique = list(dict.fromkeys(names))
     capacity = 16
     while len(unique) > capacity * 3 // 4:
@@ -44,11 +46,11 @@ def java_key_order(names: Iterable[str]) -> list[str]:
 
 
 def _java_hash(text: str) -> int:
-    """`String.hashCode`, without its sign: over units of UTF-16."""
-    data, found = text.encode("utf-16-be", "replace"), 0
+    """Java's `String.hashCode` over UTF-16 units, as an unsigned number."""
+    data, code = text.encode("utf-16-be", "replace"), 0
     for high, low in zip(data[::2], data[1::2], strict=True):
-        found = (31 * found + (high << 8 | low)) & 0xFFFFFFFF
-    return found
+        code = (31 * code + (high << 8 | low)) & 0xFFFFFFFF
+    return code
 
 
 def _rotate(number: int, bits: int) -> int:

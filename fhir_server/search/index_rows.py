@@ -1,7 +1,7 @@
-"""The index rows of a resource: plain tuples by kind of search parameter, each with the parameter's name first.
+"""The index rows of a resource, by kind of search parameter. A row is a tuple that begins with the parameter's name.
 
-What else a row holds says the module of its kind (`search/kinds`). Tens of thousands are made a second on import, so
-they are tuples in lists and no objects.
+The module of the kind (`search/kinds`) defines the rest of a row. An import makes tens of thousands of rows per second.
+So they are tuples in lists, not objects.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 
 class ReferenceRow(NamedTuple):
-    """A reference as the resource has it, and the FHIRPath it was found by.
+    """A reference as written in the resource, and the FHIRPath of its element.
 
-    `canonical` is one by the URL that a definition has of its own, which may lead to other servers.
+    `canonical`: it is the canonical URL of a definition, which may be on another server.
     """
 
     parameter: str
@@ -23,7 +23,7 @@ class ReferenceRow(NamedTuple):
 
 
 class IndexRows(defaultdict[str, list[Any]]):
-    """The rows of one resource by kind; those of a kind that it has none of are an empty list."""
+    """The rows of one resource by kind. A kind without rows has an empty list."""
 
     def __init__(self) -> None:
         super().__init__(list)

@@ -1,7 +1,7 @@
-"""The index rows of a resource, as HAPI FHIR 7.6.0 indexes it.
+"""Makes the index rows of a resource, as in HAPI FHIR 7.6.0.
 
-For each resource type the paths of all R4's search parameters are sorted by their first key once; indexing looks only
-at the keys a resource has, and parameters that share a path share the walk.
+For each resource type, the paths of all R4 search parameters are grouped by their first key once. So indexing looks
+only at the keys that a resource has. Parameters with the same path share the walk.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.json_values import Json
 
 TableRows: TypeAlias = dict[str, list[TableRow]]
-"""Rows by index table, the columns in their order."""
-# What the store itself knows of each resource, and so need not be indexed.
+"""Rows by index table. The columns are in the order of the table."""
+# The table of resources has these, so they are not indexed.
 _OF_THE_STORE: Final = frozenset(("_id", "_lastUpdated"))
 _EXISTENCE = re.compile(r"(\S+)\.exists\(\) and \1 != false")
 
 
 def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
-    """The index rows of a normalised resource, without repetitions; references are in order of parameter."""
+    """The index rows of a normalised resource, without duplicates. References are in the order of their parameters."""
     rows = IndexRows()
     resource_type = resource["resourceType"]
     entries = _entries(resource_type)
@@ -39,22 +39,22 @@ def index(resource: Json, registry: ParameterRegistry) -> IndexRows:
                 for extract in extractors:
                     extract(rows, values)
     add_existence(rows, resource_type, resource)
-    if resource_type == "CodeSystem":  # its own codes are of the system it defines
+    if resource_type == "CodeSystem":  # its codes belong to the system that it defines
         system = resource.get("url", "")
         rows["token"] = [(name, system if name == "code" else of, code) for name, of, code in rows["token"]]
     own = registry.own_of(resource_type)
     if own:
-        for kind, found in rows.items():
-            rows[kind] = [row for row in found if row[0] not in own]
+        for kind, of_kind in rows.items():
+            rows[kind] = [row for row in of_kind if row[0] not in own]
         own_parameters.add_rows(rows, resource, filter(None, own.values()))
-    for kind, found in rows.items():
-        if len(found) > 1:
-            rows[kind] = sorted(set(found)) if kind == "reference" else list(dict.fromkeys(found))
+    for kind, of_kind in rows.items():
+        if len(of_kind) > 1:
+            rows[kind] = sorted(set(of_kind)) if kind == "reference" else list(dict.fromkeys(of_kind))
     return rows
 
 
 def references(resource: Json, registry: ParameterRegistry, name: str) -> list[ReferenceRow]:
-    """The reference rows of a normalised resource that one parameter gives, or all (`*`), in order of parameter."""
+    """The reference rows of a normalised resource for one parameter, or for all (`*`), in the order of parameters."""
     resource_type = resource["resourceType"]
     if name == "*" or registry.own_of(resource_type):
         return [row for row in index(resource, registry)["reference"] if name in ("*", row[0])]
@@ -66,7 +66,7 @@ def references(resource: Json, registry: ParameterRegistry, name: str) -> list[R
 
 
 def add_member(rows: IndexRows, resource_type: str, key: str, value: Json) -> None:
-    """Add the rows that one member of a resource gives."""
+    """Adds the rows for one member of a resource."""
     for walk, extractors in _entries(resource_type).get(key, ()):
         values = walk(value)
         if values:
@@ -75,47 +75,47 @@ def add_member(rows: IndexRows, resource_type: str, key: str, value: Json) -> No
 
 
 def is_indexed(resource_type: str, key: str) -> bool:
-    """Whether a member with this key can give rows."""
+    """Whether members with this key are indexed."""
     return key in _entries(resource_type)
 
 
 def add_existence(rows: IndexRows, resource_type: str, members: Mapping[str, Json]) -> None:
-    """Add the rows that tell whether members are there: they are true or false for every resource."""
+    """Adds the rows of `existence_parameters`."""
     for name, keys in existence_parameters(resource_type):
         exists = any(members.get(key) not in (None, False) for key in keys)
         rows["token"].append((name, "", "true" if exists else "false"))
 
 
 def table_rows(resource_type: str, rows: IndexRows, numbers: ParameterRegistry, row_id: int) -> TableRows:
-    """The rows of the index tables that the resource with this number gets."""
+    """The rows of the index tables for the resource with this number."""
     of_type = numbers.of(resource_type)
-    found = {
+    tables = {
         KINDS[kind].table: KINDS[kind].table_rows(listed, of_type, row_id) for kind, listed in rows.items() if listed
     }
-    links, tokens = found.get("links"), found.get("tokens")
+    links, tokens = tables.get("links"), tables.get("tokens")
     if links and tokens and (both := pairs.numbers(numbers, resource_type)):
-        found[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]
-    return found
+        tables[pairs.TABLE] = [(*key, row_id) for key in pairs.keys(both, *pairs.sides(both, links, tokens))]
+    return tables
 
 
 @cache
 def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Extractor]]]]:
-    """By first key: how to walk to the values, and what makes rows of them."""
-    found: dict[str, dict[object, tuple[Walk, list[Extractor]]]] = {}
+    """By first key: the walks to the values, and the extractors for each."""
+    by_key: dict[str, dict[object, tuple[Walk, list[Extractor]]]] = {}
     for parameter in parameters(resource_type).values():
         if parameter.name in _OF_THE_STORE:
             continue
         for path in compile_path(parameter.expression, resource_type):
             extract = KINDS[parameter.kind].extractor(parameter, path)
             if extract is not None:
-                shared = found.setdefault(path.keys[0], {})
+                shared = by_key.setdefault(path.keys[0], {})
                 shared.setdefault((path.keys, path.filters), (path.walk(), []))[1].append(extract)
-    return {key: list(entries.values()) for key, entries in found.items()}
+    return {key: list(entries.values()) for key, entries in by_key.items()}
 
 
 @cache
 def _keys(resource_type: str, name: str) -> tuple[str, ...]:
-    """The keys of a resource below which a parameter looks."""
+    """The first keys of a parameter's paths."""
     parameter = parameters(resource_type).get(name)
     paths = compile_path(parameter.expression, resource_type) if parameter else ()
     return tuple(dict.fromkeys(str(path.keys[0]) for path in paths))
@@ -123,10 +123,10 @@ def _keys(resource_type: str, name: str) -> tuple[str, ...]:
 
 @cache
 def existence_parameters(resource_type: str) -> list[tuple[str, list[str]]]:
-    """Parameters of the form `x.exists() and x != false`, which are true or false for every resource, with x's keys."""
-    found = []
+    """Parameters of the form `x.exists() and x != false`, which are true or false for each resource, with x's keys."""
+    listed = []
     for parameter in parameters(resource_type).values():
         existence = _EXISTENCE.fullmatch(parameter.expression)
         if existence:
-            found.append((parameter.name, [path.keys[0] for path in compile_path(existence[1], resource_type)]))
-    return found
+            listed.append((parameter.name, [path.keys[0] for path in compile_path(existence[1], resource_type)]))
+    return listed

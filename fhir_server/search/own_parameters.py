@@ -1,7 +1,7 @@
-"""Search parameters that clients define: SearchParameter resources as definitions, and the index rows they give.
+"""Search parameters that clients define by SearchParameter resources, and the index rows for them.
 
-A definition's FHIRPath is evaluated over each resource of its types, whatever functions it calls; R4's own parameters
-are compiled (`element_paths`). What is refused, and in which words, was asked of HAPI FHIR 7.6.0.
+Their FHIRPath is evaluated for each resource of their types and may call any function. R4's own parameters are compiled
+(`_element_paths`). The refused definitions and the messages were observed in HAPI FHIR 7.6.0.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from fhir_server.search.registry import Key, Own
 from fhir_server.wire.json_values import Json
 
 Find = Callable[[str], Json | None]
-"""The SearchParameter with a URL, or None."""
+"""Returns the SearchParameter with a URL, or None."""
 _OF_A_TYPE = re.compile(r"\(?\s*([A-Z]\w+)\b")
 
 
 def check(resource: Json) -> None:
-    """Refuses a SearchParameter that HAPI refuses, and one that is to be used and cannot be evaluated here.
+    """Refuses a SearchParameter that HAPI refuses, and an active one that this server cannot evaluate.
 
     Raises:
-        FhirError: 422; 400 for a regular expression that is not used here.
+        FhirError: 422; 400 for the base DomainResource and for a regular expression that this server does not support.
     """
     if resource.get("status") not in ("draft", "active", "retired", "unknown"):
         raise FhirError(422, "HAPI-1112: SearchParameter.status is missing or invalid")
     if not resource.get("base"):
         raise FhirError(422, "HAPI-1113: SearchParameter.base is missing")
     if "DomainResource" in resource["base"]:
-        raise FhirError(400, 'HAPI-1684: Unknown resource name "DomainResource" (name the types that it is for)')
+        raise FhirError(400, 'HAPI-1684: Unknown resource name "DomainResource" (name the resource types instead)')
     kind, expression = resource.get("type"), resource.get("expression")
     if kind == "special" and resource["status"] == "active":
-        said = 'This server has no rule for search parameters of type "special": store it with the status draft'
-        raise FhirError(422, said, "not-supported")
+        message = 'This server cannot evaluate search parameters of type "special"; store it with the status draft'
+        raise FhirError(422, message, "not-supported")
     if kind == "composite":
         return
     if expression is None:
         raise FhirError(422, "HAPI-1114: SearchParameter.expression is missing")
-    from fhir_server.fhirpath.functions import FUNCTIONS, pattern  # late: few stores have parameters of their own
+    from fhir_server.fhirpath.functions import FUNCTIONS, pattern  # late: few stores have clients' parameters
     from fhir_server.fhirpath.parser import FhirPathError, calls, parse
 
     problem = f'HAPI-1121: Invalid FHIRPath format for SearchParameter.expression "{expression}"'
@@ -66,31 +66,32 @@ def check(resource: Json) -> None:
 
 
 def defined(resource: Json, find: Find) -> dict[Key, SearchParameter | None]:
-    """What a SearchParameter defines, for those of its types that R4 has: search parameters if it is active.
+    """The search parameters that an active SearchParameter defines, one for each of its types that R4 has.
 
-    A retired one takes R4's of the same code away. One that says of a type what R4 says defines nothing there.
+    A retired SearchParameter removes R4's parameter with the same code (None). One that equals R4's parameter of a type
+    defines nothing for that type.
     """
     code, kind, status = resource.get("code"), resource.get("type"), resource.get("status")
     if status not in ("active", "retired") or not code or kind is None:
         return {}
-    found: dict[Key, SearchParameter | None] = {}
+    own: dict[Key, SearchParameter | None] = {}
     for base in filter(definitions.is_resource_type, resource["base"]):
         if status == "retired":
-            found[base, code] = None
+            own[base, code] = None
             continue
         parameter = SearchParameter(
             code, kind, resource.get("expression", ""), tuple(resource.get("target", ())), _components(resource, find)
         )
         if not _is_r4(base, parameter):
-            found[base, code] = parameter
-    return found
+            own[base, code] = parameter
+    return own
 
 
 def _components(resource: Json, find: Find) -> tuple[Component, ...]:
-    """The parts of a composite, which name other search parameters by their URLs; R4's end in `Type-code`.
+    """The components of a composite. They refer to search parameters by URL; those of R4's end with `Type-code`.
 
     Raises:
-        FhirError: 422: it has no two parts, or a part is not known here.
+        FhirError: 422. The number of components is not two, or a component is unknown.
     """
     if resource["type"] != "composite":
         return ()
@@ -101,17 +102,17 @@ def _components(resource: Json, find: Find) -> tuple[Component, ...]:
         code = url.rpartition("/")[2].partition("-")[2] if other is None else str(other.get("code"))
         known = other.get("type") if other is not None else _kind(resource["base"], code)
         if known is None:
-            raise FhirError(422, f"SearchParameter.component: no search parameter is known as {url}", "not-supported")
+            raise FhirError(422, f"SearchParameter.component: {url} is not a known search parameter", "not-supported")
         named.append(Component(code, str(known)))
     if len(named) != 2:
-        said = f"Search parameter of type {resource['code']} must have 2 composite types, found {len(named)}"
-        raise FhirError(422, f"HAPI-0498: {said}")
+        message = f"Search parameter of type {resource['code']} must have 2 composite types, found {len(named)}"
+        raise FhirError(422, f"HAPI-0498: {message}")
     return tuple(named)
 
 
 def _kind(bases: Iterable[str], code: str) -> str | None:
     known = (parameters(base).get(code) for base in bases if definitions.is_resource_type(base))
-    return next((found.kind for found in known if found is not None), None)
+    return next((parameter.kind for parameter in known if parameter is not None), None)
 
 
 def _is_r4(base: str, parameter: SearchParameter) -> bool:
@@ -120,23 +121,23 @@ def _is_r4(base: str, parameter: SearchParameter) -> bool:
         return False
     if parameter.kind == "composite":
         return known.components == parameter.components
-    wanted = {one.strip() for one in known.expression.split(" | ")}
-    return wanted == {one.strip() for one in parameter.expression.split(" | ") if _concerns(one, base)}
+    expected = {one.strip() for one in known.expression.split(" | ")}
+    return expected == {one.strip() for one in parameter.expression.split(" | ") if _concerns(one, base)}
 
 
 def _concerns(alternative: str, base: str) -> bool:
-    """Whether a part of an expression is about a type, not about another one that the definition is for as well."""
+    """Whether an alternative of an expression can apply to `base`. It cannot if it begins with another type."""
     named = _OF_A_TYPE.match(alternative.strip())
     return named is None or named[1] == base or not definitions.is_resource_type(named[1])
 
 
 def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) -> None:
-    """Adds the rows that a resource has for parameters that clients defined.
+    """Adds the rows of a resource for parameters that clients define.
 
-    A parameter whose expression fails over this resource has none, as one that finds nothing.
+    If the expression of a parameter fails for this resource, the parameter has no rows.
 
     Raises:
-        FhirError: 400: the expressions take too many steps over it.
+        FhirError: 400. The expressions take too many steps for this resource.
     """
     from fhir_server.fhirpath.evaluator import Environment, evaluate
     from fhir_server.fhirpath.functions import FUNCTIONS
@@ -147,9 +148,9 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
 
     def resolve(reference: str) -> Node | None:
         inside = resource.get("contained", ()) if reference.startswith("#") else ()
-        found = next((one for one in inside if one.get("id") == reference[1:]), None)
-        kind = target(reference).type if found is None else str(found.get("resourceType"))
-        return Node(found or {}, kind) if kind else None
+        contained = next((one for one in inside if one.get("id") == reference[1:]), None)
+        kind = target(reference).type if contained is None else str(contained.get("resourceType"))
+        return Node(contained or {}, kind) if kind else None
 
     environment = Environment(node, node, resolve, FUNCTIONS)
     for parameter in own:
@@ -159,20 +160,18 @@ def add_rows(rows: IndexRows, resource: Json, own: Iterable[SearchParameter]) ->
             values = evaluate(parameter.expression, node, environment)
         except TooCostlyError:
             problem = f"The expression of the search parameter {parameter.name} takes too many steps"
-            raise FhirError(
-                400, f"{problem} over this {node.type_name}: {parameter.expression}", "too-costly"
-            ) from None
+            raise FhirError(400, f"{problem} for this {node.type_name}: {parameter.expression}", "too-costly") from None
         except (FhirPathError, TypeError, ValueError, ArithmeticError, LookupError):
             continue
-        for found in values:
-            extract = _extractor(parameter, node.type_name, found.type_name)
-            if extract is not None and found.value is not None:
-                extract(rows, [found.value])
+        for item in values:
+            extract = _extractor(parameter, node.type_name, item.type_name)
+            if extract is not None and item.value is not None:
+                extract(rows, [item.value])
 
 
 @lru_cache(maxsize=1024)
 def _extractor(parameter: SearchParameter, resource_type: str, type_name: str) -> Extractor | None:
-    """What makes rows of values of a type; where the parameter's path is plain, codes have the system of their list."""
+    """The extractor for values of a type. If the parameter's path can be compiled, codes get their list's system."""
     plain = compile_path(parameter.expression, resource_type) if type_name == "code" else []
     lists = {path.codes for path in plain}
     codes = lists.pop() if len(lists) == 1 else None
@@ -181,8 +180,10 @@ def _extractor(parameter: SearchParameter, resource_type: str, type_name: str) -
 
 
 def as_text(own: Own) -> str:
-    """Definitions as the JSON that a store keeps."""
-    return json.dumps([[*key, found and _plain(found)] for key, found in sorted(own.items(), key=lambda one: one[0])])
+    """The definitions as JSON text for a store."""
+    return json.dumps(
+        [[*key, parameter and _plain(parameter)] for key, parameter in sorted(own.items(), key=lambda one: one[0])]
+    )
 
 
 def _plain(parameter: SearchParameter) -> list[Json]:
@@ -191,8 +192,8 @@ def _plain(parameter: SearchParameter) -> list[Json]:
 
 
 def from_text(text: str) -> Own:
-    """The definitions that `as_text` wrote."""
-    return {(resource_type, name): _parameter(name, found) for resource_type, name, found in json.loads(text)}
+    """The definitions from the text of `as_text`."""
+    return {(resource_type, name): _parameter(name, plain) for resource_type, name, plain in json.loads(text)}
 
 
 def _parameter(name: str, plain: list[Json] | None) -> SearchParameter | None:

@@ -1,9 +1,9 @@
-"""Searches that have further pages, and when HAPI knows their total.
+"""Searches with further pages, and the rule for when HAPI knows their total.
 
-HAPI loads the results of a search in stages (13, 503, 2003, then all) and gives `total` once a stage came back short.
-A page that asks for more than is loaded makes the current stage run once more, up to the page's end; the next stage is
-loaded behind it, which any later page knows. These are observations of HAPI FHIR 7.6.0 (320 measured cases), not
-documentation.
+HAPI loads the results of a search in stages (13, 503, 2003, then all). It knows `total` when a stage returns fewer
+results than requested. If a page needs more results than are loaded, the current stage runs once more, up to the end of
+the page. The next stage is then loaded after the response, so that any later page has it. This was observed in HAPI
+FHIR 7.6.0 (320 measured cases) and is not documented.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fhir_server.search.walks import Planned
 DEFAULT_COUNT = 20
 STAGES = (13, 503, 2003)
 MAX_SEARCHES = 2000
-"""How many searches keep their pages; the least recently used is dropped first (HAPI drops them after an hour)."""
+"""The maximum number of stored searches. The least recently used is dropped first (HAPI drops them after an hour)."""
 
 
 @dataclass(slots=True)
 class Loading:
-    """How far HAPI would have loaded a search, and whether it knows the total."""
+    """The number of results that HAPI would have loaded for a search, and whether it would know the total."""
 
     loaded: int = 0
     known: bool = False
@@ -33,7 +33,7 @@ class Loading:
     _behind: bool = False
 
     def load(self, end: int, matches: int) -> None:
-        """Loads what a page up to the `end`-th of `matches` results needs."""
+        """Simulates loading a page that ends with the `end`-th of `matches` results."""
         if self._behind:
             self._behind = False
             self._next_stage(end, matches)
@@ -59,9 +59,9 @@ class Loading:
 
 @dataclass(slots=True)
 class Search:
-    """A search that was answered: the numbers of its matches in order, and what its pages need.
+    """An answered search: the numbers of its matches in order, and the data for its pages.
 
-    Only the first matches are there until a further page is asked for; `rest` is then run for the others.
+    `row_ids` has only the first matches until a further page is requested. Then `rest` is run for the others.
     """
 
     id: str
@@ -71,10 +71,10 @@ class Search:
     rest: Planned | None = None
     loading: Loading = field(default_factory=Loading)
     total: int | None = None
-    """The total that was asked for by `_total=accurate`."""
+    """The total, if the request had `_total=accurate`."""
 
     def total_at(self, end: int, known_matches: int | None = None) -> int | None:
-        """The total that a page up to the `end`-th result gives, if any."""
+        """The total of a page that ends with the `end`-th result; None if HAPI would not know it."""
         matches = len(self.row_ids) if known_matches is None else known_matches
         self.loading.load(end, matches)
         if self.total is not None:
@@ -83,26 +83,26 @@ class Search:
 
 
 class Searches:
-    """The searches with further pages, by id."""
+    """The stored searches by id."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, Search] = OrderedDict()
+        self._searches: OrderedDict[str, Search] = OrderedDict()
 
     def keep(self, search: Search) -> None:
-        """Remembers a search."""
-        self._kept[search.id] = search
-        if len(self._kept) > MAX_SEARCHES:
-            self._kept.popitem(last=False)
+        """Stores a search."""
+        self._searches[search.id] = search
+        if len(self._searches) > MAX_SEARCHES:
+            self._searches.popitem(last=False)
 
     def take_all(self) -> list[Search]:
-        """All searches, which are forgotten here."""
-        found = list(self._kept.values())
-        self._kept.clear()
-        return found
+        """Removes all searches and returns them."""
+        searches = list(self._searches.values())
+        self._searches.clear()
+        return searches
 
     def find(self, search_id: str) -> Search | None:
         """A search by its id, or None."""
-        search = self._kept.get(search_id)
+        search = self._searches.get(search_id)
         if search is not None:
-            self._kept.move_to_end(search_id)
+            self._searches.move_to_end(search_id)
         return search

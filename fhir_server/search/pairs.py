@@ -1,8 +1,8 @@
-"""What a patient has by code: an index of its own for the search that clients send most, `patient=P&code=C`.
+"""An index of patient and code, for the most frequent search of clients: `patient=P&code=C`.
 
-Over the other indexes alone, each of a patient's resources is looked up among those with the code, or the other way
-round: a third of the time of a search that nobody asked before. A row says that a resource's `patient` leads to
-`target` and that its `code` has `value`. Where clients have defined either parameter anew, a type has no such rows.
+Without it, each resource of the patient would be looked up in the index of codes, or the other way round. A row means
+that a resource's `patient` refers to `target` and that its `code` has the value `value`. If clients replace one of the
+two parameters, the type has no rows here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CODE_OF_SYSTEM: Final = "param = ? AND value = ? AND system = ?"
 
 @lru_cache(maxsize=1024)
 def numbers(registry: ParameterRegistry, resource_type: str) -> tuple[int, int] | None:
-    """The numbers of a type's `patient` and `code`; None where the type has no rows here."""
+    """The numbers of a type's `patient` and `code`; None if the type has no rows here."""
     own = registry.own_of(resource_type)
     if not _is_paired(resource_type) or PATIENT in own or CODE in own:
         return None
@@ -41,40 +41,40 @@ def _is_paired(resource_type: str) -> bool:
 def sides(
     both: tuple[int, int], links: Iterable[Sequence[Any]], tokens: Iterable[Sequence[Any]]
 ) -> tuple[list[str], list[str]]:
-    """The targets of `patient` and the values of `code` among rows of `links` and `tokens`."""
+    """The targets of `patient` in rows of `links`, and the values of `code` in rows of `tokens`."""
     patient, code = both
     return [row[1] for row in links if row[0] == patient], list({row[1]: None for row in tokens if row[0] == code})
 
 
 def keys(both: tuple[int, int], targets: Sequence[str], values: Sequence[str]) -> list[tuple[int, str, str]]:
-    """The rows of a resource without its number."""
+    """The rows of a resource without `row_id`."""
     return [(both[1], target, value) for target in targets for value in values]
 
 
 def joined(patient: str, code: str) -> str:
-    """SQL for the rows of a type; it takes the numbers of the two parameters as SQL expressions.
+    """SQL for the rows of a type. `patient` and `code` are SQL expressions for the numbers of the two parameters.
 
-    The codes are gathered first: SQLite then makes an index of them by resource for this one statement. With an ORDER
-    BY it does not, and takes a thousand times as long.
+    The codes are collected first, so that SQLite makes an index of them by resource for this statement. It would not do
+    so with an ORDER BY, and then takes 1,000 times as long.
     """
     return (
-        f"WITH found AS MATERIALIZED (SELECT row_id, value FROM tokens WHERE param = {code}) SELECT {code}, target,"
-        f" value, links.row_id FROM links CROSS JOIN found ON found.row_id = links.row_id WHERE links.param = {patient}"
+        f"WITH codes AS MATERIALIZED (SELECT row_id, value FROM tokens WHERE param = {code}) SELECT {code}, target,"
+        f" value, links.row_id FROM links CROSS JOIN codes ON codes.row_id = links.row_id WHERE links.param = {patient}"
     )
 
 
-def merged(registry: ParameterRegistry, resource_type: str, found: Sequence[Condition]) -> list[Condition]:
-    """The conditions, with a first one in place of those on a patient and on a code where both are there."""
+def merged(registry: ParameterRegistry, resource_type: str, conditions: Sequence[Condition]) -> list[Condition]:
+    """The conditions. If one is on a patient and one on a code, a single condition first in the list replaces both."""
     both = numbers(registry, resource_type)
     if both is None:
-        return list(found)
-    positive = [one for one in found if not one.negated]
+        return list(conditions)
+    positive = [one for one in conditions if not one.negated]
     link = next((one for one in positive if one.where == _LINK and one.args[0] == both[0]), None)
     codes = (one for one in positive if one.where in (_CODE, _CODE_OF_SYSTEM) and one.args[0] == both[1])
     token = next(codes, None)
     if link is None or token is None:
-        return list(found)
+        return list(conditions)
     args = (both[1], link.args[1], token.args[1])
     pair = Condition(TABLE, "param = ? AND target = ? AND value = ?", args, weight=0, clustered=True, once=True)
-    told = (link, token) if token.where == _CODE else (link,)
-    return [pair, *(one for one in found if one not in told)]
+    replaced = (link, token) if token.where == _CODE else (link,)
+    return [pair, *(one for one in conditions if one not in replaced)]

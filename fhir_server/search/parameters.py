@@ -1,4 +1,4 @@
-"""The search parameters of each resource type: HAPI's built-in ones, the common ones (`_id`, `_tag` …) among them."""
+"""HAPI's built-in search parameters of each resource type, including the common ones (`_id`, `_tag` …)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fhir_server.definitions import resource_types as resource_types
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """A part of a composite: the parameter it searches like, and that one's kind."""
+    """A component of a composite: the name of a search parameter, and its kind."""
 
     parameter: str
     kind: str
@@ -22,8 +22,8 @@ class Component:
 class SearchParameter:
     """A search parameter of one resource type.
 
-    `kind` is token, string, date, quantity, number, uri, reference, composite or special; `expression` is the FHIRPath
-    of the definition; `targets` the types a reference may point to (empty: any); `components` the parts of a composite.
+    `kind` is token, string, date, quantity, number, uri, reference, composite or special. `expression` is the FHIRPath
+    of the definition. `targets` are the types that a reference may have (empty: any).
     """
 
     name: str
@@ -35,20 +35,20 @@ class SearchParameter:
 
 @cache
 def parameters(resource_type: str) -> Mapping[str, SearchParameter]:
-    """The search parameters of a resource type by name, sorted; the common ones (`_id`, `_tag` …) are among them.
+    """The search parameters of a resource type by name, sorted, including the common ones (`_id`, `_tag` …).
 
     Raises:
         KeyError: R4 has no such resource type.
     """
     if not definitions.is_resource_type(resource_type):
         raise KeyError(resource_type)
-    found: dict[str, SearchParameter] = {}
+    by_name: dict[str, SearchParameter] = {}
     for base in ("Resource", "DomainResource", resource_type):
         lines = definitions.parameter_lines(base)
         kinds = {line.name: line.kind for line in lines}
         for line in lines:
-            # `_content` and `_text` have no path: HAPI names them, and answers that they need a full-text index.
+            # `_content` and `_text` have no path. HAPI lists them, but replies that they need a full-text index.
             kind = line.kind if line.expression else "special"
             components = tuple(Component(name, kinds[name]) for name in line.components)
-            found[line.name] = SearchParameter(line.name, kind, line.expression, line.targets, components)
-    return dict(sorted(found.items()))
+            by_name[line.name] = SearchParameter(line.name, kind, line.expression, line.targets, components)
+    return dict(sorted(by_name.items()))

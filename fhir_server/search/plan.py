@@ -1,7 +1,7 @@
-"""From a `Query` to SQL that gives the numbers of the matches in HAPI's order.
+"""Makes the SQL of a `Query`, which returns the numbers of the matches in HAPI's order.
 
-One condition leads: its index table is walked, the others filter. Without `_sort` the order is that of the index that
-HAPI's database would start with (`join_order`); HAPI itself promises none.
+One condition leads: its index table is read, and the others filter. Without `_sort`, the order is that of the index
+with which HAPI's database would start (`_join_order`). HAPI does not guarantee this order.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ from fhir_server.search.walks import (
 from fhir_server.terminology.library import Library
 
 MAX_CONDITIONS = 200
-"""More conditions than this are refused: SQLite's parser has limits."""
-
+"""Searches with more conditions are refused, since SQLite's parser has limits."""
 MAX_ALTERNATIVES = 500
 MAX_IDS = 10_000
-"""The most values one condition may list; ids and references go into one IN list, other values do not."""
+"""The maximum number of values of one condition. Ids and references (`MAX_IDS`) are in one IN list, others are not."""
 
 
 def plan(query: Query, registry: ParameterRegistry, library: Library) -> Planned:
-    """The SQL of a search and its values; `library` has the value sets that it may name."""
+    """The SQL of a search and its values. `library` has the value sets for `:in`."""
     _check_size(query, registry)
-    found = all_conditions(registry, library, query.resource_type, query.criteria)
-    forms = tuple([item.form for item in found])
+    conditions = all_conditions(registry, library, query.resource_type, query.criteria)
+    forms = tuple([item.form for item in conditions])
     sql = sql_of(registry, query.resource_type, tuple(query.sort), forms, paged=query.offset is None)
-    return Planned(sql, tuple([value for item in found for value in item.values]))
+    return Planned(sql, tuple([value for item in conditions for value in item.values]))
 
 
 @lru_cache(maxsize=512)
@@ -59,25 +58,26 @@ def sql_of(
     *,
     paged: bool,
 ) -> SearchSql:
-    """The SQL of the searches whose conditions have these forms; not `paged` are those with `_offset`."""
-    found, before = [], 0
+    """The SQL for searches whose conditions have these forms. `paged` is False for searches with `_offset`."""
+    conditions, before = [], 0
     for form in forms:
-        found.append(form.behind(before))
+        conditions.append(form.behind(before))
         before += form.count
-    # With `_offset` HAPI asks for distinct rows, which come in order of insertion.
+    # With `_offset`, HAPI selects distinct rows, which come in insertion order.
     ordered = not sort and paged
-    referring = next((item for item in found if item.referring), None)
+    referring = next((item for item in conditions if item.referring), None)
     by_type = ordered and any(
-        item.by_type or (item.negated and referring is None and not _asked_for(item, found)) for item in found
+        item.by_type or (item.negated and referring is None and not _has_positive(item, conditions))
+        for item in conditions
     )
-    lead, rest = _choose(resource_type, found, ordered=ordered and not by_type)
+    lead, rest = _choose(resource_type, conditions, ordered=ordered and not by_type)
     if lead.table in ("links", "tokens") and not lead.order and not lead.lead:
         lead, *rest = merged(registry, resource_type, [lead, *rest])
     else:
         rest = merged(registry, resource_type, rest)
-    count = counted(lead, rest) if found else (_COUNT, (resource_type,))
+    count = counted(lead, rest) if conditions else (_COUNT, (resource_type,))
     if sort:
-        ties = referring if sum(not item.negated for item in found) > 1 else None
+        ties = referring if sum(not item.negated for item in conditions) > 1 else None
         return _sorted(registry, resource_type, sort, lead, rest, count, ties)
     if lead.lead or (lead.order and not lead.streams):
         walk, walk_args = lead.walk()
@@ -88,23 +88,23 @@ def sql_of(
 
 
 _COUNT = "SELECT coalesce((SELECT live FROM counts WHERE type = ?), 0)"
-"""SQL for how many resources of a type there are."""
+"""SQL for the number of live resources of a type."""
 
 
 def _as_inserted(lead: Condition, rest: Sequence[Condition], count: Sql, *, by_type: bool) -> SearchSql:
-    """The matches in order of their numbers; with `by_type` in order of their last change."""
-    # Grouping what the index gives in order costs nothing and stops at the limit, which DISTINCT does not.
-    # Of a type HAPI walks the index by type and time of the last write.
+    """The matches in the order of their numbers, or with `by_type` in the order of their last change."""
+    # GROUP BY on rows in index order is free and stops at the limit, unlike DISTINCT.
+    # For a type, HAPI reads the index by type and time of the last write.
     order = "ORDER BY updated, row_id" if lead.table == "resources" else "GROUP BY row_id ORDER BY row_id"
     if by_type and lead.table != "resources":
         changed = "(SELECT updated FROM resources WHERE resources.row_id = lead.row_id)"
         order = f"GROUP BY row_id ORDER BY {changed}, row_id"
     tests, args = where(lead, rest)
-    found = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
-    usual = Walk(f"{found} {order}", args)
+    select = f"SELECT row_id FROM {lead.table} AS lead WHERE {tests}"
+    usual = Walk(f"{select} {order}", args)
     narrow = None if by_type else narrowed(lead, rest)
     if narrow is None:
-        first = f"{found} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
+        first = f"{select} ORDER BY row_id LIMIT ?" if lead.once and not rest and not by_type else ""
         return SearchSql(usual, count, first=first)
     test, (sql, args) = narrow
     return SearchSql(usual, count, Walk(f"{sql} {order}", args), test, MAX_SPAN)
@@ -119,11 +119,11 @@ def _sorted(
     count: Sql,
     ties: Condition | None,
 ) -> SearchSql:
-    """The matches in the order that `_sort` asks for, equal ones in that of the condition `ties` if there is one."""
+    """The matches in the order of `_sort`. Equal ones are in the order of the condition `ties`, if there is one."""
 
     def gathered(sql: str, args: tuple[object, ...]) -> Walk:
-        found, key_args = sorted_sql(resource_type, sql, sort, registry)
-        return Walk(found, (*args, *key_args))
+        ordered, key_args = sorted_sql(resource_type, sql, sort, registry)
+        return Walk(ordered, (*args, *key_args))
 
     tests, args = where(lead, rest)
     if ties is not None:
@@ -131,7 +131,7 @@ def _sorted(
         ranks = f"SELECT row_id AS ranked, min(k) AS tie FROM ({walk}) GROUP BY row_id"
         sql = f"SELECT DISTINCT row_id, tie FROM {lead.table} AS lead JOIN ranks ON ranked = row_id WHERE {tests}"
         return SearchSql(gathered(f"WITH ranks AS MATERIALIZED ({ranks}) {sql}", (*walk_args, *args)), count)
-    tie = "updated" if lead.by_type else "0"  # of a type HAPI walks the index by type and last write
+    tie = "updated" if lead.by_type else "0"  # for a type, HAPI reads the index by type and last write
     usual = gathered(f"SELECT DISTINCT row_id, {tie} AS tie FROM {lead.table} AS lead WHERE {tests}", args)
     narrow = narrowed(lead, rest)
     if narrow is not None:
@@ -144,36 +144,38 @@ def _sorted(
     return SearchSql(stream, count, usual, test, MAX_SORTED)
 
 
-def _asked_for(negated: Condition, found: list[Condition]) -> bool:
-    """Whether another condition asks for values of the parameter that this one excludes values of."""
-    return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in found)
+def _has_positive(negated: Condition, conditions: list[Condition]) -> bool:
+    """Whether another condition is on the same parameter and is not negated."""
+    return any((one.table, one.args[0]) == (negated.table, negated.args[0]) and not one.negated for one in conditions)
 
 
 def _check_size(query: Query, registry: ParameterRegistry) -> None:
-    """Raises where a search has more conditions or values than SQLite can take."""
+    """Raises FhirError, 400, if a search has more conditions or values than SQLite can handle."""
     if len(query.criteria) > MAX_CONDITIONS:
-        raise FhirError(400, f"A search may have at most {MAX_CONDITIONS} conditions", "too-costly")
+        raise FhirError(400, f"The search has more than {MAX_CONDITIONS} conditions; use fewer", "too-costly")
     for item in query.criteria:
         if len(item.values) <= MAX_ALTERNATIVES:
             continue
         known = registry.parameters(query.resource_type).get(item.name)
         many = item.name == "_id" or (known is not None and known.kind == "reference" and not item.chain)
         if not many or len(item.values) > MAX_IDS:
-            raise FhirError(400, f"{item.name} has too many values", "too-costly")
+            raise FhirError(
+                400, f"{item.name} has too many values ({len(item.values):,}); split the search", "too-costly"
+            )
 
 
-def _choose(resource_type: str, found: list[Condition], *, ordered: bool) -> tuple[Condition, list[Condition]]:
-    """The condition that leads, and the others."""
-    leaders = [item for item in found if not item.negated]
+def _choose(resource_type: str, conditions: list[Condition], *, ordered: bool) -> tuple[Condition, list[Condition]]:
+    """The leading condition and the others."""
+    leaders = [item for item in conditions if not item.negated]
     if not leaders:
-        return of_type(resource_type), found
-    # The time of the last change leads only where nothing else does.
+        return of_type(resource_type), conditions
+    # `_lastUpdated` leads only if no other condition can.
     leaders = [item for item in leaders if item.order != "updated"] or leaders
     leaders = [item for item in leaders if not item.referring] or leaders
     first = leaders[leading(tuple(item.access for item in leaders))]
     if (first.order or first.lead) and ordered:
         lead = first
-    else:  # in order of insertion, whatever leads: the condition with the fewest rows is the quickest
+    else:  # in insertion order, the condition with the fewest rows leads
         lead = replace(min(leaders, key=lambda item: item.weight), order="", lead=None)
-        found = [item for item in found if item.negated or item.where != lead.where or item.args != lead.args]
-    return lead, [item for item in found if item is not lead and item != lead]
+        conditions = [item for item in conditions if item.negated or item.where != lead.where or item.args != lead.args]
+    return lead, [item for item in conditions if item is not lead and item != lead]

@@ -9,7 +9,8 @@ from decimal import Decimal, InvalidOperation
 from fhir_server.errors import FhirError
 
 _SIGNS = {">": "gt", ">=": "ge", "<": "lt", "<=": "le", "=": "eq"}
-"""What HAPI takes for a prefix too."""
+"""Signs that HAPI also accepts as prefixes."""
+_OPERATORS = {"eq": "=", "ne": "<>", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 COMPARATORS = ("eq", "ne", "gt", "ge", "lt", "le", "sa", "eb", "ap")
 LOWER, UPPER = ("gt", "ge", "sa"), ("lt", "le", "eb")
 _PREFIX = re.compile(r"[^-%0-9]*")
@@ -17,9 +18,9 @@ _LARGEST = 1.7976931348623157e308
 
 
 def prefixed(text: str) -> tuple[str, str]:
-    """The comparator of a value (`eq` when there is none) and the rest; HAPI's errors for what is neither."""
-    found = _PREFIX.match(text)
-    prefix = found.group() if found else ""
+    """The prefix of a value (`eq` if it has none) and the rest. Raises HAPI's errors for invalid prefixes."""
+    match = _PREFIX.match(text)
+    prefix = match.group() if match else ""
     if not prefix.strip():
         return "eq", text
     if prefix == text:
@@ -31,7 +32,7 @@ def prefixed(text: str) -> tuple[str, str]:
 
 
 def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[float, ...]]:
-    """A comparison of the column `value` with a decimal; errors name the `kind` of parameter and its whole `value`."""
+    """SQL that compares the column `value` with a decimal. Errors have the `kind` of parameter and the `value`."""
     if prefix in ("sa", "eb"):
         raise FhirError(400, f'HAPI-1235: Unable to handle {kind} prefix "{prefix}" for value: {value}')
     try:
@@ -43,17 +44,6 @@ def compare(prefix: str, text: str, kind: str, value: str) -> tuple[str, tuple[f
     exact = float(number)
     if math.isinf(exact):
         exact = math.copysign(_LARGEST, exact)
-    match prefix:
-        case "gt":
-            return "value > ?", (exact,)
-        case "ge":
-            return "value >= ?", (exact,)
-        case "lt":
-            return "value < ?", (exact,)
-        case "le":
-            return "value <= ?", (exact,)
-        case "ne":
-            return "value <> ?", (exact,)
-        case "ap":
-            return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
-    return "value = ?", (exact,)
+    if prefix == "ap":
+        return "value >= ? AND value <= ?", (exact - abs(exact) / 10, exact + abs(exact) / 10)
+    return f"value {_OPERATORS[prefix]} ?", (exact,)

@@ -1,6 +1,6 @@
-"""From the pairs of a query string to a `Query`: which conditions, which order, what the answer shall look like.
+"""Parses the pairs of a query string into a `Query`: criteria, sort order, includes, and the form of the searchset.
 
-Escapes and the errors for what cannot be understood are HAPI's, observed on 7.6.0.
+Escapes and errors are HAPI's (observed in 7.6.0).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fhir_server.search.registry import ParameterRegistry
 from fhir_server.wire.http import Pairs, sanitised
 
 ERROR_LENGTH = 500
-"""HAPI keeps the error of a search that failed under way in a column of this length."""
+"""HAPI stores the error of a failed search in a column of this length, and so cuts the message."""
 FULLTEXT = ("_text", "_content")
 _LABELS = ("_tag", "_security")
 RESULT_PARAMETERS = frozenset(
@@ -44,7 +44,7 @@ class Include:
 
 @dataclass(slots=True)
 class Query:
-    """A search that was understood: all `criteria` must hold; `accurate` asks for the total."""
+    """A parsed search. A match must meet all `criteria`. `accurate`: `_total=accurate`."""
 
     resource_type: str
     criteria: list[Criterion] = field(default_factory=list)
@@ -57,23 +57,23 @@ class Query:
 
 
 def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Query:
-    """Reads a search; raises FhirError with HAPI's text for what it refuses."""
+    """Parses a search. Raises FhirError with HAPI's message."""
     query = Query(resource_type)
-    given = tuple([name for name, _ in pairs])
-    if "_query" in given or "_getpages" in given:
-        raise unhandled("GET", resource_type, ", ".join(java_key_order(reversed(given))))
+    names = tuple([name for name, _ in pairs])
+    if "_query" in names or "_getpages" in names:
+        raise unhandled("GET", resource_type, ", ".join(java_key_order(reversed(names))))
     for name, value in pairs:
         if name in ("_count", "_offset"):
-            whole(name, value)  # what is wrong with these HAPI says first
+            whole(name, value)  # HAPI reports errors in these first
     seen: set[str] = set()
-    for place, base, modifier in _checked(registry, resource_type, given):
+    for place, base, modifier in _checked(registry, resource_type, names):
         name, value = pairs[place]
         if base not in RESULT_PARAMETERS:
             query.criteria += criteria(registry, resource_type, name, value)
         elif base == "_sort":
             _sort(registry, query, modifier, value)
         elif base in ("_count", "_offset") and base in seen:
-            continue  # of several, the first counts
+            continue  # if it occurs several times, the first is used
         elif base == "_count":
             query.count = whole(base, value)
         elif base == "_offset":
@@ -86,18 +86,19 @@ def parse(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> Quer
         elif base == "_contained" and value not in ("", "false"):
             raise FhirError(405, "HAPI-0984: Searching with _contained mode enabled is not enabled on this server")
         seen.add(base)
-    if "_summary" in given or "_elements" in given:
+    if "_summary" in names or "_elements" in names:
         query.subset = subset(pairs, resource_type)
     return query
 
 
 @lru_cache(maxsize=1024)
-def _checked(registry: ParameterRegistry, resource_type: str, given: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
-    """The places of the names in HAPI's order, each with the name's base and modifier. Raises what HAPI finds before it
-    looks at values: a date both bounded and `:missing`, unknown parameters, and modifiers that references do not take.
-    Cached: searches differ by their values.
+def _checked(registry: ParameterRegistry, resource_type: str, sent: tuple[str, ...]) -> Sequence[tuple[int, str, str]]:
+    """The places of the names in HAPI's order, each with the name's base and modifier.
+
+    Raises the errors that HAPI reports before it looks at values: a date with both bounds and `:missing`, unknown
+    parameters, and invalid modifiers of references. Cached, since most searches differ only in values.
     """
-    names = java_key_order(given)
+    names = java_key_order(sent)
     known = registry.parameters(resource_type)
     for name in names:
         base, _, modifier = name.partition(":")
@@ -113,16 +114,17 @@ def _checked(registry: ParameterRegistry, resource_type: str, given: tuple[str, 
         for base, colon, modifier in (name.partition(":") for name in names)
         if modifier and base in known and known[base].kind == "reference" and modifier not in ALLOWED
     ]
-    if any("." not in modifier for modifier in modifiers):  # of several HAPI names them all, chains too
+    if any("." not in modifier for modifier in modifiers):  # HAPI lists all invalid ones, also of chains
         KINDS["reference"].check_modifier(resource_type, ", :".join(modifiers))
-    ordered = sorted(range(len(given)), key=lambda place: names.index(given[place]))
-    parts = [(place, given[place].partition(":")) for place in ordered]
+    ordered = sorted(range(len(sent)), key=lambda place: names.index(sent[place]))
+    parts = [(place, sent[place].partition(":")) for place in ordered]
     return [(place, base, modifier) for place, (base, _, modifier) in parts]
 
 
 def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
-    """What `_summary` and `_elements` ask for; an unknown `_summary` is ignored. Elements are those of the type in the
-    address, if there is one.
+    """The subset of `_summary` and `_elements`. An unknown `_summary` is ignored.
+
+    Elements without a type are those of `resource_type`, the type in the URL, if there is one.
     """
     of = f"{resource_type}." if resource_type else ""
     summary, elements = "", []
@@ -137,7 +139,7 @@ def subset(pairs: Iterable[tuple[str, str]], resource_type: str = "") -> Subset:
 
 
 def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
-    """HAPI's answer where no operation fits."""
+    """HAPI's error if no operation matches the request."""
     return FhirError(
         400,
         "Invalid request: The FHIR endpoint on this server does not know how to handle"
@@ -147,7 +149,7 @@ def unhandled(method: str, path: str, parameter_names: str = "") -> FhirError:
 
 
 def whole(name: str, text: str) -> int | None:
-    """The whole number (of 32 bits, as in Java) of a result parameter, or None where it has no value."""
+    """The integer (32 bits, as in Java) of a result parameter; None if it has no value."""
     if not text.strip():
         return None
     if not re.fullmatch(r"[+-]?[0-9]{1,10}", text) or not -(2**31) <= int(text) < 2**31:
@@ -159,8 +161,9 @@ def whole(name: str, text: str) -> int | None:
 def criteria(
     registry: ParameterRegistry, resource_type: str, name: str, value: str, *, nested: bool = False
 ) -> Sequence[Criterion]:
-    """The conditions that one pair states; none for an empty value or an unknown name that begins with `_`. Only where
-    it is `nested`, in a chain or `_has`, may a date have alternatives.
+    """The criteria of one pair. Empty for an empty value, and for an unknown name that begins with `_`.
+
+    `nested`: the pair is from a chain or `_has`. Only then may a date have alternatives.
     """
     if name.startswith("_has:"):
         return [Criterion("_has", "", split(value, ","), name[5:])]
@@ -173,9 +176,9 @@ def criteria(
     if not dot and ":" in modifier:
         modifier = modifier.rpartition(":")[2]
     if base in _LABELS and modifier not in ("not", "missing"):
-        modifier = ""  # HAPI passes over all others
-    found = registry.parameters(resource_type).get(base)
-    if found is None:
+        modifier = ""  # HAPI ignores all others
+    parameter = registry.parameters(resource_type).get(base)
+    if parameter is None:
         if base in ("_filter", "_list"):
             return [Criterion(base, "", (value,))] if value else []
         if base == "_has":
@@ -186,27 +189,27 @@ def criteria(
         if base.startswith("_"):
             return []
         raise unknown_parameter(registry, resource_type, sanitised(base))
-    if dot and found.kind != "reference":
+    if dot and parameter.kind != "reference":
         why = "chains are not supported for this parameter (chaining is only allowed on reference parameters)"
         problem = f'Invalid search parameter "{name}". Parameter contains a chain (.{chain})'
         raise FhirError(400, f"HAPI-1935: {problem} and {why}")
     if not dot:
-        KINDS[found.kind].check_modifier(resource_type, modifier)
+        KINDS[parameter.kind].check_modifier(resource_type, modifier)
     as_given = base == "_id" or modifier == "text"
-    parts = (part if as_given and part.strip() else KINDS[found.kind].cleaned(part) for part in split(value, ","))
+    parts = (part if as_given and part.strip() else KINDS[parameter.kind].cleaned(part) for part in split(value, ","))
     values = tuple(filter(None, parts))
     if base in _LABELS and any(part.endswith("|") for part in values):
         problem = f"Missing {base} parameter (must supply a value/code and not just a system): {value}"
         raise FhirError(400, f"HAPI-1218: {problem}")
     if not values:
-        return KINDS[found.kind].without_value(Criterion(base, modifier, (), chain))
-    if KINDS[found.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
+        return KINDS[parameter.kind].without_value(Criterion(base, modifier, (), chain))
+    if KINDS[parameter.kind].combines and len(values) > 1 and modifier != "missing" and not dot and not nested:
         raise FhirError(400, "HAPI-1930: DateRange parameter does not support OR queries")
     return [Criterion(base, modifier, values, chain)]
 
 
 def unknown_parameter(registry: ParameterRegistry, resource_type: str, name: str, number: str = "0524") -> FhirError:
-    """HAPI's answer to an unknown parameter, with the sorted list of those there are."""
+    """HAPI's error for an unknown parameter, with the sorted list of known ones."""
     listed = ", ".join(sorted(registry.parameters(resource_type)))
     return FhirError(
         400,
@@ -258,7 +261,7 @@ def _include(registry: ParameterRegistry, resource_type: str, name: str, modifie
             raise FhirError(400, f"HAPI-{number}: {problem}")
     known = registry.parameters(source)
     if param != "*" and param not in known:
-        listed = ", ".join(sorted(key for key, found in known.items() if found.kind == "reference"))
+        listed = ", ".join(sorted(key for key, parameter in known.items() if parameter.kind == "reference"))
         raise FhirError(
             400,
             f'HAPI-2015: Invalid {name} parameter value: "{value}". Unknown search parameter "{param}"'

@@ -1,6 +1,7 @@
-"""The search parameters of one store: R4's, and those that clients have defined, which may take their place.
+"""The search parameters of one store: R4's, and those that clients define, which may replace R4's.
 
-Each has a number in the index tables. A registry never changes: a store whose parameters change gets another one.
+Each parameter has a number in the index tables. A registry never changes: if a store's parameters change, it gets a new
+registry.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from fhir_server.search.parameters import SearchParameter, parameters, resource_
 Key: TypeAlias = tuple[str, str]
 """A resource type and the name of one of its parameters."""
 Own: TypeAlias = Mapping[Key, SearchParameter | None]
-"""What clients have defined: None takes one of R4's parameters away."""
+"""Parameters that clients define. None removes one of R4's parameters."""
 
 
 class ParameterRegistry:
@@ -32,7 +33,7 @@ class ParameterRegistry:
         self._changed: dict[str, Mapping[str, SearchParameter]] = {}
 
     def number(self, resource_type: str, name: str) -> int:
-        """The number of a parameter; 0, which no row has, for an unknown one."""
+        """The number of a parameter. An unknown one has 0, which no row has."""
         return self.numbers.get((resource_type, name), 0)
 
     def of(self, resource_type: str) -> Mapping[str, int]:
@@ -40,7 +41,7 @@ class ParameterRegistry:
         return self._by_type[resource_type]
 
     def own_of(self, resource_type: str) -> Mapping[str, SearchParameter | None]:
-        """What clients have defined for a type, by name."""
+        """The parameters that clients define for a type, by name."""
         return self._own_by_type.get(resource_type, {})
 
     def parameters(self, resource_type: str) -> Mapping[str, SearchParameter]:
@@ -53,7 +54,9 @@ class ParameterRegistry:
             return parameters(resource_type)
         if resource_type not in self._changed:
             both = {**parameters(resource_type), **self._own_by_type[resource_type]}
-            self._changed[resource_type] = {name: found for name, found in sorted(both.items()) if found is not None}
+            self._changed[resource_type] = {
+                name: parameter for name, parameter in sorted(both.items()) if parameter is not None
+            }
         return self._changed[resource_type]
 
     @cached_property

@@ -1,8 +1,9 @@
-"""Searches of one shape: the same parameters with other values, which stand in the same places of the same statement.
+"""Plans for searches of the same shape: the same parameters with other values.
 
-A search for tokens and references by plain values (`patient=Patient/1&code=K`) is planned once a shape: by two sets of
-marks in place of the values. What differs between the two plans and holds a mark is where a value stands; a shape whose
-plans differ otherwise is planned again each time. Understanding such a search then takes a quarter of the time.
+A search by tokens and references with plain values (`patient=Patient/1&code=K`) is planned once per shape, since its
+SQL differs only in the values. The shape is planned twice, with two sets of marks instead of values. A value of the
+plan that contains a mark, and differs in nothing else, is a place for a value of the search. If the two plans differ in
+another way, searches of this shape are planned each time.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from fhir_server.terminology.library import HL7
 from fhir_server.wire.http import Pairs
 
 _VALUE = re.compile(r"((?:[^,$\\]{0,100}[/|])?)([A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)")
-"""What a value begins with (a type, a system), and the plain text behind it, which may differ within a shape."""
+"""The beginning of a value (a type or a system), and the plain text after it. Only the text differs within a shape."""
 _KINDS = ("token", "reference")
 MAX_PAIRS = 8
-"""A search of more parameters is planned by itself: such a shape hardly comes again."""
+"""A search with more parameters is planned each time, since its shape hardly occurs again."""
 Names = tuple[tuple[str, str], ...]
-"""Each parameter, with what its value begins with; of `_count` the whole value."""
+"""The name of each parameter with the beginning of its value (for `_count`, the whole value)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +36,23 @@ class _Shape:
     sql: SearchSql
     values: Sequence[object]
     places: Sequence[tuple[int, int, str, str]]
-    """Where values stand: place among `values`, number of the parameter, and the text before and behind."""
+    """The places of values: index in `values`, number of the parameter, text before and after the value."""
 
 
 def understood(registry: ParameterRegistry, resource_type: str, pairs: Pairs) -> tuple[Query, Planned] | None:
-    """The query and the plan of a search; None where it is not of a known kind of shape. `criteria` of the query are
-    those of its shape.
+    """The query and the plan of a search; None if it has no shape.
+
+    The `criteria` of the query have the marks of the shape instead of values.
     """
     if len(pairs) > MAX_PAIRS:
         return None
     names, texts = [], []
     for name, value in pairs:
-        found = _VALUE.fullmatch(value)
-        if found is None:
+        match = _VALUE.fullmatch(value)
+        if match is None:
             return None
-        names.append((name, found[1] if name != "_count" else value))
-        texts.append(found[2])
+        names.append((name, match[1] if name != "_count" else value))
+        texts.append(match[2])
     shape = _shape(registry, resource_type, tuple(names))
     if shape is None:
         return None
@@ -77,15 +79,15 @@ def _shape(registry: ParameterRegistry, resource_type: str, names: Names) -> _Sh
     for place, (one, other) in enumerate(zip(first.values, second.values, strict=True)):
         if one == other:
             continue
-        found = re.fullmatch(r"(.*)Mark(\d+)A(.*)", one, re.DOTALL) if isinstance(one, str) else None
-        if found is None or other != f"{found[1]}Mark{found[2]}B{found[3]}" or "Mark" in found[1] + found[3]:
+        match = re.fullmatch(r"(.*)Mark(\d+)A(.*)", one, re.DOTALL) if isinstance(one, str) else None
+        if match is None or other != f"{match[1]}Mark{match[2]}B{match[3]}" or "Mark" in match[1] + match[3]:
             return None
-        places.append((place, int(found[2]), found[1], found[3]))
+        places.append((place, int(match[2]), match[1], match[3]))
     return _Shape(query, first.sql, first.values, places)
 
 
 def _marked(registry: ParameterRegistry, resource_type: str, names: Names, letter: str) -> tuple[Query, Planned]:
-    """The plan of a search with marks for values."""
+    """The query and plan of a search with marks as values."""
     pairs = [
         (name, start if name == "_count" else f"{start}Mark{at}{letter}") for at, (name, start) in enumerate(names)
     ]

@@ -1,7 +1,7 @@
-"""SQL for the matches of a search, and which of two ways to them is the quicker one.
+"""SQL for the matches of a search, and the choice between two ways to find them.
 
-A condition's rows either stand together in order of the resources' numbers, or an index has them in the order that is
-asked for. Which way reads less depends on the data, so that a small question to the index decides when the search runs.
+The rows of a condition are either together in the order of `row_id`, or in the requested order in an index. The data
+decides which way reads fewer rows. So a short query of the index chooses the way when the search runs.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Protocol
 from fhir_server.search.condition import Condition, Slot
 
 MAX_SPAN = 2_000
-"""Up to this distance between the smallest and the greatest number that a condition leaves, all that lies between is
-walked by another condition."""
+"""If the smallest and largest `row_id` of a condition's matches differ by at most this, another condition's rows
+between them are read instead."""
 MAX_SORTED = 1_000
-"""So many resources are sorted, rather than picked out of an index that has all in the order that is asked for."""
+"""Up to this many matches are sorted. For more, an index in the requested order is read."""
 
 Sql = tuple[str, tuple[object, ...]]
 """A statement and its arguments."""
 
 
 class Searched(Protocol):
-    """What is searched."""
+    """The interface of a store for searches."""
 
     @property
     def is_file(self) -> bool:
-        """Whether its tables are those of a file, with no others over them."""
+        """Whether all tables are those of a file. False for an overlay with its own tables."""
 
     def query(self, sql: str, values: Sequence[object]) -> Cursor:
         """Runs a statement."""
@@ -39,8 +39,8 @@ class Searched(Protocol):
 class Walk:
     """SQL for the numbers of matches, in order and without a limit, and its arguments.
 
-    Where it `repeats`, a number may come again: its first place counts. `rest` comes behind all others. `joined` is
-    SQL for the same, a tenth quicker over a file, and many times slower over the tables of an overlay.
+    `repeats`: a number may occur several times; its first place counts. `rest` has the last matches. `joined` is
+    equivalent SQL that is faster on a file, but much slower on an overlay with its own tables.
     """
 
     sql: str
@@ -52,10 +52,10 @@ class Walk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchSql:
-    """How the matches of searches of one form are found and counted; arguments are values or slots for them.
+    """The SQL for searches of one form. Arguments are values or slots.
 
-    Where the first number that `test` gives is at most `most`, `few` is taken in place of `usual`; the other numbers
-    are its first arguments.
+    `usual` and `few` are two ways to find the matches. If the first number that `test` returns is at most `most`, `few`
+    is used; the other numbers of `test` are its first arguments.
     """
 
     usual: Walk
@@ -64,14 +64,14 @@ class SearchSql:
     test: Sql = ("", ())
     most: int = 0
     first: str = ""
-    """SQL for the first matches, which takes the limit too, where they are rows of one index, in its order: finding
-    them again costs little.
+    """SQL for the first matches, with the limit as its last argument. Empty unless the matches are rows of one index in
+    its order, so that finding them again is fast.
     """
 
 
 @dataclass(slots=True)
 class Planned:
-    """A search that can be run: its SQL and the values for the slots."""
+    """A search to run: its SQL and the values for the slots."""
 
     sql: SearchSql
     values: tuple[object, ...]
@@ -81,69 +81,70 @@ class Planned:
         return self.sql.first, (*self.filled(self.sql.usual.args), limit)
 
     def filled(self, args: tuple[object, ...]) -> tuple[object, ...]:
-        """The arguments, with values in place of slots."""
+        """The arguments with values instead of slots."""
         return tuple([self.values[arg.place] if type(arg) is Slot else arg for arg in args])
 
     @property
     def count(self) -> Sql:
-        """SQL for how many matches there are."""
+        """SQL for the number of matches."""
         sql, args = self.sql.count
         return sql, self.filled(args)
 
 
 def where(lead: Condition, others: Sequence[Condition]) -> Sql:
-    """The condition on a row of the leading condition's table, `lead`, that all conditions hold."""
+    """SQL that tests all conditions on a row of the leading condition's table. The table's alias is `lead`."""
     tests = [lead.where.replace("@row_id", "lead.row_id"), *(item.filter("lead.row_id") for item in others)]
     return " AND ".join(tests), tuple(arg for item in (lead, *others) for arg in item.args)
 
 
 def counted(lead: Condition, others: Sequence[Condition]) -> Sql:
-    """SQL for how many resources meet all conditions."""
+    """SQL for the number of resources that match all conditions."""
     tests, args = where(lead, others)
     return f"SELECT count(*) FROM (SELECT DISTINCT row_id FROM {lead.table} AS lead WHERE {tests})", args
 
 
 def at_most(lead: Condition, most: int) -> Sql:
-    """SQL for how many rows meet a condition, counted up to one more than `most`."""
+    """SQL for the number of rows that match a condition, at most `most` + 1."""
     tests, args = where(lead, ())
     return f"SELECT count(*) FROM (SELECT 1 FROM {lead.table} AS lead WHERE {tests} LIMIT {most + 1})", args
 
 
-def clustered(found: Sequence[Condition]) -> Condition | None:
-    """A condition whose rows stand together in order of the resources' numbers."""
-    return next((item for item in found if item.clustered and not item.negated), None)
+def clustered(conditions: Sequence[Condition]) -> Condition | None:
+    """The first condition that is `clustered` and not negated, or None."""
+    return next((item for item in conditions if item.clustered and not item.negated), None)
 
 
 def narrowed(lead: Condition, others: Sequence[Condition]) -> tuple[Sql, Sql] | None:
-    """Another way to what the leading condition leaves, where that lies close together, as it does of a patient who was
-    loaded with all that belongs to them: another condition's rows between the first and the last of its numbers.
+    """Another way to find the matches, if those of the leading condition have close numbers.
 
-    Gives SQL for the distance between these and for both, and SQL for the matches, which takes both, without an order.
+    The resources of one patient often have close numbers, since they were loaded together. Then another condition's
+    rows between the first and the last of these numbers are read. Returns two statements, or None. The first statement
+    returns the distance, the first and the last number. The second returns the matches without an order; its first
+    arguments are the first and last number.
     """
     other = clustered(others)
-    if other is None or not lead.clustered or not lead.weight:  # what leaves few rows needs no other way
+    if other is None or not lead.clustered or not lead.weight:  # weight 0: few matches, no other way is needed
         return None
     ends = ", ".join(
         f"(SELECT row_id FROM {lead.table} WHERE {lead.where} ORDER BY row_id {order} LIMIT 1) AS {name}"
         for order, name in (("ASC", "first"), ("DESC", "last"))
     )
-    test = f"SELECT last - first, first, last FROM (SELECT {ends} LIMIT 1)"  # the limit: found once, not at each name
+    test = f"SELECT last - first, first, last FROM (SELECT {ends} LIMIT 1)"  # LIMIT: SQLite then evaluates it only once
     tests, args = where(other, [lead, *(item for item in others if item is not other)])
     sql = f"SELECT row_id FROM {other.table} AS lead WHERE row_id BETWEEN ? AND ? AND {tests}"
     return (test, lead.args * 2), (sql, args)
 
 
 def by_index(condition: Condition) -> Condition:
-    """The condition as only the indexes of `Kind.orders` have it, which hold `param + 0`: SQLite has no statistics, and
-    would take them for other searches too.
+    """The condition with `param + 0`, so that SQLite uses the indexes of `Kind.orders`.
+
+    These indexes have `param + 0` because SQLite, without statistics, would otherwise use them for other searches too.
     """
     return replace(condition, where=condition.where.replace("param = ?", "param + 0 = ?", 1))
 
 
 def in_order(lead: Condition, others: Sequence[Condition]) -> SearchSql:
-    """The matches in the order of the leading condition, which an index has; those of a rare code are looked up and
-    sorted.
-    """
+    """The matches in the order of an index of the leading condition. If few match a code, these are sorted instead."""
     count = counted(lead, others)
     tests, args = where(by_index(lead), others)
     sql = f"SELECT row_id, {lead.order} AS k FROM {lead.table} AS lead WHERE {tests} ORDER BY k, row_id"
@@ -160,7 +161,7 @@ def in_order(lead: Condition, others: Sequence[Condition]) -> SearchSql:
 
 
 def matches(store: Searched, planned: Planned, limit: int = -1, offset: int = 0) -> array[int]:
-    """The numbers of the matches, in order, by the quicker way."""
+    """The numbers of the matches in order, found by the faster way."""
     ways = planned.sql
     if ways.few is not None:
         test, args = ways.test
@@ -173,19 +174,19 @@ def matches(store: Searched, planned: Planned, limit: int = -1, offset: int = 0)
 def _walked(
     store: Searched, walk: Walk, planned: Planned, first: tuple[object, ...], limit: int, offset: int
 ) -> array[int]:
-    """The numbers that a walk gives; `first` are arguments before its own."""
+    """The numbers that a walk returns. `first` are arguments before its own."""
     sql, args = (walk.sql, walk.args) if walk.joined is None or not store.is_file else walk.joined
     args = (*first, *planned.filled(args))
     if not walk.repeats:
         return array("q", [row[0] for row in store.query(f"{sql} LIMIT ? OFFSET ?", (*args, limit, offset))])
-    found: dict[int, None] = {}
+    numbers: dict[int, None] = {}
     end = offset + limit if limit >= 0 else None
     for row in store.query(sql, args):
-        found[row[0]] = None
-        if len(found) == end:
+        numbers[row[0]] = None
+        if len(numbers) == end:
             break
     else:
         if walk.rest is not None:
-            missing = -1 if end is None else end - len(found)
-            found |= dict.fromkeys(_walked(store, walk.rest, planned, (), missing, 0))
-    return array("q", list(found)[offset:end])
+            missing = -1 if end is None else end - len(numbers)
+            numbers |= dict.fromkeys(_walked(store, walk.rest, planned, (), missing, 0))
+    return array("q", list(numbers)[offset:end])

@@ -82,10 +82,10 @@ class OverlayStore(Store):
         numbers |= {key: free - place for place, key in enumerate(changed, 1)}
         self.registry = ParameterRegistry(numbers, own)
 
-    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
-        """See `Store.texts_found`. After the first write it runs two queries: SQLite would read all resources."""
+    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
+        """See `Store.matching_texts`. After the first write it runs two queries: SQLite would read all resources."""
         if self.is_file:
-            return super().texts_found(sql, values)
+            return super().matching_texts(sql, values)
         texts = self.texts_of([row_id for (row_id,) in self.query(sql, values)])
         return [(reference.partition(b"/")[2], text) for reference, text in texts]
 

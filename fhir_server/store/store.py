@@ -92,12 +92,12 @@ class Store(ABC):
         values = self._select(f"{_ROW} resources WHERE type = ? AND id = ?", (resource_type, resource_id)).fetchone()
         return self._counted([Version(*values)])[0] if values else None
 
-    def is_there(self, resource_type: str, resource_id: str) -> bool:
+    def exists(self, resource_type: str, resource_id: str) -> bool:
         """Whether the resource exists and is not deleted."""
         sql = "SELECT 1 FROM resources WHERE type = ? AND id = ? AND text IS NOT NULL"
         return self._select(sql, (resource_type, resource_id)).fetchone() is not None
 
-    def those_there(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+    def existing(self, names: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of these resources, by type and id, exist. Deleted ones count as existing."""
         existing: set[tuple[str, str]] = set()
         for start in range(0, len(names), MAX_PARAMETERS):
@@ -135,9 +135,9 @@ class Store(ABC):
         by_number = {row_id: (reference, text) for reference, text, row_id in rows}
         return self._read([by_number[row_id] for row_id in row_ids if row_id in by_number])
 
-    def texts_found(self, sql: str, values: Sequence[object]) -> list[Text]:
+    def matching_texts(self, sql: str, values: Sequence[object]) -> list[Text]:
         """The ids (without the type) and texts of the resources that `sql` selects by `row_id`, in its order."""
-        return self._read(self.query(_texts_found(sql), values).fetchall())
+        return self._read(self.query(_matching_texts(sql), values).fetchall())
 
     def _read(self, texts: list[Text]) -> list[Text]:
         """Counts the texts as read and returns them."""
@@ -328,7 +328,7 @@ def _texts_of(count: int) -> str:
 
 
 @lru_cache(maxsize=512)
-def _texts_found(sql: str) -> str:
+def _matching_texts(sql: str) -> str:
     columns = "CAST(id AS BLOB), CAST(text AS BLOB)"  # each `||` takes about as long as reading a column
     return f"SELECT {columns} FROM ({sql}) AS hits CROSS JOIN resources ON resources.row_id = hits.row_id"
 

@@ -61,15 +61,20 @@ _BLANKS_AT_ENDS = re.compile(r"\A[ \t\r\n]+|[ \t\r\n]+\Z")
 
 
 def _resource(resource: Json, depth: int, attributes: str = "") -> Iterator[str]:
-    kind, blanks = resource["resourceType"], _STEP * depth
     members = {key: value for key, value in resource.items() if key != "resourceType"}
+    yield from _tagged(resource["resourceType"], attributes, members, depth)
+
+
+def _tagged(name: str, attributes: str, members: Json, depth: int) -> Iterator[str]:
+    """An element with its members as child elements."""
+    blanks = _STEP * depth
     inner = list(_members(members, depth + 1))
     if inner:
-        yield f"{blanks}<{kind}{attributes}>"
+        yield f"{blanks}<{name}{attributes}>"
         yield from inner
-        yield f"{blanks}</{kind}>"
+        yield f"{blanks}</{name}>"
     else:
-        yield f"{blanks}<{kind}{attributes}/>"
+        yield f"{blanks}<{name}{attributes}/>"
 
 
 def _members(members: Json, depth: int) -> Iterator[str]:
@@ -109,13 +114,7 @@ def _element(key: str, value: Json, beside: Json, depth: int) -> Iterator[str]:
     )
     if not isinstance(value, dict) and value is not None:
         attributes += f' value="{_text(value)}"'
-    inner = list(_members(fields, depth + 1))
-    if inner:
-        yield f"{blanks}<{key}{attributes}>"
-        yield from inner
-        yield f"{blanks}</{key}>"
-    else:
-        yield f"{blanks}<{key}{attributes}/>"
+    yield from _tagged(key, attributes, fields, depth)
 
 
 def _text(value: Json) -> str:

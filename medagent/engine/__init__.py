@@ -1,1 +1,1 @@
-"""The run engine: units in, journal rows out. It knows nothing of any benchmark."""
+"""The run engine: takes units, writes journal rows. It does not depend on any benchmark."""

@@ -1,8 +1,8 @@
-"""Runs units on a Dask cluster; the driver stays the only writer of the journal.
+"""Runs units on a Dask cluster. Only the driver writes the journal.
 
-Dask starts and finds worker processes and carries messages. Which worker has which unit is decided here (`crew.py`),
-because limits need to know it, and because a unit that kills its worker must not take others with it. Each worker
-process opens the job once (`cluster_worker.py`). Runs have names of their own: several can share a cluster.
+Dask starts the worker processes and carries messages. The driver assigns units to workers (`_crew.py`), because the
+limits depend on it, and because a unit that kills its worker must not affect other units. Each worker process opens the
+job once (`_cluster_worker.py`). Each run has its own id, so several runs can share a cluster.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from medagent.core.plugins import module_digest
 from medagent.core.scrub import error_text, remember
 from medagent.core.wire import split_credentials, without_password
 from medagent.engine._cluster_demand import Demand, WorkerWait
-from medagent.engine._cluster_worker import GivenFile, Opening, installed_here, pack
+from medagent.engine._cluster_worker import DriverFile, Opening, installed_here, pack
 from medagent.engine._crew import Crew
 from medagent.engine._local import work_off
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
@@ -36,25 +36,25 @@ U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
 CANCELLED_WITHIN_S = 10.0
-"""How long the rows of what is cancelled may take to be saved."""
+"""Seconds within which the rows of cancelled units must be saved."""
 WORKERS_WITHIN_S = 4.0
-"""How long a scheduler may be without a worker, or away, before a run says so."""
+"""Seconds to wait for a scheduler and its first worker before the run fails."""
 
 IN_WORKER = (
     "import signal\n"
     "for name in ('SIGINT', 'SIGTERM', 'SIGHUP'): signal.signal(getattr(signal, name), signal.SIG_IGN)\n"
     "import logging; logging.getLogger('distributed').setLevel(logging.CRITICAL)"
 )
-"""What a local worker runs first: signals to a terminal's whole group reach it too, but the driver alone ends a run;
-and what Dask logs of a connection that closes at the end is no news to anybody.
+"""The code that a local worker runs first. It ignores signals, which a terminal sends to the whole process group,
+because only the driver ends a run. It hides Dask's log of connections that close at the end.
 """
 
 
 class ClusterExecutor:
-    """Runs on the scheduler at `address`, or on a local cluster of `workers` processes where that is None.
+    """Runs units on the scheduler at `address`; if that is None, on a local cluster of `workers` processes.
 
-    Each worker may have its share of `concurrency` at the model's endpoint; each unit is held to `limits`. `wait` says
-    which workers of a scheduler the run waits for.
+    The workers share `concurrency`, the number of calls at once at the model's endpoint. `limits` are those of each
+    unit. `wait` is the number of a scheduler's workers to wait for.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ClusterExecutor:
     ) -> None:
         self._address = address
         if address and (credentials := split_credentials(address)[1]):
-            remember(credentials[1])  # Dask repeats an address without its `//`
+            remember(credentials[1])  # Dask's messages have the address without `//`
         self._workers = workers or 2
         self._concurrency = concurrency
         self._limits = limits
@@ -80,8 +80,8 @@ class ClusterExecutor:
         done: Callable[[R], Awaitable[None]],
         progress: Progress,
     ) -> None:
-        """See `Executor.run`. Raises UserError where the cluster cannot be reached, has no worker that can do the work,
-        or the extra is not installed.
+        """See `Executor.run`. Raises UserError if the cluster cannot be reached or has no suitable worker, or if the
+        extra is not installed.
         """
         async with self._client() as (client, replace), self._workers_of(client, progress) as count:
             opening = self._opening(job, count)
@@ -113,14 +113,14 @@ class ClusterExecutor:
     def _opening(self, job: Job[U, R], workers: int) -> Opening:
         share = -(-self._concurrency // max(1, workers))
         files = job.files if isinstance(job, JobWithFiles) else ()
-        given = tuple(GivenFile(file.path, file_digest(file.path), file.make) for file in files)
+        driver_files = tuple(DriverFile(file.path, file_digest(file.path), file.make) for file in files)
         packed = pack(replace(cast(Any, job), concurrency=share))
-        return Opening(uuid4().hex, installed_here(), packed, given, self._limits, _modules(job))
+        return Opening(uuid4().hex, installed_here(), packed, driver_files, self._limits, _modules(job))
 
     @asynccontextmanager
     async def _workers_of(self, client: Any, progress: Progress) -> AsyncIterator[int]:
-        """How many workers there are; until the block ends, those that are missing are asked for. Raises UserError if
-        there is none.
+        """The number of workers. Until the block ends, missing workers are requested. Raises UserError if there is no
+        worker.
         """
         if self._address and self._wait is not None:
             demand = Demand(client, self._wait)
@@ -136,14 +136,14 @@ class ClusterExecutor:
         if not count:
             start = self._shown.removeprefix("--cluster ")
             raise UserError(
-                f"{self._shown}: the scheduler has no workers; start some: dask worker {start}; or wait for those that "
-                "are starting: --wait-for-workers 1"
+                f"{self._shown}: the scheduler has no workers; start some (dask worker {start}), or wait for them with "
+                "--wait-for-workers 1"
             )
         yield count
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[tuple[Any, Callable[[str], None]]]:
-        """A client, and what replaces the process of a worker by its address."""
+        """A client, and a function that replaces the worker process at an address."""
         try:
             from distributed import Client, LocalCluster
         except ImportError:
@@ -155,14 +155,14 @@ class ClusterExecutor:
                     n_workers=self._workers,
                     threads_per_worker=1,
                     asynchronous=True,
-                    dashboard_address="127.0.0.1:0",  # the default port is taken where another run has one
+                    dashboard_address="127.0.0.1:0",  # another run may use the default port
                     preload=[IN_WORKER],
                 ) as cluster,
                 Client(cluster, asynchronous=True) as client,
             ):
                 yield client, lambda address: _kill(cluster, address)
             return
-        # Certificates, and whatever else a scheduler asks for, are Dask's own configuration.
+        # Certificates and other options of a scheduler are in Dask's own configuration.
         connection = Client(self._address, asynchronous=True, timeout=f"{WORKERS_WITHIN_S}s")
         try:
             await connection
@@ -170,17 +170,17 @@ class ClusterExecutor:
             await connection.close()
             raise UserError(f"{self._shown}: cannot be reached: {error_text(str(error))}") from None
         async with connection as client:
-            yield client, lambda _: None  # other runs may use it
+            yield client, lambda _: None  # do not replace its workers: other runs may use them
 
 
 def _modules(job: Job[U, R]) -> dict[str, str]:
-    """The installed modules of a user's benchmark that a job is of, with their digests."""
+    """The digests of the installed modules of a user's benchmark that define the job and its rows."""
     classes = [cls for cls in (type(job), job.row) if not cls.__module__.startswith(("medagent.", "__main__"))]
     return {cls.__module__: module_digest(cls) for cls in classes}
 
 
 def _kill(cluster: Any, address: str) -> None:
-    """Kill a worker process of a local cluster, whose nanny starts another one."""
+    """Kill a worker process of a local cluster; its nanny starts a new one."""
     for nanny in cluster.workers.values():
         if nanny.worker_address == address and nanny.pid is not None:
             with suppress(ProcessLookupError):

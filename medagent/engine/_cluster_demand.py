@@ -1,8 +1,8 @@
-"""Workers that a run waits for, and how it asks a cluster that adapts for them.
+"""Waits for workers, and requests them from an adaptive cluster.
 
-Dask's adaptive clusters (`cluster.adapt`) start workers for tasks that wait, and retire the workers that have none. The
-units of a run are no tasks of Dask's. So as many tasks as such a cluster has N workers for wait at the scheduler until
-the run ends. They do nothing, and no worker can take them.
+Dask's adaptive clusters (`cluster.adapt`) start workers for waiting tasks, and stop workers without tasks. The units of
+a run are not Dask tasks. So until the run ends, a number of tasks for which such a cluster has N workers wait at the
+scheduler. They do nothing, and no worker can take them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from medagent.engine.progress import Progress
 
 LOOKED_EVERY_S = 0.5
 AWAITED_S = 3600.0
-"""How long `--wait-for-workers N` waits."""
+"""The default seconds of `--wait-for-workers N`."""
 TASKS_A_THREAD = 10
-"""Dask takes a task of unknown kind to last 0.5 s, and has a thread for each 5 s of tasks that wait."""
+"""Dask assumes 0.5 s for an unknown task, and provides one thread for each 5 s of waiting tasks."""
 MOST_TASKS = 5_000
 _RESOURCE = "medagent-worker-that-is-missing"
-"""A resource that no worker has: a task that needs it waits."""
+"""A resource that no worker has, so tasks that need it wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerWait:
-    """How many workers a run waits for before it begins, and for how many seconds; later ones join it."""
+    """The number of workers to wait for before the run starts, and the longest time in seconds. Later workers join."""
 
     workers: int
     seconds: float = AWAITED_S
@@ -49,27 +49,27 @@ class Demand:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Ask from now on."""
+        """Start requesting workers."""
         self._task = asyncio.create_task(self._ask())
 
     async def arrived(self, shown: str, progress: Progress) -> int:
-        """How many workers there are once there are enough, or the time is over. Raises UserError if there is none,
-        ExecutorLostError if the scheduler is gone.
+        """Wait for enough workers, or until the time is over. Returns their number. Raises UserError if there is none,
+        ExecutorLostError if the scheduler is lost.
         """
         until = time.monotonic() + self._wait.seconds
         try:
             while (count := len(await self._client.nthreads())) < self._wait.workers and time.monotonic() < until:
-                progress.wait(f"{count} of {self._wait.workers} workers are there")
+                progress.wait(f"{count} of {self._wait.workers} workers are ready")
                 await asyncio.sleep(LOOKED_EVERY_S)
-        except OSError as error:  # as the errors of Dask's connections are
-            raise ExecutorLostError(f"{shown}: the scheduler is gone: {error}") from None
+        except OSError as error:  # Dask's connection errors are OSErrors
+            raise ExecutorLostError(f"{shown}: the connection to the scheduler is lost: {error}") from None
         progress.wait("")
         if not count:
-            raise UserError(f"{shown}: no worker came within {self._wait.seconds:g} s (--wait-for-workers)")
+            raise UserError(f"{shown}: no worker within {self._wait.seconds:g} s (--wait-for-workers)")
         return count
 
     async def end(self) -> None:
-        """Ask no more."""
+        """Stop requesting workers."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -83,7 +83,7 @@ class Demand:
             await asyncio.sleep(LOOKED_EVERY_S)
 
     def _submit(self, count: int) -> None:
-        """Have so many tasks wait at the scheduler."""
+        """Make `count` tasks wait at the scheduler."""
         if count == len(self._waiting):
             return
         for future in self._waiting:
@@ -92,4 +92,4 @@ class Demand:
 
 
 def _nothing(_: int) -> None:
-    """What a task that waits would do."""
+    pass

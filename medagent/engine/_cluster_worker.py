@@ -1,12 +1,12 @@
-"""What runs in a cluster's worker process: a run's job, opened once, in an event loop of its own thread.
+"""The code in a cluster's worker process. It opens a run's job once, in an event loop in a separate thread.
 
-A worker opens nothing that it was not given: medagent's sources and the digests of the job's files must be those of the
-run. A file that is not there is made again where the job knows how, or fetched from the driver; what does not fit is
-refused in words, for the driver to print beside the worker's name.
+A worker must have the same medagent sources and the same files as the driver, by their digests. A missing file is made
+again if the job can do that; otherwise it is fetched from the driver. A mismatch is refused with a message, which the
+driver prints with the worker's name.
 
-Units are coroutines of that loop, as many as the driver sends, whatever the worker's number of threads is. Dask's own
-loop would not do: the record's queries and an agent that blocks would hold up the worker's heartbeat. The driver calls
-`exchange_here` again and again: it brings units and takes rows, many at a time.
+Units are coroutines of that loop, as many as the driver sends, for any number of worker threads. Dask's own loop is not
+used, because the record's queries, or an agent that blocks, would delay the worker's heartbeat. The driver calls
+`exchange_here` repeatedly: it sends units and receives rows, many at a time.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from medagent.models.limiter import EndpointStats
 
 T = TypeVar("T")
 POLL_S = 10.0
-"""An exchange without news ends after this, so that silence means that something is wrong."""
+"""An exchange ends after this time even without news, so that a longer silence means a failure."""
 GATHER_S = 0.01
-"""How long a finished row waits for others while units are running."""
+"""Seconds that a finished row waits for others while units are running."""
 CLOSED_WITHIN_S = 2.0
-"""How long units that are cancelled have to end, and connections to close."""
+"""Seconds for cancelled units to end and for connections to close."""
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFile:
-    """A file as the driver has it; `make` makes it again on another machine, where that can be done."""
+class DriverFile:
+    """A file of the driver. `make`, if set, makes the same file on another machine."""
 
     path: Path
     sha256: str
@@ -55,53 +55,53 @@ class GivenFile:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """What must be the same in every process of a run."""
+    """The versions that must be equal in all processes of a run."""
 
     medagent: str
     sources: str
-    """SHA-256 of the sources of medagent's packages: a version says little of a checkout."""
+    """SHA-256 of the sources of medagent's packages, because a version does not identify a checkout."""
     python: str
     dask: str
 
     def differs(self, run: Installed) -> str:
-        """In which way this process's packages are not those of the run, and what to do; empty if they are the same."""
+        """How this process's packages differ from those of the run, and what to do; empty if they do not differ."""
         for name, here, there in (
             ("medagent", self.medagent, run.medagent),
             ("Python", self.python, run.python),
             ("distributed", self.dask, run.dask),
         ):
             if here != there:
-                return f"has {name} {here}, the run {there}: install the same there"
+                return f"has {name} {here}, but the run has {there}; install the same version there"
         if self.sources != run.sources:
-            return f"has other sources of medagent {self.medagent} than the run: install the same there"
+            return f"has other sources of medagent {self.medagent} than the run; install the same sources there"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a worker opens for a run: the packed job and its files."""
+    """The data that a worker needs for a run: the packed job and its files."""
 
     run: str
     installed: Installed
     job: bytes
-    files: tuple[GivenFile, ...] = ()
+    files: tuple[DriverFile, ...] = ()
     limits: UnitLimits = UNIT_UNLIMITED
     modules: Mapping[str, str] = field(default_factory=dict)
-    """Installed modules of a user's benchmark, and the digests of their sources."""
+    """The installed modules of a user's benchmark, with the digests of their sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What became of it: nothing is missing, or a person must fix something first, or these files are not here."""
+    """The result of opening a job. `fix` is a problem that the user must fix, `lacking` are missing files."""
 
     fix: str | None = None
-    lacking: tuple[GivenFile, ...] = ()
+    lacking: tuple[DriverFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a worker made of a unit: its row, None if the run had ended before it began, and why the run must stop, or
-    what a person must fix first. These are texts, since not every exception that caused them can be sent.
+    """The result of a unit: its row (None if the run ended before it started), and why the run must stop (`stop`), or
+    what the user must fix (`fix`). These are texts, because some exceptions cannot be sent.
     """
 
     unit: str
@@ -111,7 +111,7 @@ class Carried:
 
     @property
     def error(self) -> StopRunError | UserError | None:
-        """What must stop the run."""
+        """The error that must stop the run."""
         if self.fix is not None:
             return UserError(self.fix)
         return StopRunError(self.stop) if self.stop is not None else None
@@ -119,8 +119,8 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a worker gives for what it was sent: what it made of units, and what goes on at its endpoints. `worn` says
-    why it should get no more units.
+    """A worker's reply: finished units, and the statistics of its endpoints. `worn` is the reason if it should get no
+    more units.
     """
 
     carried: Sequence[Carried] = ()
@@ -129,7 +129,7 @@ class Exchange:
 
 
 def pack(value: Any) -> bytes:
-    """A value for a worker, with the local plug-ins whose classes it may hold: they must be loaded before it."""
+    """Pickle a value for a worker, with the local plug-ins whose classes it may use, which must be loaded first."""
     return pickle.dumps((local_files(), pickle.dumps(value)))
 
 
@@ -141,15 +141,15 @@ def _unpack(blob: bytes) -> Any:
 
 
 class _Lacking(MedagentError):
-    """Files of the job are not on this machine."""
+    """Files of the job are missing on this machine."""
 
-    def __init__(self, files: tuple[GivenFile, ...]) -> None:
+    def __init__(self, files: tuple[DriverFile, ...]) -> None:
         super().__init__(", ".join(str(file.path) for file in files))
         self.files = files
 
 
 class _Home:
-    """A job opened in this process, living in the event loop of a thread of its own."""
+    """A job that is open in this process, in the event loop of its own thread."""
 
     def __init__(self, opening: Opening) -> None:
         self._job = _job_here(opening)
@@ -172,16 +172,16 @@ class _Home:
             raise
 
     async def exchange(self, units: Sequence[Any]) -> Exchange:
-        """Begin units; once there is news of any unit, all that has ended. A later exchange ends an earlier one."""
+        """Start units; when a unit has ended, return all that have. A later exchange ends an earlier one."""
         return await asyncio.wrap_future(self._do(self._exchange(units)))
 
     async def close(self) -> Exchange:
-        """Cancel what is under way, whose rows say so, and close the job; what was not taken yet."""
+        """Cancel the running units and close the job. Returns the rows that were not yet fetched."""
         ending = self._do(self._end())
         try:
             await asyncio.wait_for(asyncio.wrap_future(ending), CLOSED_WITHIN_S)
             self._end_loop()
-        except TimeoutError:  # something holds up the loop; its thread is a daemon
+        except TimeoutError:  # something blocks the loop; its thread is a daemon
             pass
         return self._taken()
 
@@ -190,7 +190,7 @@ class _Home:
         while not self._over:  # an agent can stop the loop
             try:
                 self._loop.run_forever()
-            except OSError:  # an agent closed the loop's files, and with them this process's connections
+            except OSError:  # an agent closed the loop's files and this process's connections
                 os._exit(1)
 
     async def _exchange(self, units: Sequence[Any]) -> Exchange:
@@ -230,7 +230,7 @@ class _Home:
             self._news.set_result(None)
 
     async def _end(self) -> None:
-        self._ending = True  # what is left goes with the answer to this
+        self._ending = True  # the reply to this call has the remaining rows
         for task in self._running:
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
@@ -250,25 +250,25 @@ class _Home:
 
 
 _homes: dict[str, _Home | None] = {}
-"""By run; None where the run has ended."""
+"""The open jobs by run; None if the run has ended."""
 _opening = threading.Lock()
 
 
 @cache
 def installed_here() -> Installed:
-    """What is installed in this process."""
+    """The versions in this process."""
     from importlib.metadata import version
 
     return Installed(__version__, installed_digest(), platform.python_version(), version("distributed"))
 
 
 async def open_here(opening: Opening) -> Opened:
-    """Open a run's job in this worker process, before any unit comes."""
+    """Open a run's job in this worker process, before it gets units."""
     return await asyncio.to_thread(_open, opening)
 
 
 async def exchange_here(run: str, units: bytes) -> Exchange:
-    """Begin units of a run in this worker process; what became of units that have ended."""
+    """Start units of a run in this worker process. Returns the results of units that have ended."""
     home = _homes.get(run)
     if home is None:
         return Exchange()
@@ -276,13 +276,13 @@ async def exchange_here(run: str, units: bytes) -> Exchange:
 
 
 async def close_here(run: str) -> Exchange:
-    """End a run in this worker process; what became of its last units."""
+    """End a run in this worker process. Returns the results of its last units."""
     home, _homes[run] = _homes.get(run), None
     return await home.close() if home is not None else Exchange()
 
 
-def take_here(file: GivenFile, start: int, content: bytes) -> None:
-    """Write a part of a file that this machine lacks; the last part, which is empty, makes it whole."""
+def take_here(file: DriverFile, start: int, content: bytes) -> None:
+    """Write a part of a file that this machine lacks. An empty part completes the file."""
     place = _fetched(file)
     aside = place.with_name(f".{place.name}.{os.getpid()}")
     aside.parent.mkdir(parents=True, exist_ok=True)
@@ -306,14 +306,14 @@ def _open(opening: Opening) -> Opened:
 
 
 def _job_here(opening: Opening) -> Any:
-    """The job, with its files where they lie on this machine. Raises UserError, _Lacking."""
+    """The job, with the paths of its files on this machine. Raises UserError, _Lacking."""
     if difference := installed_here().differs(opening.installed):
         raise UserError(difference)
     for module, digest in opening.modules.items():
         check_module(module, digest)
     job = _unpack(opening.job)
     places: dict[Path, Path] = {}
-    lacking: list[GivenFile] = []
+    lacking: list[DriverFile] = []
     for file in opening.files:
         if (place := _place(file)) is None:
             lacking.append(file)
@@ -324,8 +324,10 @@ def _job_here(opening: Opening) -> Any:
     return job.moved(places) if isinstance(job, JobWithFiles) else job
 
 
-def _place(file: GivenFile) -> Path | None:
-    """Where a file with this content lies here: at its own path, fetched before, or made again; None: nowhere."""
+def _place(file: DriverFile) -> Path | None:
+    """The path of a file with this content on this machine: its own path, a fetched copy, or a newly made file. None if
+    there is no such file.
+    """
     for path in (file.path, _fetched(file)):
         if path.is_file() and file_digest(path) == file.sha256:
             return path
@@ -333,5 +335,5 @@ def _place(file: GivenFile) -> Path | None:
     return made if made is not None and file_digest(made) == file.sha256 else None
 
 
-def _fetched(file: GivenFile) -> Path:
+def _fetched(file: DriverFile) -> Path:
     return cache_dir() / f"fetched-{file.sha256[:16]}{file.path.suffix}"

@@ -1,7 +1,8 @@
-"""The workers of a cluster as one run has them: which there are, the units that each has, what happens if one is lost.
+"""The workers of a cluster during one run: their units, and the handling of lost workers.
 
-Workers may come and go. If one is lost, or does not answer, any of its units may be to blame. Each of them is tried
-once more, alone on a worker. A unit whose worker is lost again is an `agent_error`; the others lose nothing but time.
+Workers may join and leave. If a worker is lost or does not reply, any of its units may be the cause. Each of them is
+run once more, alone on a worker. A unit whose worker is lost again becomes an `agent_error`; the others only take
+longer.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from medagent.engine._cluster_worker import (
     CLOSED_WITHIN_S,
     POLL_S,
     Carried,
+    DriverFile,
     Exchange,
-    GivenFile,
     Opened,
     Opening,
     close_here,
@@ -38,25 +39,25 @@ from medagent.engine.rows import Row
 from medagent.models.limiter import EndpointStats
 
 ANSWERS_WITHIN_S = POLL_S + 60.0
-"""A worker that does not answer for so long is given up."""
+"""A worker that does not reply within these seconds is given up."""
 OPENED_WITHIN_S = 600.0
-"""How long a worker may take to open the job: it may build a hospital, or fetch one."""
+"""Seconds for a worker to open the job; it may have to build or fetch a hospital."""
 NONE_LEFT_S = 120.0
-"""How long a run goes on waiting for a worker when there is none."""
+"""Seconds that a run without workers waits for one."""
 WATCHED_EVERY_S = 0.5
 LAST_ROWS_WITHIN_S = 0.5
 GATHER_S = 0.005
-"""How long a unit waits for others that go to the same worker."""
+"""Seconds that a unit waits for others that go to the same worker."""
 PART_BYTES = 8 << 20
-"""A file that a worker lacks is sent in parts of this size."""
+"""The size of the parts in which a missing file is sent to a worker."""
 
 
 class _LostError(MedagentError):
-    """The worker that had a unit is lost; the text says how."""
+    """The worker of a unit was lost; the text says how."""
 
 
 class _LeftError(MedagentError):
-    """The worker that had a unit left, as its cluster asked it to: no unit is to blame."""
+    """The worker of a unit was stopped by its cluster, so no unit is the cause."""
 
 
 class _Worker:
@@ -65,7 +66,7 @@ class _Worker:
         self.joining = True
         self.usable = False
         self.reserved = False
-        """Whether it is kept for a single unit."""
+        """Whether it is reserved for a single unit."""
         self.units: dict[str, asyncio.Future[Carried]] = {}
         self.outbox: list[Unit] = []
         self.exchanges = 0
@@ -86,8 +87,8 @@ class _Worker:
 
 
 class Crew:
-    """The workers that `client` knows. `replace` makes a new process of a worker's, where that can be done; `wait` says
-    which workers of somebody else's cluster are waited for; `over` is done if the run cannot go on, with the reason.
+    """The workers of `client`. `replace` starts a new process for a worker if possible. `wait` is the number of workers
+    to wait for in an external cluster. If the run cannot continue, `over` is done, with the reason.
     """
 
     def __init__(
@@ -115,11 +116,11 @@ class Crew:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def begin(self) -> None:
-        """Let workers join, from now on."""
+        """Start to let workers join."""
         self._start(self._watch())
 
     async def carry_out(self, unit: Unit) -> Carried:
-        """What some worker made of a unit."""
+        """Run a unit on a worker. Returns its result."""
         lost = ""
         while True:
             alone = bool(lost)
@@ -147,12 +148,12 @@ class Crew:
         return Carried(unit.key, row)
 
     async def close(self) -> None:
-        """End the run on every worker; what is under way gets its row."""
+        """End the run on every worker. Units in progress get their rows."""
         self.ending = True
         self._tell()
         usable = [worker for worker in self._workers.values() if worker.usable]
         await asyncio.gather(*map(self._close, usable))
-        if self._exchanges:  # rows that are on their way
+        if self._exchanges:  # their replies may have rows
             await asyncio.wait(self._exchanges, timeout=LAST_ROWS_WITHIN_S)
         for task in self._tasks:
             task.cancel()
@@ -165,8 +166,8 @@ class Crew:
             self._take(worker, await self._call(worker, close_here, self._opening.run, within=CLOSED_WITHIN_S + 0.5))
 
     async def _pick(self, alone: bool) -> _Worker | None:
-        """The worker with the fewest units; if `alone`, one that has none and gets no other one meanwhile; None if the
-        run ends.
+        """The worker with the fewest units; if `alone`, a worker without units, which gets no others. None if the run
+        ends.
         """
         while not self.ending:
             free = [worker for worker in self._workers.values() if worker.usable and not worker.reserved]
@@ -184,7 +185,7 @@ class Crew:
         return None
 
     def _flush_soon(self, worker: _Worker) -> None:
-        """Exchange units for rows, once all lanes that just got one have brought their next units."""
+        """Exchange units for rows after `GATHER_S`, when the lanes that just got rows have sent their next units."""
         asyncio.get_running_loop().call_later(GATHER_S, self._flush, worker)
 
     def _flush(self, worker: _Worker) -> None:
@@ -197,10 +198,10 @@ class Crew:
 
     async def _exchange(self, worker: _Worker, units: Sequence[Unit]) -> None:
         try:
-            given = pack(units) if units else b""
-            exchange = await self._call(worker, exchange_here, self._opening.run, given, within=ANSWERS_WITHIN_S)
+            packed = pack(units) if units else b""
+            exchange = await self._call(worker, exchange_here, self._opening.run, packed, within=ANSWERS_WITHIN_S)
         except TimeoutError:
-            await self._lose(worker, f"did not answer for {ANSWERS_WITHIN_S:g} s")
+            await self._lose(worker, f"did not reply for {ANSWERS_WITHIN_S:g} s")
         except OSError:
             await self._lose(worker, "died")
         except MedagentError as error:
@@ -217,25 +218,25 @@ class Crew:
         worker.stats = exchange.stats
         self._progress.watch([stats for one in self._workers.values() for stats in one.stats])
         if exchange.worn and not worker.reserved:
-            worker.reserved = True  # for nobody
+            worker.reserved = True  # so that it gets no more units
             self._start(self._wear_out(worker, exchange.worn))
         self._tell()
 
     async def _wear_out(self, worker: _Worker, why: str) -> None:
-        """Let the units of a worker end that gets no more, then do without it."""
+        """Wait for the last units of a worker that gets no more, then drop it."""
         while worker.units:
             await self._changed.wait()
         await self._lose(worker, f"gets no more units: {why}")
 
     async def _lose(self, worker: _Worker, how: str) -> None:
-        """Do without a worker. If the scheduler is lost too, nothing is known of its units."""
+        """Drop a worker. If the scheduler is lost too, do nothing: the state of its units is unknown."""
         if self._workers.get(worker.address) is not worker or not worker.usable:
             return
         try:
             async with asyncio.timeout(ANSWERS_WITHIN_S):
                 await self._client.nthreads()
         except (OSError, TimeoutError):
-            return  # `_watch` sees it
+            return  # `_watch` detects it
         left = await self._has_left(worker)
         if worker.usable:
             self._progress.note(f"worker {worker.address} {'left' if left else how}")
@@ -244,7 +245,7 @@ class Crew:
             self._tell()
 
     async def _has_left(self, worker: _Worker) -> bool:
-        """Whether the scheduler let a worker go, as an adaptive cluster and `--lifetime` have it do."""
+        """Whether the scheduler stopped the worker, as an adaptive cluster and `--lifetime` do."""
         try:
             async with asyncio.timeout(ANSWERS_WITHIN_S):
                 events = await self._client.get_events(worker.address)
@@ -254,7 +255,7 @@ class Crew:
         return bool(gone) and gone[-1].get("expected") is True
 
     async def _watch(self) -> None:
-        """See which workers there are, until the scheduler is gone."""
+        """Track the workers until the scheduler is lost."""
         while self._client.status == "running":
             try:
                 async with asyncio.timeout(ANSWERS_WITHIN_S):
@@ -275,7 +276,7 @@ class Crew:
         self._end(ExecutorLostError("the connection to the scheduler is lost"))
 
     async def _join(self, worker: _Worker) -> None:
-        """Have a worker open the job."""
+        """Make a worker open the job."""
         try:
             opened = await self._call(worker, open_here, self._opening, within=OPENED_WITHIN_S)
             if opened.lacking:
@@ -283,10 +284,10 @@ class Crew:
                 opened = await self._call(worker, open_here, self._opening, within=OPENED_WITHIN_S)
         except TimeoutError:
             self._progress.note(
-                f"worker {worker.address} did not open the job within {OPENED_WITHIN_S:g} s and is left out"
+                f"worker {worker.address} did not open the job within {OPENED_WITHIN_S:g} s and is not used"
             )
             return
-        except OSError:  # it left at once
+        except OSError:  # it has already left
             return
         except MedagentError as error:
             opened = Opened(fix=str(error))
@@ -299,7 +300,7 @@ class Crew:
         worker.usable = True
         self._tell()
 
-    async def _send(self, worker: _Worker, files: Sequence[GivenFile]) -> None:
+    async def _send(self, worker: _Worker, files: Sequence[DriverFile]) -> None:
         for file in files:
             async with self._sending[file.sha256]:
                 with file.path.open("rb") as content:
@@ -310,7 +311,7 @@ class Crew:
                         start += len(part)
 
     async def _call(self, worker: _Worker, function: Callable[..., Any], *args: Any, within: float) -> Any:
-        """What a function gives in a worker's process. Raises OSError if that is gone, TimeoutError, MedagentError."""
+        """Call a function in a worker's process. Raises OSError if the process is lost, TimeoutError, MedagentError."""
         async with asyncio.timeout(within):
             results = await self._client.run(function, *args, workers=[worker.address], on_error="return")
         result = results[worker.address]
@@ -338,10 +339,10 @@ class Crew:
     def _end(self, error: BaseException) -> None:
         if not self.over.done():
             self.over.set_exception(error)
-            self.over.exception()  # nobody may look at it
+            self.over.exception()  # marks it as read, so that asyncio does not log it
 
 
 def no_medagent(error: Exception) -> str:
-    """What is wrong with a process that cannot unpack what is medagent's."""
+    """The message for a process that cannot unpickle medagent's objects."""
     reason = f"{type(error).__name__}: {error}".splitlines()[0]
     return f"cannot import this medagent ({reason}); install medagent {__version__} there"

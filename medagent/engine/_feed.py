@@ -1,8 +1,8 @@
-"""Hands out the units that are owed, as the run's limits allow.
+"""Hands out the owed units as the run's limits allow.
 
-A budget is reserved before a unit begins: each unit under way counts as the mean of those that have been paid. While
-little is known of what a unit takes, few are under way: four at first, then as many as have ended. So what is spent
-over the limit is at most what those under way differ from the mean, at any concurrency.
+A budget is reserved before a unit starts: each unit in progress counts as the mean of the paid units. At first, few
+units run at once: four, then as many as have ended. So at any concurrency, the spending above a limit is at most the
+difference of the units in progress from that mean.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
 FIRST_GROUP = 4
-"""So many units begin before any has told what one takes."""
+"""The number of units that start before the cost of any unit is known."""
 FEWEST = 10
-"""A share of failed units says nothing before so many have ended."""
+"""`--fail-after` applies once this number of units has ended."""
 
 
 class Feed(Generic[U, R]):
-    """The `count` units of one stage. `stopped` says what ended it early: a limit, or `stop`."""
+    """The `count` units of one stage. `stopped` is the reason if it ended early: a limit, or the text of `stop`."""
 
     def __init__(self, units: Iterator[U], count: int, journal: Journal[R], limits: Limits) -> None:
         self._units = units
         self._left = count
         self._journal = journal
         self._limits = limits
-        self._under_way = 0
+        self._running = 0
         self._ended = 0
         self._failed = 0
         self._last_failure = ""
@@ -41,32 +41,32 @@ class Feed(Generic[U, R]):
         self.stopped: str | None = None
 
     async def take(self) -> U | None:
-        """The next unit, once there is room for it; None where there is none, or a limit is reached."""
+        """The next unit, when the budget allows it; None if there is none or a limit is reached."""
         while self._left and self.stopped is None:
             self.stopped = self._reached()
             if self.stopped is not None:
                 break
             if why_not := self._no_room():
-                if not self._under_way:
+                if not self._running:
                     self.stopped = why_not
                     break
                 self._changed.clear()
                 await self._changed.wait()
                 continue
-            self._under_way += 1
+            self._running += 1
             self._left -= 1
             return next(self._units)
-        self._changed.set()  # nobody waits for what does not come
+        self._changed.set()  # wakes waiting lanes, which end as well
         return None
 
     def stop(self, why: str) -> None:
-        """Hand out no more units, for a reason in words."""
+        """Hand out no more units. `why` is the reason."""
         self.stopped = self.stopped or why
         self._changed.set()
 
     def end(self, row: R) -> None:
-        """A unit has ended with this row, which the journal has."""
-        self._under_way -= 1
+        """Count a unit that has ended with this row, which is already in the journal."""
+        self._running -= 1
         self._ended += row.status != "cancelled"
         if row.status == FAILED or (row.owed and row.status != "cancelled"):
             self._failed += 1
@@ -81,20 +81,20 @@ class Feed(Generic[U, R]):
         return self._limits.reached(self._limits.before + self._journal.account)
 
     def _no_room(self) -> str | None:
-        """Why one more unit might go over a budget, in words, or None."""
+        """A message if one more unit might exceed a budget; otherwise None."""
         if not self._limits.any_budget:
             return None
         paid, own = self._journal.paid, self._journal.account
         spent = self._limits.before + own
-        if self._under_way >= max(FIRST_GROUP, paid):
-            return "too little is known of what a unit takes"
-        if self._limits.cost is not None and own.unknown and not own.cost and self._under_way + own.unknown >= UNKNOWN:
+        if self._running >= max(FIRST_GROUP, paid):
+            return "too few units have ended to estimate the cost of a unit"
+        if self._limits.cost is not None and own.unknown and not own.cost and self._running + own.unknown >= UNKNOWN:
             return "the cost of calls is unknown"
-        if self._limits.tokens is not None and own.uncounted and self._under_way + own.uncounted >= UNKNOWN:
+        if self._limits.tokens is not None and own.uncounted and self._running + own.uncounted >= UNKNOWN:
             return "the tokens of calls are unknown"
         if not paid:
             return None
-        units = self._under_way + 1
+        units = self._running + 1
         if self._limits.cost is not None:
             mean = own.cost / paid
             if spent.cost + units * mean > self._limits.cost * (1 + 1e-9):

@@ -1,4 +1,4 @@
-"""What a run may take."""
+"""The limits of a run: cost, tokens, share of failures."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from medagent.engine._unit_limits import UNIT_UNLIMITED, UnitLimits
 
 UNKNOWN = 5
-"""So many calls of unknown cost make a budget void: before, they are taken to be too few to matter."""
+"""A run with a budget stops at this number of calls with unknown cost or tokens; fewer are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What counts against a run's limits: US dollars of the calls whose cost is known, the number of the others, tokens
-    (prompt and output), the number of calls whose tokens are unknown.
+    """What counts against a run's limits: US dollars of calls with known cost, the number of calls with unknown cost,
+    tokens (prompt and completion), the number of calls with unknown tokens.
     """
 
     cost: float = 0.0
@@ -32,9 +32,9 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to take no new units. `cost` in US dollars, `tokens` prompt and completion, `fail_after` the share of units
-    that may fail; None is no limit. `before` is what the run's other journals have spent. `units` are the limits of one
-    unit, which rest on counts as well.
+    """The limits at which no new unit starts; None is no limit. `cost` is in US dollars, `tokens` are prompt and
+    completion tokens, `fail_after` is the share of units that may fail. `before` is what the run's other journals have
+    spent. `units` are the limits of one unit, which also need known costs and tokens.
     """
 
     cost: float | None = None
@@ -45,11 +45,11 @@ class Limits:
 
     @property
     def any_budget(self) -> bool:
-        """Whether what is spent counts."""
+        """Whether the run has a limit of cost or tokens."""
         return self.cost is not None or self.tokens is not None
 
     def unkept(self, spent: Account) -> str | None:
-        """Which limit cannot be kept, as replies come without the counts that it rests on, in words, or None."""
+        """A message if a limit cannot be enforced because replies lack token counts; otherwise None."""
         by_cost = {"--max-cost": self.cost, "--unit-cost": self.units.cost}
         by_tokens = {"--max-tokens-total": self.tokens, "--unit-tokens": self.units.tokens}
         for limits, unknown, what in (
@@ -58,11 +58,11 @@ class Limits:
         ):
             option = next((name for name, limit in limits.items() if limit is not None), None)
             if option is not None and unknown >= UNKNOWN:
-                return f"{option} cannot be kept: {what.format(unknown)} (replies came without a count of tokens)"
+                return f"{option} cannot be kept: {what.format(unknown)} (the replies have no token counts)"
         return None
 
     def reached(self, spent: Account) -> str | None:
-        """Which limit `spent`, the whole run's sum, has reached or cannot be held to, in words, or None."""
+        """A message if `spent`, the sum of the run, has reached a limit, or if a limit cannot be kept; else None."""
         if unkept := self.unkept(spent):
             return unkept
         if self.cost is not None and spent.cost >= self.cost:
@@ -72,7 +72,7 @@ class Limits:
         return None
 
     def exceeded(self, spent: Account) -> str | None:
-        """Which limit `spent`, the whole run's sum, is above, in words, or None."""
+        """A message if `spent`, the sum of the run, is above a limit; otherwise None."""
         if self.cost is not None and spent.cost > self.cost:
             return f"--max-cost {self.cost:g} is exceeded (${spent.cost:.4f} spent)"
         if self.tokens is not None and spent.tokens > self.tokens:

@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Row)
 
 
 class LocalExecutor:
-    """The default executor; each unit is held to `limits`."""
+    """The default executor. `limits` are those of each unit."""
 
     def __init__(self, concurrency: int, limits: UnitLimits = UNIT_UNLIMITED) -> None:
         self._concurrency = concurrency
@@ -31,7 +31,7 @@ class LocalExecutor:
         done: Callable[[R], Awaitable[None]],
         progress: Progress,
     ) -> None:
-        """See `Executor.run`. At most one row of each lane waits for the disk."""
+        """See `Executor.run`. Each lane has at most one row that is not yet on disk."""
         strays = Strays(self._concurrency)
 
         async def lane_of(worker: Worker[U, R]) -> None:
@@ -57,24 +57,24 @@ async def work_off(
     done: Callable[[R], Awaitable[None]],
     carry_out: Callable[[U], Awaitable[Performed[R]]],
 ) -> None:
-    """Carry out one unit after the other, and save a row while the next unit is under way."""
-    saving = asyncio.ensure_future(asyncio.sleep(0))  # nothing yet
+    """Run one unit after the other. A row is saved while the next unit runs."""
+    saving = asyncio.ensure_future(asyncio.sleep(0))  # no row yet
     try:
         while (unit := await take()) is not None:
             performed = await carry_out(unit)
             if performed.row is not None:
                 saved, saving = saving, asyncio.ensure_future(done(performed.row))
-                await _kept(saved)
+                await _wait_saved(saved)
             if performed.stop is not None:
                 raise performed.stop
             if performed.cancelled:
                 return
     finally:
-        await _kept(saving)
+        await _wait_saved(saving)
 
 
-async def _kept(saving: asyncio.Future[None]) -> None:
-    """Wait for a row to be saved, also when the run is being cancelled around it."""
+async def _wait_saved(saving: asyncio.Future[None]) -> None:
+    """Wait until a row is saved, even if the run is cancelled meanwhile."""
     try:
         await asyncio.shield(saving)
     except asyncio.CancelledError:

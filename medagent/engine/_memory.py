@@ -1,4 +1,4 @@
-"""How often Python looks for cycles of objects while a run is carried out or graded."""
+"""Settings of Python's garbage collector during a run and during grading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Cycles are sought less often: episodes and grades make few, and seeking them takes a quarter of a run's CPU."""
+    """Collect garbage less often: episodes and grading make few cycles, and the search for them is slow."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

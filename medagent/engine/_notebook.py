@@ -16,14 +16,14 @@ TURN_COLUMNS = ("item", "trial", "turn", "role", "text")
 CHECK_COLUMNS = ("item", "trial", "check", "passed", "expected", "actual")
 _STYLE = "text-align:right;padding:2px 10px"
 _LISTED = 200
-"""Wrong items that the HTML lists."""
+"""The most wrong items that the HTML lists."""
 
 
 class NotebookViews:
-    """See the module."""
+    """The methods of `Report` for Python and notebooks."""
 
     def __repr__(self: Any) -> str:
-        """One line: benchmark, rate with its interval, data, who answered, folder."""
+        """One line: benchmark, rate with its interval, data, agent and model, folder."""
         settings = self.settings
         who = " with ".join(str(settings[name]) for name in ("agent", "model") if settings.get(name))
         data = " ".join(filter(None, (self.data.name, self.data.version)))
@@ -45,7 +45,7 @@ class NotebookViews:
         return "\n".join(lines)
 
     def to_pandas(self: Any, table: Literal["items", "turns", "checks"] = "items") -> Any:
-        """A data frame with a row an item, a message of a conversation, or a check of a verdict.
+        """A data frame with one row per item (`items`), message (`turns`) or check of a verdict (`checks`).
 
         `turns` and `checks` are read from the run's folder. Needs the extra `notebook`. Raises UserError.
         """
@@ -60,11 +60,11 @@ class NotebookViews:
             return pd.DataFrame(list(_turns(Path(self.folder) / "episodes.jsonl")), columns=TURN_COLUMNS)
         if table == "checks":
             return pd.DataFrame(list(_checks(Path(self.folder) / "scores.jsonl")), columns=CHECK_COLUMNS)
-        raise UserError(f"to_pandas({table!r}): there are 'items', 'turns' and 'checks'")
+        raise UserError(f"to_pandas({table!r}): unknown table; use 'items', 'turns' or 'checks'")
 
     def plot(self: Any, *others: Any) -> Any:
-        """A figure of matplotlib: the rate of each group with its 95 % interval; the cost of this report, and of
-        `others`, against their overall rate. Needs the extra `notebook`. Raises UserError.
+        """A matplotlib figure: the rate of each group with its 95 % interval, and the cost and overall rate of this
+        report and of `others`. Needs the extra `notebook`. Raises UserError.
         """
         try:
             import matplotlib.pyplot as plt
@@ -88,7 +88,7 @@ class NotebookViews:
         if not costs.lines:
             costs.text(0.5, 0.5, "cost unknown", ha="center", transform=costs.transAxes)
         drawn.tight_layout()
-        plt.close(drawn)  # a notebook shows what a cell returns, once
+        plt.close(drawn)  # otherwise a notebook shows the returned figure twice
         return drawn
 
 
@@ -147,7 +147,7 @@ def _last_lines(path: Path) -> dict[str, dict[str, Any]]:
                 row = json.loads(line)
                 last[row["unit"]] = row
     except (OSError, ValueError, LookupError) as error:
-        raise UserError(f"{path}: cannot be read: {error}; the report needs its run's folder") from None
+        raise UserError(f"{path}: cannot be read: {error}; the run's folder is needed") from None
     return last
 
 

@@ -1,4 +1,4 @@
-"""What one unit of a run may take. What it spends is held against that with every call that is counted."""
+"""The limits of one unit. They are checked after every counted call."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from medagent.core.errors import UnitLimitError
 
 @dataclass(frozen=True, slots=True)
 class UnitLimits:
-    """What one unit may take: seconds, tokens (prompt and completion), US dollars; None is no limit."""
+    """The limits of one unit: seconds, tokens (prompt and completion), US dollars; None is no limit."""
 
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
 
     def check(self, tokens: int, cost: float | None) -> None:
-        """Raises UnitLimitError where what a unit has spent is over a limit."""
+        """Raises UnitLimitError if a unit has spent more than a limit."""
         if self.tokens is not None and tokens > self.tokens:
             raise UnitLimitError("token_limit", f"{tokens} tokens; --unit-tokens is {self.tokens}")
         if self.cost is not None and cost is not None and cost > self.cost:
@@ -26,4 +26,4 @@ class UnitLimits:
 
 UNIT_UNLIMITED = UnitLimits()
 unit_limits: ContextVar[UnitLimits] = ContextVar("medagent_unit_limits", default=UNIT_UNLIMITED)
-"""Those of the unit that is being carried out."""
+"""The limits of the current unit."""

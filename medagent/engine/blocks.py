@@ -1,6 +1,6 @@
-"""What a page shows, as data: blocks of an item or of a run, each drawn by the function of its name in `blocks.js`.
+"""The blocks of a report page, as data. The function in `blocks.js` with a block's name draws it.
 
-A benchmark makes blocks of what it knows; the page knows no benchmark. Texts are plain text.
+Benchmarks make blocks, and the page does not depend on any benchmark. All texts are plain text.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from medagent.engine.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The base of blocks; `name` is the function that draws it."""
+    """The base of blocks. `name` is the function that draws it."""
 
     name: ClassVar[str]
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock(Block):
-    """A text under a title; `folded` where it is long or beside the point."""
+    """A text under a title. `folded` hides it until it is opened, if it is long or less important."""
 
     name = "text"
     title: str
     text: str
     folded: bool = False
     verbatim: bool = False
-    """Whether it is shown as typed, in a monospaced face."""
+    """Whether it is shown unchanged, in a monospaced font."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsBlock(Block):
-    """Names with values, a line each."""
+    """Names with values, one per line."""
 
     name = "facts"
     title: str
@@ -43,7 +43,7 @@ class FactsBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; `tokens` and `seconds` are those of the model call that made it."""
+    """One message of a conversation. `tokens` (prompt and completion) and `seconds` are those of its model call."""
 
     role: str
     text: str
@@ -54,7 +54,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ConversationBlock(Block):
-    """Messages in order. `decides` holds texts that are marked in replies: the times of the readings that decide."""
+    """Messages in order. `decides` are texts to mark in replies, such as the times of the deciding readings."""
 
     name = "conversation"
     messages: Sequence[Message]
@@ -64,7 +64,9 @@ class ConversationBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One measurement: `time` in milliseconds since 1970, as stored in `label`; `seen` None where nothing tells."""
+    """One measurement. `time` is in milliseconds since 1970, `label` is the stored time. `seen` tells whether the agent
+    had read it; None if that is unknown.
+    """
 
     time: float
     label: str
@@ -75,7 +77,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ChartBlock(Block):
-    """The deciding test over time: the window that counts, the thresholds, what the agent answered."""
+    """The deciding test over time: the window that counts, the thresholds, the agent's answer."""
 
     name = "chart"
     title: str
@@ -94,8 +96,8 @@ class ChartBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class AnswerBlock(Block):
-    """What was answered beside what counts as right; empty `accepted`: the answer does not count. `passed` is None
-    where nobody judged it.
+    """The agent's answer and the accepted answers. If `accepted` is empty, the answer is not graded. `passed` is None
+    if the answer has no verdict.
     """
 
     name = "answer"
@@ -106,7 +108,7 @@ class AnswerBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A place of an order: what is required, what was sent there, and whether that passes."""
+    """A field of an order: its path, the required value, the sent value, and whether that passes."""
 
     path: str
     required: str
@@ -116,9 +118,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order that is due, beside the one that was placed; one that was not due has no `fields`.
+    """A due order and the placed one. A placed order that was not due has no `fields`.
 
-    `others` are places of the placed order that no rule looks at.
+    `others` are fields of the placed order that no rule checks.
     """
 
     title: str
@@ -131,7 +133,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class OrdersBlock(Block):
-    """Orders required and placed, side by side."""
+    """Required and placed orders, side by side."""
 
     name = "orders"
     orders: Sequence[Order]
@@ -139,7 +141,7 @@ class OrdersBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ChecksBlock(Block):
-    """Everything that was checked: name, whether it passed, expected, actual."""
+    """All checks: name, whether it passed, expected and actual value."""
 
     name = "checks"
     checks: Sequence[tuple[str, bool, str, str]]
@@ -147,7 +149,7 @@ class ChecksBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class RecordBlock(Block):
-    """What the record became, or would have: each POST's URL with the stored resource, or why it was refused."""
+    """The agent's writes: each POST's URL, with the resource that was or would be stored, or why it was refused."""
 
     name = "record"
     title: str
@@ -156,19 +158,19 @@ class RecordBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class VerdictsBlock(Block):
-    """What each set of rules says: name, right, reason."""
+    """The verdict of each rule set: name, right, reason."""
 
     name = "verdicts"
     verdicts: Sequence[tuple[str, bool | None, str]]
 
 
 SetRow: TypeAlias = tuple[Literal["found", "missed", "extra"], Sequence[str]]
-"""An element of two sets that are compared, with its cells."""
+"""A row of a comparison of two sets, with its cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetsBlock(Block):
-    """Two sets compared, a row an element: `found`, `missed` or `extra`, and its cells under `columns`."""
+    """A comparison of two sets, one row per element: `found`, `missed` or `extra`, and its cells for `columns`."""
 
     name = "sets"
     title: str
@@ -179,7 +181,7 @@ class SetsBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class PairBlock(Block):
-    """Two texts beside each other, each with its title; words that only one has are marked."""
+    """Two texts side by side, each with its title. Words that only one of them has are marked."""
 
     name = "pair"
     left: tuple[str, str]
@@ -188,7 +190,7 @@ class PairBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class VotesBlock(Block):
-    """Judges: name, label, words."""
+    """The judges' labels: judge, label, text."""
 
     name = "votes"
     votes: Sequence[tuple[str, str, str]]
@@ -196,9 +198,9 @@ class VotesBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class DotsBlock(Block):
-    """Figures with intervals as dots on one line each: name, n, value, low, high. `marks` are lines for reference.
+    """Figures with intervals, one dot per line: name, n, value, low, high. `marks` are reference lines.
 
-    `group` says that the names are groups of items, which a click filters by.
+    If `group` is set, the names are groups of items, and a click filters by them.
     """
 
     name = "dots"
@@ -211,7 +213,7 @@ class DotsBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class SharesBlock(Block):
-    """Stacked bars: a line a group with a count for each of `parts`."""
+    """Stacked bars, one per group, with a count for each of `parts`."""
 
     name = "shares"
     title: str
@@ -221,7 +223,7 @@ class SharesBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBlock(Block):
-    """Stated confidence against the share of right ones: low, high, n, mean confidence, share of right ones."""
+    """Stated confidence and share of right items, per bin: low, high, n, mean confidence, share of right items."""
 
     name = "reliability"
     title: str
@@ -231,7 +233,7 @@ class ReliabilityBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ScatterBlock(Block):
-    """Points with the item that each is: item, x, y."""
+    """One point per item: item, x, y."""
 
     name = "scatter"
     title: str
@@ -256,28 +258,27 @@ class ItemDetail:
     question: str = ""
     failed: Sequence[str] = ()
     kind: str = ""
-    """Why it is wrong, in a word or two, where the report names no kind."""
+    """The kind of failure in a word or two, if the report has none."""
     digest: bytes = b""
     outcome: ItemOutcome | None = None
-    """How it ended, where that is known apart from the report."""
+    """Its outcome, if it is not taken from the report."""
 
     @property
     def made(self) -> Sequence[Block]:
-        """Its blocks."""
+        """The blocks, made if they are a function."""
         return self.blocks() if callable(self.blocks) else self.blocks
 
 
 def no_details() -> Iterable[ItemDetail]:
-    """The details of a run that has none."""
+    """The details of a run without any."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What a benchmark adds to a report's figures for a page.
+    """A benchmark's additions to a report's figures for a page.
 
-    `items` gives the details anew at each call, one after the other, in any order. `kinds` says each failure kind in
-    words.
+    Each call of `items` iterates over the details, in any order. `kinds` describes each kind of failure.
     """
 
     items: Callable[[], Iterable[ItemDetail]] = no_details
@@ -286,7 +287,7 @@ class Details:
 
 
 def ending_blocks(row: Row) -> list[Block]:
-    """How a row ended, where that was not with an answer: its error, and its traceback where it has one."""
+    """The error and traceback of a row that has them."""
     blocks: list[Block] = [TextBlock(f"Ended: {row.status}", row.error)] if row.error else []
     if row.traceback:
         blocks.append(TextBlock("Traceback", row.traceback.rstrip(), folded=True, verbatim=True))

@@ -1,8 +1,9 @@
-"""The one place where a unit's failure is caught: whose it was, what was said, where it came from.
+"""Catches the failures of units: owner, message, traceback.
 
-Whatever an agent, a model plug-in, a grader or a benchmark raises becomes the status of that unit's row, `SystemExit`
-and `KeyboardInterrupt` too: signals never raise in a run. `blame` names the owner where foreign code is called;
-`perform` catches, and gives up what does not end. What must end the run (StopRunError, UserError) passes through.
+An exception of an agent, a model plug-in, a grader or a benchmark becomes the status of the unit's row; `SystemExit`
+and `KeyboardInterrupt` too, because signals do not raise in a run. `blame` names the owner around calls of user code.
+`perform` catches the exception, and abandons a unit that does not end. Errors that must end the run (StopRunError,
+UserError) pass through.
 """
 
 from __future__ import annotations
@@ -31,16 +32,14 @@ U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
 GRACE_S = 1.5
-"""How long a unit that is cancelled may take to end: it closes connections. After that it is abandoned."""
+"""Seconds for a cancelled unit to end and close its connections. Then it is abandoned."""
 LONGEST_ERROR = 2_000
 LONGEST_TRACEBACK = 50_000
-"""Characters of an error and of its traceback that a row keeps; a traceback's end says what happened."""
+"""The most characters of an error and of its traceback in a row. A traceback keeps its end, which has the cause."""
 
 
 class PluginError(MedagentError):
-    """`cause`, which is none of medagent's errors, was raised; `owner` is whose code it was. `text` says it in other
-    words than the cause's own.
-    """
+    """The code of `owner` raised `cause`, which is not a medagent error. `text` replaces the cause's own message."""
 
     def __init__(self, owner: Owner, cause: BaseException, text: str = "") -> None:
         super().__init__(text or described(cause))
@@ -49,12 +48,12 @@ class PluginError(MedagentError):
 
 
 class ClosedFilesError(WornError):
-    """Foreign code closed files of this process, so that it can save rows and nothing else."""
+    """User code closed files of this process, which can now only save rows."""
 
 
 @contextmanager
 def blame(owner: Owner) -> Iterator[None]:
-    """Name the owner of whatever foreign error is raised inside; the innermost name holds."""
+    """Name the owner of the errors that user code raises inside. The innermost owner counts."""
     process, were_closed = os.getpid(), own_files.closed
     try:
         yield
@@ -68,13 +67,13 @@ def blame(owner: Owner) -> Iterator[None]:
         raise PluginError(owner, error) from error
     finally:
         if os.getpid() != process:
-            os._exit(0)  # foreign code forked and came back twice: the run belongs to the first process
+            os._exit(0)  # user code forked and returned twice; the run belongs to the first process
         if not were_closed and own_files.blames():
             raise PluginError(owner, ClosedFilesError(), CLOSED)
 
 
 def _ends_the_task(error: BaseException) -> bool:
-    """Whether an exception came from outside: the task's cancellation, or a coroutine that is closed unfinished."""
+    """Whether an exception is the task's own cancellation, or the closing of an unfinished coroutine."""
     if not isinstance(error, asyncio.CancelledError | GeneratorExit):
         return False
     try:
@@ -87,27 +86,27 @@ def _ends_the_task(error: BaseException) -> bool:
 
 
 def _first_of_ours(group: BaseExceptionGroup[BaseException]) -> MedagentError | None:
-    """The first of medagent's errors in a group: a model that fails within a task group fails as it does alone."""
+    """The first medagent error in a group, so that a model's failure in a task group counts as one outside it."""
     for error in group.exceptions:
         if isinstance(error, MedagentError):
             return error
-        if isinstance(error, BaseExceptionGroup) and (found := _first_of_ours(error)) is not None:
-            return found
+        if isinstance(error, BaseExceptionGroup) and (inner := _first_of_ours(error)) is not None:
+            return inner
     return None
 
 
 def described(error: BaseException) -> str:
-    """An exception's type and text, of bounded length and without control characters, also where it has no text."""
+    """An exception's type and text, with at most `LONGEST_ERROR` characters and without control characters."""
     try:
         text = str(error)
     except BaseException as failure:
-        text = f"(its text cannot be made: {type(failure).__name__})"
+        text = f"(its text is not available: {type(failure).__name__})"
     return printable(f"{type(error).__name__}: {text[:LONGEST_ERROR]}")
 
 
 @dataclass(frozen=True, slots=True)
 class Performed(Generic[R]):
-    """A unit's row (None if it was not begun), the error that must stop the run, and whether the run was cancelled
+    """A unit's row (None if it was not started), the error that must stop the run, and whether the run was cancelled
     meanwhile.
     """
 
@@ -119,8 +118,8 @@ class Performed(Generic[R]):
 async def perform(
     worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: UnitLimits = UNIT_UNLIMITED
 ) -> Performed[R]:
-    """Carry a unit out; its row says how it went, whatever happened, and what it spent. A unit that does not end within
-    its time, or when the run ends, is given up.
+    """Run a unit. Its row always gets a status and what the unit spent. A unit that exceeds its time, or that does not
+    end when the run ends, is abandoned.
     """
     row.started, clock = wall_clock(), time.monotonic()
     own_files.watch()
@@ -137,7 +136,7 @@ async def perform(
     if task.done():
         stop = _conclude(task, row) or _closed_files(row)
     else:
-        row = row.model_copy()  # what is abandoned may still change its own
+        row = row.model_copy()  # an abandoned task may still change the original
     if not task.done() or task.cancelled():
         row.status = "cancelled"
         if overdue:
@@ -160,12 +159,12 @@ async def _carry_out(worker: Worker[U, R], unit: U, row: R, lane: Lane, limits: 
             await worker.run(unit, row)
     finally:
         for close in () if lane.busy else lane.closing:
-            with suppress(MedagentError), blame("agent"):  # the unit's answer stands
+            with suppress(MedagentError), blame("agent"):  # the unit's answer stays valid
                 await close()
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
-    """Wait a while for a task that was cancelled, also while the run is being cancelled around it."""
+    """Wait up to `GRACE_S` for a cancelled task, even if the run is cancelled meanwhile."""
     until = time.monotonic() + GRACE_S
     while not task.done() and (left := until - time.monotonic()) > 0:
         with suppress(asyncio.CancelledError):
@@ -173,15 +172,15 @@ async def _ended(task: asyncio.Task[None]) -> None:
 
 
 def _abandon(task: asyncio.Task[None], lane: Lane, unit: str) -> None:
-    """Leave a task that ignores its cancellation to itself. Raises StraysError if there are too many."""
-    asyncio.tasks._unregister_task(task)  # else `asyncio.run` waits for it
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))  # to free it would throw into code that ignores that
-    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # nobody else looks at it
+    """Abandon a task that ignores its cancellation. Raises StraysError if there are too many."""
+    asyncio.tasks._unregister_task(task)  # otherwise `asyncio.run` waits for it
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))  # freeing it would raise GeneratorExit in its code
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # marks its error as read
     lane.strays.add(unit, lambda: not task.done())
 
 
 def _conclude(task: asyncio.Task[None], row: Row) -> StopRunError | UserError | None:
-    """Put into its row how a unit ended. Returns the error that must stop the run."""
+    """Set the row's status from the unit's end. Returns the error that must stop the run."""
     try:
         task.result()
     except EpisodeError as failure:
@@ -193,27 +192,27 @@ def _conclude(task: asyncio.Task[None], row: Row) -> StopRunError | UserError | 
         row.status, row.error = "cancelled", str(error)
         return error
     except asyncio.CancelledError:
-        pass  # `perform` knows why
+        pass  # `perform` sets the status
     except MedagentError as error:
         fail(row, PluginError("benchmark", error))
     return None
 
 
 def _closed_files(row: Row) -> StopRunError | None:
-    """The error that must stop the run if foreign code closed files of this process: whatever a unit did after that is
-    not kept, except for the failure of the one that did it.
+    """The error that must stop the run if user code closed files of this process. Only the unit that closed them gets a
+    failure; rows of other units after that are cancelled.
     """
     if not own_files.closed:
         return None
     if row.error != CLOSED:
         row.status, row.error = "cancelled", None
     return ClosedFilesError(
-        f"an agent {CLOSED}; the same command continues, and with --workers 1 an agent has a process of its own"
+        f"an agent {CLOSED}; repeat the command to continue, with --workers 1 to give the agent a separate process"
     )
 
 
 def fail(row: Row, failure: PluginError) -> None:
-    """Put a foreign error into a row: the owner's status, the words, the traceback."""
+    """Put an error of user code into a row: the owner's status, the message, the traceback."""
     row.status, row.error = f"{failure.owner}_error", str(failure)
     lines = "".join(traceback.format_exception(failure.cause))
     row.traceback = lines if len(lines) <= LONGEST_TRACEBACK else f"[…]{lines[-LONGEST_TRACEBACK:]}"

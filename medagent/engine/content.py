@@ -1,4 +1,4 @@
-"""What a line of a journal says about how a unit went: equal for units that went alike, such as trials of an item."""
+"""The content of a journal line, without its key and times: equal for units that ended equally, such as trials."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MadeUp:
-    """A value that a FHIR server makes up, such as a Bundle's id: the bytes before it in a line, and its form."""
+    """A value that a FHIR server generates, such as a Bundle's id: the bytes before it in a line, and its pattern."""
 
     before: bytes
     value: re.Pattern[bytes]
@@ -25,15 +25,15 @@ class MadeUp:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The SHA-256 of a row without its key, its times and values that are made up; `values` has the latter."""
+    """The SHA-256 of a row without its key, its times and the generated values; `values` are the latter."""
 
     digest: bytes
     values: tuple[bytes, ...] = ()
 
 
 def content_of(raw: bytes, end: int, key: bytes, made_up: Sequence[MadeUp], *, spent: bool) -> Content | None:
-    """The content of a line whose row ends before `end`. `key` are the members that repeat the unit's key; without
-    `spent`, the calls do not count. None if the line is not as this version writes it.
+    """The content of a line whose row ends before `end`. `key` are the members that repeat the unit's key. The model
+    calls are included only with `spent`. None if the line does not have the form that this version writes.
     """
     head = _HEAD.match(raw)
     if head is None:
@@ -50,7 +50,7 @@ def content_of(raw: bytes, end: int, key: bytes, made_up: Sequence[MadeUp], *, s
 
 
 def _places(raw: bytes, start: int, end: int, made_up: Sequence[MadeUp]) -> Iterator[tuple[int, int]]:
-    """Where the values that are made up begin and end."""
+    """The start and end of each generated value."""
     for one in made_up:
         place = raw.find(one.before, start, end)
         while place >= 0:

@@ -1,4 +1,4 @@
-"""Amounts as a person reads them."""
+"""Amounts as texts for people."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 
 def natural(name: str) -> list[tuple[str, int]]:
-    """A sorting key by which numbers in names count as numbers: `task2` before `task10`."""
+    """A sorting key that compares numbers in names as numbers: `task2` is before `task10`."""
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
 
 
@@ -16,7 +16,7 @@ def counted(count: int, nouns: str) -> str:
 
 
 def some_are(count: int, total: int, nouns: str) -> str:
-    """The beginning of a sentence: `3 of 5 units are`, `1 of 1 unit is`."""
+    """The start of a sentence: `3 of 5 units are`, `1 of 1 unit is`."""
     return f"{count} of {counted(total, nouns)} {'is' if total == 1 else 'are'}"
 
 
@@ -24,17 +24,17 @@ _DIGEST = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{56}(?![0-9a-f])")
 
 
 def short_key(unit: str) -> str:
-    """A unit's key for reading: of a SHA-256, by which calls to judges are known, the first 8 digits."""
+    """A unit's key for people. A SHA-256, as in the keys of judges' calls, is shortened to 8 digits."""
     return _DIGEST.sub(r"\1…", unit)
 
 
 def dollars(cost: float | None) -> str:
-    """An amount of US dollars; `–` where it is unknown."""
+    """An amount of US dollars; `–` if it is unknown."""
     return "–" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them: `42 s`, `3 min`, `2 h 05`."""
+    """A duration in seconds as a text: `42 s`, `3 min`, `2 h 05`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
 
 
 def figure(value: float | None, measure: str) -> str:
-    """A value as it is written, by its `Measure`; `–` if there is none."""
+    """A value as a text, by its `Measure`; `–` if there is none."""
     if value is None:
         return "–"
     return {"percent": percent(value), "points": f"{100 * value:.2f}", "score": f"{value:.4f}"}[measure]

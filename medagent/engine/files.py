@@ -1,4 +1,4 @@
-"""Files written whole (aside, synced, then renamed, so that a reader never sees half of one), and their digests."""
+"""Atomic writes of files (written to a temporary file, synced, renamed), and digests of files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from medagent.core.errors import UserError
 
 MANIFEST = ".files"
-"""The file of a run's folder that lists what the run wrote, a name a line."""
+"""The file in a run's folder with the names of the files that the run wrote, one per line."""
 _open_folders: set[Path] = set()
-"""The run folders that this process writes into."""
+"""The run folders to which this process writes."""
 
 
 @contextlib.contextmanager
 def noted(folder: Path) -> Iterator[None]:
-    """Note every file that is written into a folder from here on in its manifest, before it is written."""
+    """Until the block ends, list every new file of a folder in the folder's manifest before it is written."""
     place = folder.resolve()
     _open_folders.add(place)
     try:
@@ -29,7 +29,7 @@ def noted(folder: Path) -> Iterator[None]:
 
 
 def note(path: Path) -> None:
-    """Note that a file is about to be written, if it belongs to an open run. Raises UserError."""
+    """List a file in the manifest before it is written, if its folder is an open run's. Raises UserError."""
     folder = path.parent.resolve()
     if folder not in _open_folders or path.name in written_files(folder):
         return
@@ -51,26 +51,24 @@ def written_files(folder: Path) -> set[str]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` as UTF-8 to `path`, or leave what was there. Raises UserError naming the file when it cannot."""
+    """Write `text` as UTF-8 to `path`. If that fails, the old file stays. Raises UserError with the path."""
     _write(path, [text])
 
 
 def write_parts(path: Path, parts: Iterable[str]) -> None:
-    """The same for a text of many parts, which is never in memory as a whole. Raises UserError."""
+    """The same for a text in parts, which is not in memory as a whole. Raises UserError."""
     _write(path, parts)
 
 
 def write_changed(path: Path, text: str) -> None:
-    """Write `text` whole, unless the file holds it already: then it stays as it is, its time included.
-
-    Raises UserError.
-    """
+    """Write `text` unless the file already has it. An equal file keeps its modification time. Raises UserError."""
     write_changed_parts(path, lambda: [text])
 
 
 def write_changed_parts(path: Path, parts: Callable[[], Iterable[str]]) -> None:
-    """The same for a text of many parts, which is never in memory as a whole; where it differs, the parts are asked
-    for twice. Raises UserError.
+    """The same for a text in parts, which is not in memory as a whole. If the text differs, `parts` is called twice.
+
+    Raises UserError.
     """
     if not _holds(path, _larger(parts())):
         _write(path, _larger(parts()))
@@ -92,7 +90,7 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 
 def _holds(path: Path, parts: Iterable[str]) -> bool:
-    """Whether a file is there and holds these parts and no more."""
+    """Whether a file exists and consists of these parts."""
     if not path.exists():
         return False
     with path.open("rb") as file:
@@ -111,7 +109,7 @@ def _larger(parts: Iterable[str]) -> Iterator[str]:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file. Raises UserError where it cannot be read."""
+    """SHA-256 of a file. Raises UserError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

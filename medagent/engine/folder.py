@@ -1,8 +1,7 @@
 """A run's folder: its lock, its settings, its journal.
 
-`run.json` holds the settings that decide what the episodes are. The same command again continues the run; other
-settings are refused. The lock is that of the journal (`journal_file.py`). A folder that may only be read is opened like
-any other: what is finished in it can be shown.
+`run.json` has the settings that decide the rows. Repeating the command continues the run; other settings are refused.
+The lock is that of the journal (`journal_file.py`). A read-only folder can be opened too, to show finished work.
 """
 
 from __future__ import annotations
@@ -27,16 +26,15 @@ from medagent.engine.report import DataRef
 from refsol.schema import fault_text
 
 FORMAT = 1
-"""Of `run.json`."""
+"""The format of `run.json`."""
 
 
 class RunFolder:
-    """An open, locked run folder. `settings` are keyed by option name (`model`, `max-rounds`) or fact (`tasks-digest`);
-    `places` are options that may change between two tries (paths) but belong in a command to copy, and so do the
-    `unwritten` (limits, addresses), which no file holds.
+    """An open, locked run folder; a context manager. `settings` are keyed by option name (`model`, `max-rounds`) or
+    fact (`tasks-digest`). `places` are options that may change when the run is continued, such as paths. `unwritten`
+    are limits and addresses, which no file has. All three are part of the command that continues the run.
 
-    Use as a context manager. Raises UserError when the folder cannot be used: not writable, locked by another run, or
-    made under other settings.
+    Raises UserError if the folder cannot be used: it is read-only, locked by another run, or has other settings.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from None
         self.journal = self._locked(overwrite)
-        """The first journal's file, which has the folder's lock."""
+        """The first journal's file, which holds the folder's lock."""
         self._stack = ExitStack()
         self._stack.callback(self.journal.close)
         try:
@@ -89,7 +87,7 @@ class RunFolder:
 
     @property
     def writable(self) -> bool:
-        """Whether anything can be written to it."""
+        """Whether files can be written to the folder."""
         return self.journal.writable
 
     @property
@@ -99,11 +97,11 @@ class RunFolder:
 
     @property
     def journal_path(self) -> Path:
-        """Where the journal lies."""
+        """The path of the first journal."""
         return self.path / "episodes.jsonl"
 
     def digests(self, beside: Container[str]) -> dict[str, str]:
-        """The SHA-256 of each file by name; those named `beside` are left out."""
+        """The SHA-256 of each file by name, without the files in `beside`."""
         files = (file for file in self.path.iterdir() if file.is_file() and file.name not in beside)
         return {file.name: file_digest(file) for file in files}
 
@@ -116,7 +114,7 @@ class RunFolder:
             return JournalFile(self.journal_path, writable=False)
 
     def _clear(self) -> None:
-        """Remove what the run wrote, and nothing else."""
+        """Remove the files that the run wrote, and no others."""
         for name in ("run.json", *sorted(written_files(self.path) - {self.journal_path.name}), MANIFEST):
             file = self.path / name
             if file.is_file():
@@ -128,8 +126,8 @@ class RunFolder:
         if not path.exists():
             if (self.path / "results.json").exists() or self.journal_path.stat().st_size:
                 raise UserError(
-                    f"{self.path}: holds results but no run.json, so it cannot be continued; "
-                    "choose another --round, or --overwrite"
+                    f"{self.path}: has results but no run.json, so the run cannot be continued; "
+                    "choose another --round, or pass --overwrite"
                 )
             write_whole(
                 path,
@@ -156,13 +154,13 @@ class RunFolder:
         if differing:
             changes = ", ".join(f"{k} {_show(before.get(k))} → {_show(self._settings.get(k))}" for k in differing)
             raise UserError(
-                f"{self.path}: was made under other settings ({changes}). Continue it with the old ones: "
-                f"{command}; or choose another --round; or start again from nothing with --overwrite"
+                f"{self.path}: the run has other settings ({changes}). Continue it with its settings: "
+                f"{command}; or choose another --round; or delete it and start again with --overwrite"
             )
 
     def _unknown(self, before: Mapping[str, Setting]) -> set[str]:
-        """The digests of code that cannot be compared. Raises UserError if there are rows of that code, unless the user
-        says that it is the same.
+        """The digests of code that cannot be compared. Raises UserError if the folder has rows of such code, unless the
+        user states that the code is the same (`--reuse`).
         """
         unknown = {
             name: str(value)
@@ -174,15 +172,15 @@ class RunFolder:
             name, reason = next(iter(unknown.items()))
             who = name.removesuffix("-digest")
             raise UserError(
-                f"{self.path}: holds an earlier run, and nothing tells whether its {who} is the same "
-                f"({reason.removeprefix(UNKNOWN)}). If it is, continue with reuse=True (--reuse); start anew with "
-                "overwrite=True (--overwrite); or choose another round"
+                f"{self.path}: has an earlier run, and it is unknown whether its {who} is the same "
+                f"({reason.removeprefix(UNKNOWN)}). If it is, continue with reuse=True (--reuse); otherwise delete the "
+                "run with overwrite=True (--overwrite), or choose another round"
             )
         return set(unknown)
 
 
 def command_line(command: str, settings: Mapping[str, Setting]) -> str:
-    """The command that has these settings; facts that are no option (digests, versions, `recipe:rule`) are left out."""
+    """The command with these settings, without facts that are not options (digests, versions, `recipe:rule`)."""
     words = command.split()
     for key, value in settings.items():
         if value is None or value is False or ":" in key or key.endswith(("digest", "-version")):
@@ -198,43 +196,41 @@ def _show(value: Setting) -> str:
 
 
 def _meaning(value: Setting) -> Setting:
-    """A value as it counts: a switch that is off is as one that did not exist yet."""
+    """A value for comparison: a switch that is off equals a switch that an earlier version did not have."""
     return None if value is False else value
 
 
 class RunFile(BaseModel):
-    """`run.json`: what a run's folder says of the run."""
+    """The content of `run.json`."""
 
     model_config = ConfigDict(frozen=True, strict=True)
 
     format: int
     command: str
     benchmark: str
-    """Its name, or the import path of one that is not installed."""
+    """The benchmark's name, or its import path if it is not installed."""
     data: DataRef
     settings: dict[str, Setting]
-    """What decided the rows."""
+    """The settings that decide the rows."""
     places: dict[str, Setting]
-    """What else the first command had."""
+    """The other options of the first command."""
     versions: dict[str, str]
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """A folder's `run.json`, which is a `RunFile`. Raises UserError where it is missing, damaged, or of a newer
-    version.
-    """
+    """A folder's `run.json`, a `RunFile`. Raises UserError if it is missing, damaged, or of a newer version."""
     path = folder / "run.json"
     if not path.is_file():
-        raise UserError(f"{folder}: is no run's folder (it has no run.json)")
+        raise UserError(f"{folder}: not a run's folder (it has no run.json)")
     try:
         run = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
-        raise _damaged(path, "it is no JSON") from None
+        raise _damaged(path, "it is not JSON") from None
     format_ = run.get("format") if isinstance(run, dict) else None
     if isinstance(format_, int) and format_ > FORMAT:
         raise UserError(
-            f"{path}: was written by a newer medagent (format {format_} of run.json; this one reads {FORMAT}): "
-            "use that version"
+            f"{path}: written by a newer medagent (format {format_} of run.json; this version reads {FORMAT}); use the "
+            "newer version"
         )
     try:
         return RunFile.model_validate(run).model_dump()
@@ -244,15 +240,15 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path}: is damaged ({why}); choose another --round, or --overwrite")
+    return UserError(f"{path}: is damaged ({why}); choose another --round, or pass --overwrite")
 
 
 def read_settings(folder: Path) -> dict[str, Setting]:
-    """What decided the rows of a run. Raises UserError where `run.json` is missing or damaged."""
+    """The settings that decide the rows of a run. Raises UserError if `run.json` is missing or damaged."""
     settings: dict[str, Setting] = read_run(folder)["settings"]
     return settings
 
 
 def benchmark_of(folder: Path) -> str:
-    """The name of the benchmark that made a run's folder. Raises UserError where `run.json` is missing or damaged."""
+    """The benchmark's name in a run's folder. Raises UserError if `run.json` is missing or damaged."""
     return str(read_run(folder)["benchmark"])

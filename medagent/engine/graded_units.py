@@ -1,4 +1,4 @@
-"""A run's folder, graded and open: its units one after the other with their rows, few of them in memory."""
+"""The graded units of a run's folder, one after the other. Only a few of them are in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from medagent.engine.scores import Grader, Score, Scored, unit_name
 from medagent.engine.scoring import Scoring, graded
 
 _AT_ONCE = 500
-"""Units whose scores are worked out together."""
+"""The number of units that are scored together."""
 
 
 def no_others() -> Mapping[str, Score]:
@@ -42,19 +42,21 @@ class GradedUnit:
 
 
 class GradedRun:
-    """The units of a run's folder; a context manager. `book` holds scores that are known, `given` are grading options.
+    """The units of a run's folder; a context manager. `book` has known scores, `options` are those of grading.
 
     Raises UserError.
     """
 
-    def __init__(self, benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any], book: ScoreBook) -> None:
+    def __init__(
+        self, benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any], book: ScoreBook
+    ) -> None:
         self._stack = ExitStack()
         with ExitStack() as stack:
             self._journals = stack.enter_context(Journals.of_folder(folder, benchmark.journals))
             run = Run(folder, self._journals)
-            source = benchmark.source(run, given)
+            source = benchmark.source(run, options)
             check_data(folder, read_run(folder), benchmark.data(source))
-            own = str(given.get("rules") or benchmark.rule_sets[0])
+            own = str(options.get("rules") or benchmark.rule_sets[0])
             graders: dict[str, Grader[Any]] = {
                 name: stack.enter_context(benchmark.grader(source, name)) for name in (own, *benchmark.rule_sets[1:])
             }
@@ -71,7 +73,7 @@ class GradedRun:
         self._stack.close()
 
     def units(self) -> Iterator[GradedUnit]:
-        """The units that have a row, trial by trial, each trial in the order of the benchmark's items."""
+        """The units with a row, trial by trial, each trial in the order of the benchmark's items."""
         journal = self._journals[JOURNAL]
         units = iter(_in_order(self._items, journal.units))
         while some := list(islice(units, _AT_ONCE)):

@@ -1,6 +1,6 @@
-"""Grounded rates: of the items that need a reading, how many are right by an agent that had read what decides.
+"""Grounded rates: the share of right items whose agent had read the deciding data, of all items that need a reading.
 
-For every benchmark whose scores say so (`Score.grounded`): a column of the table, and a line below the overall rate.
+Benchmarks whose scores have `Score.grounded` get a column in the table, and a line below the overall rate.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from refsol.grounds import NO_READING
 from refsol.intervals import stratified_wilson
 
 GROUNDED = "grounded"
-"""The name of the line, and of the column."""
+"""The name of the line and of the column."""
 LUCKY = "lucky"
-"""What lists call an item that is right, though its agent had not read what decides."""
+"""The name in lists for a right item whose agent had not read the deciding data."""
 
 
 def grounded_rate(scores: Sequence[GradedUnit]) -> GroundedRate | None:
-    """The rate of some units, with the interval of these types; None if no score says whether it is grounded."""
+    """The grounded rate of some units, with the interval for these types; None if no score has `grounded`."""
     types: dict[str, dict[str, list[bool]]] = {}
     notes: dict[str, None] = {}
     lucky = 0
@@ -39,6 +39,6 @@ def grounded_rate(scores: Sequence[GradedUnit]) -> GroundedRate | None:
 
 
 def grounded_line(overall: TableLine) -> Iterator[TableLine]:
-    """The line below the overall one; nothing if the benchmark does not say what is grounded."""
+    """The line below the overall one, if the benchmark has grounded rates."""
     if (rate := overall.grounded) is not None:
         yield TableLine(name=GROUNDED, n=rate.n, value=rate.value, interval=rate.interval, counts={"right": rate.right})

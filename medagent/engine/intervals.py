@@ -1,7 +1,7 @@
-"""The two intervals of a rate, each by the question that it answers, from the scores of a run.
+"""The two intervals of a rate, from the scores of a run. Each answers a different question.
 
-* *These types, other patients*: the items of each type are drawn, the types stay. It stands in the table.
-* *Other types*: the types are drawn, with their items.
+* *These types, other patients*: items are sampled within each type; the types are fixed. The table shows this one.
+* *Other types*: types are sampled, with their items.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from refsol.intervals import FEWEST_TYPES, other_types, stratified_tango, strati
 from refsol.stats import Interval
 
 THESE, OTHERS = "These types, other patients", "Other types"
-"""The two questions, as reports word them."""
+"""The names of the two questions in reports."""
 
 
 class GradedUnit(Protocol):
-    """A unit with its verdict, as far as rates look at it; `Scored` is one."""
+    """The part of a graded unit that rates use. `Scored` has it."""
 
     @property
     def item(self) -> Any:
-        """Its `Item`."""
+        """The unit's `Item`."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class GradedUnit(Protocol):
 
 
 def by_type(scores: Sequence[GradedUnit]) -> list[list[list[bool]]]:
-    """Whether each graded trial of each item is right, type by type."""
+    """For each type and each of its items: whether the graded trials are right."""
     types: dict[str, dict[str, list[bool]]] = {}
     for one in scores:
         if one.correct is not None:
@@ -50,7 +50,7 @@ def by_type(scores: Sequence[GradedUnit]) -> list[list[list[bool]]]:
 
 
 def by_item(scores: Sequence[GradedUnit]) -> dict[str, list[bool]]:
-    """Whether each graded trial of each item is right."""
+    """For each item: whether its graded trials are right."""
     items: dict[str, list[bool]] = {}
     for one in scores:
         if one.correct is not None:
@@ -59,17 +59,17 @@ def by_item(scores: Sequence[GradedUnit]) -> dict[str, list[bool]]:
 
 
 def these_types(scores: Sequence[GradedUnit]) -> Interval:
-    """The 95 % interval of the rate of these types over other patients."""
+    """The 95 % interval of the rate for these types and other patients."""
     return stratified_wilson([[(sum(trials), len(trials)) for trials in items] for items in by_type(scores)])
 
 
 def of_other_types(scores: Sequence[GradedUnit]) -> Interval | None:
-    """The 95 % interval of the rate over other types; None below five types. The trials of an item are averaged."""
+    """The 95 % interval of the rate for other types; None below five types. The trials of an item are averaged."""
     return other_types([[sum(trials) / len(trials) for trials in items] for items in by_type(scores)])
 
 
 def interval_notes(scores: Sequence[GradedUnit]) -> Iterator[str]:
-    """Both intervals of all trials in words; nothing unless there are several types."""
+    """Both intervals of all trials as texts, if there are several types."""
     types = by_type(scores)
     if len(types) < 2:
         return
@@ -88,9 +88,9 @@ def interval_document(scores: Sequence[GradedUnit]) -> dict[str, list[float] | N
 
 
 def above(scores: Sequence[GradedUnit], floor: Mapping[str, bool | None]) -> tuple[float, Interval] | None:
-    """How far the rate is above that of a baseline on the same items, paired, with its 95 % interval.
+    """The rate minus that of a baseline on the same items, paired, with its 95 % interval.
 
-    `floor` says of each item whether the baseline is right. None if no item has both verdicts.
+    `floor` has the baseline's verdict on each item. None if no item has both verdicts.
     """
     types: dict[str, list[int]] = {}
     for one in scores:

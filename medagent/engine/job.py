@@ -1,4 +1,4 @@
-"""What a benchmark gives the engine: units of work, a job that opens to a worker, and where units are carried out."""
+"""The protocols between a benchmark and the engine: units, a job that opens a worker, and executors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medagent.models.limiter import EndpointStats
 
 
 class Unit(Protocol):
-    """One piece of work; `key` names it in the journal and, with the run's settings, fully determines it."""
+    """One piece of work. Its `key` names it in the journal, and determines it together with the run's settings."""
 
     @property
     def key(self) -> str:
@@ -27,7 +27,7 @@ U = TypeVar("U", bound=Unit)
 
 
 class LazyUnits(LazySequence[U]):
-    """Units that are made when their turn comes: what is asked about them before is their keys."""
+    """Units that are made when they are needed. Their keys are known before."""
 
     def __init__(self, keys: Sequence[str], make: Callable[[int], U]) -> None:
         super().__init__(len(keys), make)
@@ -40,26 +40,26 @@ R_contra = TypeVar("R_contra", bound=Row, contravariant=True)
 
 
 class Worker(Protocol[U_contra, R_contra]):
-    """Carries out units, many at a time, in one event loop."""
+    """Runs units, many at a time, in one event loop."""
 
     @property
     def stats(self) -> Sequence[EndpointStats]:
-        """What goes on at the model endpoints, for the progress display."""
+        """The statistics of the model endpoints, for the progress display."""
         ...
 
     async def run(self, unit: U_contra, row: R_contra) -> None:
-        """Carry one unit out and fill its row in. Whatever it raises, the row is kept as far as it was filled: the
-        engine puts the failure's status into it. Calls of foreign code name their owner by `blame`.
+        """Run one unit and fill in its row. If it raises, the engine sets the failure's status and keeps the rest of
+        the row. Wrap calls of user code in `blame` to name their owner.
         """
         ...
 
 
 class Job(Protocol[U_contra, R]):
-    """A picklable description of the work, which opens to a worker; a dataclass."""
+    """A picklable description of the work, which opens a worker; a dataclass."""
 
     @property
     def concurrency(self) -> int:
-        """How many calls it may have at an endpoint at once."""
+        """The most calls at an endpoint at once."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Job(Protocol[U_contra, R]):
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A file that a job opens; `make` makes the same file on another machine, where that can be done."""
+    """A file that a job opens. `make`, if set, makes the same file on another machine."""
 
     path: Path
     make: Callable[[], Path] | None = None
@@ -82,20 +82,20 @@ class JobFile:
 
 @runtime_checkable
 class JobWithFiles(Protocol):
-    """A job that opens files: workers on other machines get them."""
+    """A job that opens files, which workers on other machines get too."""
 
     @property
     def files(self) -> Sequence[JobFile]:
-        """What it opens."""
+        """The files that the job opens."""
         ...
 
     def moved(self, places: Mapping[Path, Path]) -> Any:
-        """The job with its files at other places."""
+        """The job with its files at other paths."""
         ...
 
 
 class Executor(Protocol):
-    """Where units run: this process (`LocalExecutor`) or a cluster."""
+    """Runs units in this process (`LocalExecutor`) or on a cluster."""
 
     async def run(
         self,
@@ -104,12 +104,10 @@ class Executor(Protocol):
         done: Callable[[R], Awaitable[None]],
         progress: Progress,
     ) -> None:
-        """Carry out units until `take` gives None, taking the next one only when there is room and the last one's row
-        was given to `done`, which counts what it spent at once; what `done` returns is awaited until the row is
-        durable.
+        """Run units until `take` returns None. A lane takes its next unit after the last one's row was passed to
+        `done`, which counts its cost at once. The awaitable of `done` ends when the row is on disk.
 
-        When cancelled, or when a unit stops the run, what is in flight is cancelled and its rows are still handed to
-        `done`. Raises StopRunError or UserError when a unit stops the run, ExecutorLostError when what carries units
-        out is gone.
+        If the run is cancelled, or a unit stops it, units in progress are cancelled, and their rows are passed to
+        `done` too. Raises StopRunError or UserError if a unit stops the run, ExecutorLostError if the executor is lost.
         """
         ...

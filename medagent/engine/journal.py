@@ -1,14 +1,14 @@
-"""The journal: append-only JSON lines, one row a finished unit, durable before the unit counts as done.
+"""The journal: append-only JSON lines, one row per finished unit. A unit counts as done when its row is on disk.
 
-A row is written at once, so that no kill of the process loses it. Rows that finish together share one fsync (group
-commit), made in a thread so that the event loop goes on. In memory are each unit's last status, the place of its last
-row, and the sums, so a run of any length costs the same. A last line that a crash tore off is cut away when the journal
-is opened: its unit is owed again.
+A row is written at once, so that it survives a kill of the process. Rows that finish together share one fsync (group
+commit), which a thread makes, so that the event loop is not blocked. Memory holds each unit's last status, the place of
+its last row, and the sums; it does not hold rows. If a crash left an incomplete last line, opening the journal removes
+it, and its unit is owed again.
 
-A line ends with its number, the format of the journal and a checksum of all that stands before it, so that what was
-changed, removed, added or moved after it was written is found: a row that is lost would be paid for again, and what it
-cost be missing in the sums. An empty line stands for a row that a person has given up. Opening reads only the head of
-such a row; the whole row is read once, when results are made.
+A line ends with its number, the journal's format and a checksum of the text before them. So lines that were changed,
+removed, added or moved later are detected: a lost row would be paid for again, and its cost would be missing in the
+sums. An empty line replaces a row that a person has given up. Opening reads only the head of each row; the whole rows
+are read once, when results are made.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Row)
 
 FORMAT = 3
-"""Of the rows. No version with another one was released."""
+"""The format of rows. All released versions have this one."""
 _END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
 _LONGEST_END = 96
 _CHECKSUM = b'00000000"}\n'
-"""How a line ends, from its checksum on."""
+"""The end of a line, from its checksum on; for its length."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
-"""The end of a row whose newline became something else: no crash tears a row off so."""
+"""The end of a row with another byte instead of its newline. A crash does not leave such a row."""
 _SHORT = 4_096
-"""Bytes of a line that is parsed whole for its head."""
+"""Lines of at most this number of bytes are parsed whole for their heads."""
 _LENGTH_BITS = 40
 _LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
 class Journal(Generic[R]):
-    """An open journal at `path` whose rows are of type `row_type`; `file` is its file, where a folder has it open.
+    """An open journal at `path` with rows of type `row_type`. `file` is its file if a folder has opened it already.
 
-    Raises UserError when the file cannot be opened or a line inside it is damaged. One that is not `writable` is only
-    read: a last line that is torn off, or being written just now, is left out.
+    Raises UserError if the file cannot be opened or a line in it is damaged. If the journal is not `writable`, an
+    incomplete last line, which another process may be writing, is ignored.
     """
 
     def __init__(
@@ -60,31 +60,31 @@ class Journal(Generic[R]):
         self.path = path
         self._row_type = row_type
         self.slowest = 0.0
-        """Seconds of the unit that took longest."""
+        """The seconds of the slowest unit."""
         self.began = ""
         self.ended = ""
-        """When the first unit began and the last one ended."""
+        """The start of the first unit and the end of the last one."""
         self._waiting: list[tuple[R, asyncio.Future[None]]] = []
         self._syncing: asyncio.Task[None] | None = None
         self.spent = Spent()
-        """What all rows spent, those not yet on disk and repeated units included: it was paid."""
+        """What all rows spent, with rows not yet on disk and with repeated units, because all of it was paid."""
         self.spent_by: dict[str, Spent] = {}
-        """The same by the model that was called, where rows differ in it."""
+        """The same by the model that was called, if rows call different ones."""
         self.paid = 0
-        """How many rows have calls."""
+        """The number of rows with calls."""
         self.unpriced = 0
-        """How many calls have no known cost."""
+        """The number of calls whose cost is unknown."""
         self._priced = 0.0
         self.written = 0
-        """How many rows were appended since it was opened."""
+        """The number of rows appended since the journal was opened."""
         self._next_number = 1
         self._places: dict[str, int] = {}
-        """Where the last row of each unit begins, and its length, as one number: a pair takes four times the memory."""
+        """The start and length of each unit's last row, packed into one number, which needs less memory than a pair."""
         self._status: dict[str, str] = {}
         self._errors: dict[str, str] = {}
         self._refusals: Counter[str] = Counter()
         self.unusual: dict[str, list[str]] = {}
-        """Of the last row of a unit, the finish reasons of calls that the model did not end itself."""
+        """By unit: the finish reasons, in its last row, of calls that the model did not end itself."""
         self._file = file or JournalFile(path, writable=writable)
         try:
             self._read()
@@ -95,7 +95,7 @@ class Journal(Generic[R]):
             raise
 
     def close(self) -> None:
-        """Close the file; every appended row is already durable."""
+        """Close the file. Rows whose futures are done are already on disk."""
         self._file.close()
 
     @property
@@ -105,16 +105,16 @@ class Journal(Generic[R]):
 
     @property
     def state(self) -> str:
-        """What the file holds, in short: its bytes and their CRC-32."""
+        """A fingerprint of the file: `SIZE:CRC32` of its complete lines."""
         return f"{self._file.size}:{self._file.crc32:08x}"
 
     @property
     def account(self) -> Account:
-        """What of the sums counts against the limits of a run."""
+        """The part of the sums that counts against the limits of a run."""
         return Account(self._priced, self.unpriced, self.spent.usage.total, self.spent.uncounted or 0)
 
     def status(self, unit: str) -> str | None:
-        """The last status of a unit, None if it has no row."""
+        """The last status of a unit; None if it has no row."""
         return self._status.get(unit)
 
     def endings(self) -> Iterator[str]:
@@ -122,21 +122,22 @@ class Journal(Generic[R]):
         return iter(self._status.values())
 
     def is_owed(self, unit: str) -> bool:
-        """Whether a unit has no row, or its last one failed for a reason that is not the agent's and may pass."""
+        """Whether a unit has no row, or its last row failed for a temporary reason that is not the agent's."""
         status = self._status.get(unit)
         return status is None or status in OWED or (status == REFUSED and self._refusals[unit] < REFUSED_AGAIN)
 
     def owed(self) -> Iterator[str]:
-        """The units that have a row and are owed."""
+        """The owed units that have a row."""
         return (unit for unit in self._status if self.is_owed(unit))
 
     def failures(self) -> Iterator[tuple[str, str, str]]:
-        """Every unit whose last row has an error: its key, status and error."""
+        """The key, status and error of every unit whose last row has an error."""
         return ((unit, self._status[unit], error) for unit, error in self._errors.items())
 
     def append(self, row: R) -> asyncio.Future[None]:
-        """Write a row; the future is done when it is on disk. Both raise UserError where that fails (disk full), or
-        where the file was removed or changed by somebody else.
+        """Write a row. The future is done when the row is on disk.
+
+        The call or the future raises UserError if that fails (disk full), or if someone removed or changed the file.
         """
         line = _line(row, self._next_number)
         start = self._file.append(line)
@@ -153,11 +154,11 @@ class Journal(Generic[R]):
 
     @property
     def units(self) -> Iterable[str]:
-        """The units that have a row, in the order of their last rows."""
+        """The units with a row, in the order of their last rows."""
         return self._places.keys()
 
     def checksum(self, unit: str) -> str:
-        """The checksum of a unit's last row, which tells it from every other row of the unit."""
+        """The checksum of a unit's last row, which identifies it among the rows of the unit."""
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
@@ -168,23 +169,23 @@ class Journal(Generic[R]):
         return end and content_of(raw, end.start(), kind.key_members(unit).encode(), kind.made_up, spent=spent)
 
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
-        """The last row of every unit, in the order of those rows, or of these units in theirs (those that have one).
+        """The last row of every unit, in the order of the rows; or of these units, in their order, if they have one.
 
-        Raises UserError for a row that is damaged.
+        Raises UserError for a damaged row.
         """
         for unit in list(self._places) if units is None else units:
             if unit in self._places:
                 try:
                     yield _parsed(self._row_type, self._raw(unit))
                 except (ValidationError, ValueError, RecursionError):
-                    raise UserError(f"{self.path}: the row of {unit} is damaged; {_WAY_ON}") from None
+                    raise UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}") from None
 
     def _raw(self, unit: str) -> bytes:
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return self._file.read(start, length)
 
     def _read(self) -> None:
-        # Whom a row paid is the row's to say where its type has an answer of its own.
+        # A row type with its own `payee` may need the whole row to answer it.
         short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
             head = _head(line.raw) if short is RowHead else None
@@ -208,7 +209,7 @@ class Journal(Generic[R]):
         self.ended = max(self.ended, row.timestamp)
 
     def _settle(self, row: RowHead | R) -> None:
-        """Take a row as its unit's last."""
+        """Make a row its unit's last row."""
         self._status[row.unit] = row.status
         self.unusual.pop(row.unit, None)
         if unusual := row.spent.unusual:
@@ -237,9 +238,9 @@ class Journal(Generic[R]):
 
 
 def checked_lines(file: JournalFile) -> Iterator[Line]:
-    """Every row of a journal that is what was written, in its place.
+    """The rows of a journal, checked.
 
-    Raises UserError for a row that is damaged or out of its place, or that a newer version wrote.
+    Raises UserError for a row that is damaged or misplaced, or that a newer version wrote.
     """
     for line in file.lines():
         if line.raw == _GIVEN_UP:
@@ -250,9 +251,9 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
         if int(end["format"]) > FORMAT:
             raise _newer(file.path, line, int(end["format"]))
         if int(end["format"]) < FORMAT:
-            raise _damaged(file.path, line, f"there is no format {int(end['format'])}")
+            raise _damaged(file.path, line, f"unknown format {int(end['format'])}")
         if zlib.crc32(line.raw[: end.start("end")]) != int(end["crc32"], 16):
-            raise _damaged(file.path, line, "its checksum is not that of its content")
+            raise _damaged(file.path, line, "its checksum does not match its content")
         if end["row"] is None:
             raise _damaged(file.path, line, "it has no number")
         if int(end["row"]) != line.number:
@@ -263,9 +264,9 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
 
 
 def _end(raw: bytes) -> re.Match[bytes] | None:
-    """The end of a row that says what it is; None where it has none."""
+    """The end of a row, with its number, format and checksum; None if the row has no such end."""
     first = max(0, len(raw) - _LONGEST_END)
-    for begin in (b',"row":', b',"format":'):  # looked for so, it takes a fifth of a search by the expression
+    for begin in (b',"row":', b',"format":'):  # much faster than a search with the expression
         place = raw.rfind(begin, first)
         if place >= 0 and (end := _END.match(raw, place)):
             return end
@@ -273,7 +274,7 @@ def _end(raw: bytes) -> re.Match[bytes] | None:
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
-    """A row of a line. Raises UserError where it is none."""
+    """A line as a row. Raises UserError if it is not a valid row."""
     try:
         return _parsed(kind, line.raw)
     except (ValidationError, ValueError, RecursionError):
@@ -281,9 +282,9 @@ def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
 
 
 def _head(raw: bytes) -> RowHead | None:
-    """The head of a row, which its line begins with, without the rest; None where it has to be parsed whole.
+    """The head of a row, parsed from the start of its line; None if the whole line has to be parsed.
 
-    Only of a line whose checksum is right: the rest is then what was written.
+    Call it only for a line with a correct checksum, whose rest is then valid too.
     """
     if len(raw) <= _SHORT:
         return None
@@ -296,10 +297,9 @@ def _head(raw: bytes) -> RowHead | None:
 
 
 def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None) -> Iterator[R]:
-    """The last row of every unit in a journal that may still be written to, in the order of those rows, or of these
-    units in theirs.
+    """The last row of every unit, in the order of the rows; or of these units, in their order.
 
-    Raises UserError where the file cannot be read or a line is no row.
+    Another process may be writing to the journal. Raises UserError if the file cannot be read or a line is not a row.
     """
     journal = Journal(path, row_type, writable=False)
     try:
@@ -309,14 +309,14 @@ def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None)
 
 
 _GIVEN_UP = b"\n"
-_WAY_ON = (
-    "put back what it was, or an empty line in its place (its unit is then run again, and what it cost is in no sum), "
-    "or choose another --round"
+_RESTORE = (
+    "restore it, or put an empty line in its place (its unit is then run again, and its cost is not counted in any "
+    "total), or choose another --round"
 )
 
 
 def _unchecked(path: Path, line: Line) -> UserError:
-    """What is wrong with a line that does not end as a row does."""
+    """The error for a line that does not end like a row."""
     try:
         row = json.loads(line.raw)
     except (ValueError, RecursionError):
@@ -328,26 +328,26 @@ def _unchecked(path: Path, line: Line) -> UserError:
 
 
 def _damaged(path: Path, line: Line, why: str = "") -> UserError:
-    return UserError(f"{path}:{line.number}: is damaged{f' ({why})' if why else ''}; {_WAY_ON}")
+    return UserError(f"{path}:{line.number}: the row is damaged{f' ({why})' if why else ''}; {_RESTORE}")
 
 
 def _misplaced(path: Path, line: Line, number: int) -> UserError:
     return UserError(
-        f"{path}:{line.number}: is row {number}, so that lines before it were removed, added or moved; put back what "
-        "was there, or an empty line for each row that is lost (its unit is then run again, and what it cost is in no "
-        "sum), or choose another --round"
+        f"{path}:{line.number}: this is row {number}, so lines before it were removed, added or moved; restore them, "
+        "or put an empty line in the place of each lost row (its unit is then run again, and its cost is not counted "
+        "in any total), or choose another --round"
     )
 
 
 def _newer(path: Path, line: Line, format_: int) -> UserError:
     return UserError(
-        f"{path}:{line.number}: was written by a newer medagent (format {format_} of journals; "
-        f"this one reads up to {FORMAT}): use that version"
+        f"{path}:{line.number}: written by a newer medagent (journal format {format_}; this version reads up to "
+        f"{FORMAT}); use the newer version"
     )
 
 
 def _line(row: Row, number: int) -> bytes:
-    """A row as it is written: in ASCII, so that no reader takes a character of a text for the end of a line."""
+    """A row as a line in ASCII, so that no reader mistakes a character of a text for the end of the line."""
     try:
         text = row.model_dump_json(exclude_none=True)
     except ValueError:  # half of a surrogate pair
@@ -359,8 +359,8 @@ def _line(row: Row, number: int) -> bytes:
 
 
 def _parsed(kind: type[M], raw: bytes) -> M:
-    """A model of a line. Raises ValidationError, ValueError."""
+    """A line as a pydantic model. Raises ValidationError, ValueError."""
     try:
         return kind.model_validate_json(raw)
-    except ValidationError:  # half of a surrogate pair, which models produce, is JSON for Python's own reader alone
+    except ValidationError:  # only Python's own reader accepts half of a surrogate pair, which models produce
         return kind.model_validate(json.loads(raw))

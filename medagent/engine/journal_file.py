@@ -1,9 +1,9 @@
-"""The file of a journal: whole lines, appended by one process that holds the lock on the file's own descriptor.
+"""The file of a journal: complete lines, appended by the one process that has locked the file.
 
-The lock is the operating system's and belongs to the open file: it ends with its process, and no other run gets into
-the folder because somebody removed a lock file. Before every line the file is looked at: where it was removed, moved
-or cut meanwhile, nothing more is written, so that nothing more is paid for. Foreign code may close the descriptor, and
-its number may then be another file's: it is compared before each use, and the file is opened and locked again.
+The operating system's lock belongs to the open file. It ends with its process, and removing a lock file does not let
+another run in. Before each line is written, the file is checked: if it was removed, moved or truncated, nothing more is
+written, so that nothing more is paid for. User code may close the descriptor, and its number may then belong to another
+file. So it is compared before each use, and if it is wrong, the file is opened and locked again.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from medagent.core.errors import UserError
 T = TypeVar("T")
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-"""What says that another process has the lock."""
+"""The errors if another process has the lock."""
 _AT_ONCE = 1 << 18
-"""Bytes that are read at once."""
+"""The size of a read, in bytes."""
 PROCESS = ".lock"
-"""The file beside a journal that names the process which has it, for people."""
+"""The file beside a journal that tells people which process has locked it."""
 
 
 class ReadOnlyError(UserError):
-    """The file, or its folder, may be read and not written."""
+    """The file or its folder is read-only."""
 
 
 class Line(NamedTuple):
-    """One line with its newline: where it begins, its number (from 1), its bytes."""
+    """One line with its newline: its start in the file, its number (from 1), its bytes."""
 
     start: int
     number: int
@@ -42,22 +42,22 @@ class Line(NamedTuple):
 
 
 class JournalFile:
-    """An open file of lines. One that is `writable` is made where it is missing, and locked.
+    """An open file of lines. A `writable` file is made if it is missing, and locked.
 
-    Raises ReadOnlyError where it may not be written, UserError where it cannot be opened or another process has it.
+    Raises ReadOnlyError if it is read-only, UserError if it cannot be opened or another process has locked it.
     """
 
     def __init__(self, path: Path, *, writable: bool = True) -> None:
         self.path = path
         self.writable = writable
         self.size = 0
-        """Bytes that have been read or written: all there should be."""
+        """The bytes that were read or written: the expected size of the file."""
         self.crc32 = 0
         """CRC-32 of these bytes."""
         self.count = 0
-        """Lines that have been read."""
+        """The number of lines that were read."""
         self.rest = b""
-        """What stands behind the last whole line: torn off, or being written just now."""
+        """The bytes after the last complete line: torn off by a crash, or being written."""
         try:
             self._number: int | None = self._open()
         except OSError as error:
@@ -67,13 +67,13 @@ class JournalFile:
         self._reopening = threading.Lock()
 
     def close(self) -> None:
-        """Close the file, which ends the lock."""
+        """Close the file and release the lock."""
         number, self._number = self._number, None
         if number is not None and self._is_own(number):
             os.close(number)
 
     def lines(self) -> Iterator[Line]:
-        """All whole lines from the beginning; what stands behind them is kept as `rest`."""
+        """All complete lines from the start; sets `rest` to the bytes after them."""
         size = crc32 = count = 0
         self.rest = b""
         try:
@@ -92,11 +92,11 @@ class JournalFile:
             self.size, self.crc32, self.count = size, crc32, count
 
     def read(self, start: int, length: int) -> bytes:
-        """Bytes that were read or written before. Raises UserError."""
+        """Read bytes that were read or written before. Raises UserError."""
         return self._do("read", lambda number: os.pread(number, length, start))
 
     def cut(self, size: int) -> None:
-        """Cut away what lies behind so many bytes, where there is anything. Raises UserError."""
+        """Shorten the file to `size` bytes if it is longer. Raises UserError."""
 
         def shorten(number: int) -> None:
             if os.fstat(number).st_size > size:
@@ -105,9 +105,7 @@ class JournalFile:
         self._do("written", shorten)
 
     def append(self, raw: bytes) -> int:
-        """Write a line; returns where it begins. Raises UserError where that fails (disk full), or where the file is
-        not what this process left.
-        """
+        """Write a line; returns its start. Raises UserError if that fails (disk full) or the file was changed."""
         start = self.size
         self._do("written", lambda number: self._write(number, raw))
         self.size += len(raw)
@@ -115,11 +113,11 @@ class JournalFile:
         return start
 
     def sync(self) -> None:
-        """Have the disk keep what was written. Raises UserError."""
+        """Write the file's data to the disk (fsync). Raises UserError."""
         self._do("written", os.fsync)
 
     def _do(self, verb: str, work: Callable[[int], T]) -> T:
-        """What work gives for the file's descriptor; done again if foreign code closes that meanwhile."""
+        """Call `work` with the file's descriptor; again if user code closes the descriptor meanwhile."""
         try:
             try:
                 return work(self._own_number())
@@ -131,7 +129,7 @@ class JournalFile:
             raise self._failed(verb, error) from None
 
     def _own_number(self) -> int:
-        """The file's descriptor; a new one if the number is no longer the file's."""
+        """The file's descriptor; a new one if the number no longer belongs to the file."""
         with self._reopening:
             if self._number is None:
                 raise OSError(errno.EBADF, "is closed")
@@ -156,11 +154,11 @@ class JournalFile:
                 rest = rest[os.write(number, rest) :]
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(number, self.size)  # the beginning of a row is no row
+                os.ftruncate(number, self.size)  # remove the incomplete row
             raise
 
     def _check(self, number: int) -> None:
-        """Raises UserError where the file is not in its place, or not as long as it was left."""
+        """Raises UserError if the file was moved, or if its size has changed."""
         here = os.fstat(number)
         try:
             there = os.stat(self.path)
@@ -172,16 +170,14 @@ class JournalFile:
             what = f"was changed (it has {here.st_size:,} bytes, and should have {self.size:,})"
         else:
             return
-        raise UserError(
-            f"{self.path}: {what} while the run went on, so nothing more is run; what it holds still counts"
-        )
+        raise UserError(f"{self.path}: {what} during the run, so the run stops; the rows in the file still count")
 
     def _failed(self, done: str, error: OSError) -> UserError:
         return UserError(f"{self.path}: cannot be {done}: {error.strerror}")
 
 
 def file_state(path: Path) -> str:
-    """A file's bytes and their CRC-32, as `Journal.state` has them; empty where it cannot be read."""
+    """`SIZE:CRC32` of a file, as in `Journal.state`; empty if it cannot be read."""
     size = crc32 = 0
     part = memoryview(bytearray(_AT_ONCE))
     try:
@@ -195,7 +191,7 @@ def file_state(path: Path) -> str:
 
 
 def _opened(path: Path) -> int:
-    """The descriptor of the file, open and locked: the one that lies at the path once the lock is there."""
+    """Open and lock the file, and check that it is still at its path. Returns its descriptor."""
     import fcntl
 
     while True:
@@ -207,22 +203,22 @@ def _opened(path: Path) -> int:
             if error.errno not in _BUSY:
                 raise UserError(f"{path.parent}: {_no_lock(error)}") from None
             raise UserError(
-                f"{path.parent}: process {_holder(path)} is running into this folder; "
-                "wait for it, or choose another --round"
+                f"{path.parent}: process {_holder(path)} is writing to this folder; "
+                "wait until it ends, or choose another --round"
             ) from None
         if path.exists() and os.path.samestat(os.fstat(number), os.stat(path)):
-            with contextlib.suppress(OSError):  # it is for people, and a full disk is told of by the journal
+            with contextlib.suppress(OSError):  # only for people; the journal reports a full disk
                 path.with_name(PROCESS).write_text(f"{os.getpid()}\n", encoding="ascii")
             return number
-        os.close(number)  # removed between the two
+        os.close(number)  # removed before it was locked
 
 
 def _no_lock(error: OSError) -> str:
     """Why a file cannot be locked, and what to do."""
     if error.errno == errno.ENOLCK:
         return (
-            "its file system gives no locks (ENOLCK), as NFS without a lock service does; put the results on a local "
-            "disk (--results-dir), or have the lock service (rpc.statd) started on this machine"
+            "its file system has no locks (ENOLCK), like NFS without a lock service; put the results on a local disk "
+            "(--results-dir), or start the lock service (rpc.statd) on this machine"
         )
     return f"cannot be locked: {error.strerror}"
 

@@ -1,4 +1,4 @@
-"""The journals of a run, and the run's folder as benchmarks read it."""
+"""The journals of a run, and the reader of a run's folder that benchmarks use."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ R = TypeVar("R", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class JournalKind:
-    """A journal that a benchmark keeps: the type of its rows, and whom its calls belong to in the account."""
+    """A journal of a benchmark: the type of its rows, and the role of its calls in the account."""
 
     row: type[Row]
     role: str = "model"
     optional: bool = False
-    """Whether a run has it only if the run asks for it."""
+    """Whether only some runs have it."""
 
 
 class Journals:
-    """The journals of a run, open; a context manager. With `writable` off nothing in the folder is touched.
+    """The open journals of a run; a context manager. If not `writable`, no file in the folder is changed.
 
-    `first` is the file of the first journal, where the run's folder has it open; with `optional` those are made that a
-    run may lack.
+    `first` is the file of the first journal if the run's folder has opened it. `optional` makes the optional journals
+    too.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class Journals:
 
     @property
     def idle(self) -> bool:
-        """Whether no row was written since they were opened."""
+        """Whether no row was written since the journals were opened."""
         return not any(journal.written for journal in self._open.values())
 
     @classmethod
     def of_folder(cls, folder: Path, kinds: Mapping[str, JournalKind]) -> Journals:
-        """Those of a folder, for reading. Raises UserError where there is none."""
+        """Open a folder's journals for reading. Raises UserError if it has none."""
         if not any((folder / name).is_file() for name in kinds):
-            raise UserError(f"{folder}: is no run's folder (it has no {next(iter(kinds))})")
+            raise UserError(f"{folder}: not a run's folder (it has no {next(iter(kinds))})")
         return cls(folder, kinds, writable=False)
 
     def items(self) -> Iterator[tuple[str, Journal[Any]]]:
@@ -88,31 +88,31 @@ class Journals:
         return ((self._roles[name], journal) for name, journal in self._open.items())
 
     def states(self) -> dict[str, str]:
-        """What each holds, in short."""
+        """The fingerprint of each journal."""
         return {name: journal.state for name, journal in self._open.items()}
 
     @property
     def spent(self) -> Spent:
-        """What all of them have spent."""
+        """The sum of what all journals spent."""
         return merged([journal.spent for journal in self._open.values()])
 
     @property
     def account(self) -> Account:
-        """What of it counts against the run's limits."""
+        """The part of the sum that counts against the run's limits."""
         return self.account_beside("")
 
     def account_beside(self, name: str) -> Account:
-        """The same of all journals but one."""
+        """The same for all journals except one."""
         return sum((journal.account for other, journal in self._open.items() if other != name), Account())
 
 
 def states_of(folder: Path, kinds: Iterable[str]) -> dict[str, str]:
-    """What each journal of a folder holds, as `Journals.states` has it, without looking at its rows."""
+    """The fingerprints of a folder's journals, as in `Journals.states`, without parsing rows."""
     return {name: file_state(folder / name) for name in kinds if (folder / name).exists()}
 
 
 def merged(spents: Sequence[Spent]) -> Spent:
-    """The sum of what was spent."""
+    """The sum of several accounts."""
     whole = Spent()
     for one in spents:
         whole.merge(one)
@@ -121,29 +121,29 @@ def merged(spents: Sequence[Spent]) -> Spent:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's folder, for reading; `journals` are its journals where they are open."""
+    """A run's folder, for reading. `journals` are its journals if they are open."""
 
     path: Path
     journals: Journals | None = None
 
     @property
     def settings(self) -> dict[str, Setting]:
-        """What decided its rows. Raises UserError where `run.json` is missing or damaged."""
+        """The settings that decide its rows. Raises UserError if `run.json` is missing or damaged."""
         return read_settings(self.path)
 
     @property
     def document(self) -> dict[str, Any]:
-        """What `run.json` says. Raises UserError where it is missing or damaged."""
+        """The content of `run.json`. Raises UserError if it is missing or damaged."""
         return read_run(self.path)
 
     def units(self, journal: str = JOURNAL) -> Iterable[str]:
-        """The units that have a row, in the order of their last rows. Raises UserError for a damaged line."""
+        """The units with a row, in the order of their last rows. Raises UserError for a damaged line."""
         if self.journals is not None and journal in self.journals:
             return self.journals[journal].units
         return [row.unit for row in last_rows(self.path / journal, Row)]
 
     def rows(self, row: type[R], journal: str = JOURNAL, units: Iterable[str] | None = None) -> Iterator[R]:
-        """The last row of every unit in a journal, or of these units in their order.
+        """The last row of every unit in a journal; or of these units, in their order.
 
         Raises UserError for a damaged line.
         """

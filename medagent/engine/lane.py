@@ -1,7 +1,8 @@
-"""A lane carries out one unit at a time. Code that may block runs beside the event loop, in the lane's daemon thread.
+"""A lane runs one unit at a time. Code that may block runs in the lane's daemon thread, not in the event loop.
 
-Nothing can stop a thread, or a task that ignores its cancellation. What does not end in time is abandoned: its unit has
-its row, the lane goes on with a new thread, and `Strays` counts what still runs.
+A thread cannot be stopped, and a task can ignore its cancellation. If it does not end in time, it is abandoned: its
+unit gets its row, the lane continues with a new thread, and `Strays` counts the abandoned threads and tasks that still
+run.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from medagent.core.errors import StopRunError
 
 T = TypeVar("T")
 STRAYS_PER_LANE = 2
-"""So many abandoned threads and tasks for each lane end a run: the next ones would leave less and less of the CPU."""
+"""The most abandoned threads and tasks per lane. With more, the run ends, because they would take ever more CPU."""
 _NAMED = 5
 
 
 class WornError(StopRunError):
-    """This process can carry out no more units; another one can."""
+    """This process can run no more units; another one can."""
 
 
 class StraysError(WornError):
-    """Too much that does not end is left in this process."""
+    """Too many abandoned threads and tasks run in this process."""
 
 
 class Strays:
@@ -38,39 +39,39 @@ class Strays:
         self._running: list[tuple[str, Callable[[], bool]]] = []
 
     def add(self, unit: str, is_running: Callable[[], bool]) -> None:
-        """Count one, for as long as it runs. Raises StraysError if there are too many."""
+        """Count an abandoned thread or task until it ends. Raises StraysError if there are too many."""
         self._running = [(left, runs) for left, runs in self._running if runs()] + [(unit, is_running)]
         if len(self._running) > self._most:
             units = ", ".join(unit for unit, _ in self._running[:_NAMED])
             more = ", …" if len(self._running) > _NAMED else ""
             raise StraysError(
                 f"the agents of {len(self._running)} units do not end and cannot be stopped: {units}{more}; "
-                "run an agent that hangs with --workers 1, which replaces its process"
+                "run such an agent with --workers 1, which replaces its process"
             )
 
 
 class Lane:
-    """Where one unit after the other is carried out. Belongs to one event loop."""
+    """Runs one unit after the other. Belongs to one event loop."""
 
     def __init__(self, strays: Strays) -> None:
         self.strays = strays
         self.closing: list[Callable[[], Awaitable[object]]] = []
-        """What ends with the unit."""
+        """Functions to call when the unit ends."""
         self._thread: _Thread | None = None
 
     async def call(self, function: Callable[[], T]) -> T:
-        """What a function gives, called in the lane's thread: always the same one within a unit."""
+        """Call a function in the lane's thread, which is the same for the whole unit."""
         if self._thread is None:
             self._thread = _Thread()
         return await self._thread.call(function)
 
     @property
     def busy(self) -> bool:
-        """Whether a call has not ended, also one that nobody waits for any more."""
+        """Whether a call has not ended, even if its caller no longer waits for it."""
         return self._thread is not None and self._thread.waiting > 0
 
     def end_unit(self, unit: str) -> None:
-        """Abandon a thread that is still busy with the unit. Raises StraysError if there are too many."""
+        """Abandon the thread if it is still busy with the unit. Raises StraysError if there are too many."""
         self.closing.clear()
         thread = self._thread
         if thread is not None and self.busy:
@@ -78,18 +79,18 @@ class Lane:
             self.strays.add(unit, thread.is_alive)
 
     def close(self) -> None:
-        """End the thread, as soon as it is idle."""
+        """End the thread as soon as it is idle."""
         if self._thread is not None:
             self._thread.end()
         self._thread = None
 
 
 current_lane: ContextVar[Lane | None] = ContextVar("medagent_lane", default=None)
-"""The lane of the unit that is being carried out; None outside a run."""
+"""The lane of the current unit; None outside a run."""
 
 
 async def beside(function: Callable[[], T]) -> T:
-    """What a function that may block gives: called in the unit's lane; outside a run, where nobody waits, at once."""
+    """Call a function that may block: in the thread of the unit's lane, or directly if there is no run."""
     lane = current_lane.get()
     return function() if lane is None else await lane.call(function)
 
@@ -120,15 +121,15 @@ class _Thread:
             result, error = None, None
             try:
                 result = function()
-            except BaseException as raised:  # whose failure it is, the boundary around the waiting call decides
+            except BaseException as raised:  # the boundary around the waiting call decides whose failure it is
                 error = raised
             if os.getpid() != self._process:
-                os._exit(0)  # the function forked and came back twice: this process is nobody's
+                os._exit(0)  # the function forked and returned twice; this is the extra process
             try:
                 future.get_loop().call_soon_threadsafe(self._deliver, future, result, error)
-            except RuntimeError:  # the loop is closed: the run is over
+            except RuntimeError:  # the loop is closed because the run is over
                 return
-            del call, function, future, result, error  # an idle thread keeps nothing alive
+            del call, function, future, result, error  # so that an idle thread keeps no object alive
 
     def _deliver(self, future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
         self.waiting -= 1

@@ -1,8 +1,8 @@
 """Agents that learn from their scores, unit by unit (`--sequential`).
 
-After a unit's score is on disk, `learn` of the agent is called. Then the agent's folder (`agent/current`) is copied to
-`agent/N`, and a row of `learned.jsonl` names the copy by its digest. That row is what makes a unit learned. To resume,
-the folder of the last such row of the trial is put back, and `learn` is called for scored units that have no such row.
+When a unit's score is on disk, the agent's `learn` is called. Then the agent's folder (`agent/current`) is copied to
+`agent/N`, and a row of `learned.jsonl` has the copy's digest. A unit counts as learned when it has this row. When a run
+is continued, the copy of the trial's last row is restored, and `learn` is called for scored units without a row.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ LearnFrom = Literal["score", "facts"]
 _FOLDER, _CURRENT = "agent", "current"
 
 agent_folder: ContextVar[Path | None] = ContextVar("medagent_agent_folder", default=None)
-"""The folder of the agent in the run that is being carried out; None if the run is not sequential."""
+"""The agent's folder in the current run; None if the run is not sequential."""
 
 
 def folder_of(run: Path) -> Path:
-    """The folder in which the agent of a run keeps what it learns."""
+    """The folder in which a run's agent stores what it learns."""
     return run / _FOLDER / _CURRENT
 
 
 class LearnedRow(Row):
-    """A row of `learned.jsonl`: the unit that was learned from, the checksum of its row, and the copy of the folder."""
+    """A row of `learned.jsonl`: the unit, the checksum of its row (`of`), and the copy of the agent's folder."""
 
     trial: int = 1
     number: int = 0
-    """Of the copy, counted over the run; 0 if `learn` failed."""
+    """The number of the copy in the run; 0 if `learn` failed."""
     of: str = ""
     digest: str = ""
 
@@ -60,8 +60,8 @@ class LearnedRow(Row):
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What an agent is told of a unit's score. Reasons, checks and facts quote the expected answer: they are empty
-    unless the run has `--learn-from facts`.
+    """The part of a unit's score that an agent sees. Reasons, checks and facts quote the expected answer, so they are
+    empty unless the run has `--learn-from facts`.
     """
 
     value: float | None
@@ -85,12 +85,12 @@ class LearningWorker(Protocol):
     """A worker whose agent may learn."""
 
     async def learn(self, unit: Any, row: Any, feedback: Feedback, spent: Spent) -> None:
-        """Call the agent's `learn`; what it spends on its model is added to `spent`. Whatever it raises passes."""
+        """Call the agent's `learn`. The cost of its model calls is added to `spent`. Its exceptions pass through."""
         ...
 
 
 class Learning:
-    """What the agent of one run has learned. `units` are all units of the stage, trial by trial."""
+    """The learning state of one run. `units` are all units of the stage, trial by trial."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class Learning:
 
     @property
     def any_pending(self) -> bool:
-        """Whether there are units to learn from, whether or not any is owed."""
+        """Whether there are units to learn from, even if no unit is owed."""
         return any(self.pending(trial) for trial in self.trials)
 
     @property
@@ -120,7 +120,7 @@ class Learning:
         return self._scoring.trial(unit)
 
     def pending(self, trial: int) -> list[str]:
-        """The units of a trial that ended and were not learned from, in the order in which they ended."""
+        """The finished units of a trial that are not yet learned, in the order of their ends."""
         return [
             unit
             for unit in self._rows.units
@@ -129,7 +129,7 @@ class Learning:
         ]
 
     def begin(self, trial: int) -> None:
-        """Put back what the agent had when it last learned in a trial, or empty its folder. Raises UserError."""
+        """Restore the agent's folder after its last `learn` in a trial, or empty it. Raises UserError."""
         current = self._folder / _CURRENT
         copies = {row.number: row for row in self._learned.values() if row.trial == trial}
         try:
@@ -141,13 +141,13 @@ class Learning:
                 return
             last = self._folder / str(max(copies))
             if not last.is_dir() or digest_of(last) != copies[max(copies)].digest:
-                raise UserError(f"{last}: is not the copy that {LEARNED} names; put it back, or choose another --round")
+                raise UserError(f"{last}: not the copy in {LEARNED}; restore it, or choose another --round")
             shutil.copytree(last, current, symlinks=True)
         except OSError as error:
             raise UserError(f"{error.filename or current}: cannot be written: {error.strerror}") from None
 
     async def learn(self, worker: LearningWorker, unit: str) -> None:
-        """Have the agent learn from a unit that has its score; nothing if it has none. Raises StopRunError."""
+        """Make the agent learn from a unit, if the unit has a score. Raises StopRunError."""
         if self._rows.is_owed(unit):
             return
         (scored,) = await self._scoring.of_units([unit])
@@ -172,7 +172,7 @@ class Learning:
         self._learned[unit] = learned
 
     def _copied(self, number: int) -> str:
-        """Copy the folder as it is; its digest. Raises UserError."""
+        """Copy the agent's folder. Returns the copy's digest. Raises UserError."""
         target, aside = self._folder / str(number), self._folder / f".{number}"
         try:
             shutil.rmtree(aside, ignore_errors=True)
@@ -186,14 +186,14 @@ class Learning:
         return digest_of(target)
 
     def _left_over(self) -> Iterator[Path]:
-        """Copies that no row names: a process was killed before it wrote the row."""
+        """Copies without a row: the process was killed before it wrote the row."""
         known = {str(row.number) for row in self._learned.values()}
         if self._folder.is_dir():
             yield from (path for path in self._folder.iterdir() if path.name not in known)
 
 
 class SequentialExecutor:
-    """Carries out one unit after the other; each trial has a new agent, which learns after each unit."""
+    """Runs one unit after the other. Each trial has a new agent, which learns after each unit."""
 
     def __init__(self, learning: Learning, limits: UnitLimits) -> None:
         self._learning, self._limits = learning, limits
@@ -256,7 +256,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _sync(path: Path) -> None:
-    """Have a file or folder written to the disk, where the system can."""
+    """Sync a file or folder to the disk, if the system supports it."""
     with suppress(OSError):
         place = os.open(path, os.O_RDONLY)
         try:

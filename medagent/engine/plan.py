@@ -1,5 +1,6 @@
-"""A `Plan` says what a run does: settings that are fixed, data, and stages of units. Whatever can fail, fails while it
-is made, before the first call is paid for.
+"""A `Plan` describes a run: fixed settings, data, and stages of units.
+
+Errors in these are raised while the plan is made, before the first paid call.
 """
 
 from __future__ import annotations
@@ -23,32 +24,34 @@ JOURNAL = "episodes.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[U, R]):
-    """Units that are carried out by one job into one journal. `units` is asked when the stage begins, so that a later
-    stage may follow from what an earlier one left in the folder.
+    """Units that one job runs, with their rows in one journal. `units` is called when the stage starts, so a stage can
+    depend on the files of an earlier one.
     """
 
     job: Job[U, R]
     units: Callable[[], Sequence[U]]
     journal: str = JOURNAL
     title: str = ""
-    """What is said when it begins."""
+    """The message at its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run. `decides` is what cannot change in its folder; `prepare` writes what the stages need there."""
+    """One run. `decides` are the settings that cannot change in its folder. `prepare` writes the files that the stages
+    need there.
+    """
 
     settings: RunSettings
     folder: Path
     data: DataRef
     stages: Sequence[Stage[Any, Any]]
     items: Sequence[Item]
-    """The benchmark's items, whichever of them are selected."""
+    """All items of the benchmark, selected or not."""
     source: Any = None
-    """What names the data for grading, if the settings do not."""
+    """The object that names the data for grading, if the settings do not."""
     decides: dict[str, Setting] = field(default_factory=dict)
     command: str = "medagent run"
     repeat: str = ""
-    """What continues the run, where that is not its command with its settings."""
+    """The command that continues the run, if it is not `command` with the settings."""
     prepare: Callable[[], None] = lambda: None
     warnings: Sequence[str] = ()

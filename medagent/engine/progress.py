@@ -1,6 +1,6 @@
-"""What a person sees while a run goes on: a live panel in a terminal, a line now and then elsewhere.
+"""The progress of a run: a live panel in a terminal, a line every few seconds elsewhere.
 
-It goes to standard error, so that standard output holds results alone. `Progress` counts; the two displays draw.
+It is printed to standard error, so that standard output has only results. `Progress` counts, the displays draw.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class GroupCount:
 
 @dataclass(slots=True)
 class State:
-    """Everything a display shows."""
+    """The values that a display shows."""
 
     total: int = 0
-    kept: int = 0
+    finished: int = 0
     done: int = 0
     failed: int = 0
     groups: dict[str, GroupCount] = field(default_factory=dict)
@@ -58,18 +58,18 @@ class State:
     started: float = field(default_factory=time.monotonic)
     endpoints: Sequence[EndpointStats] = ()
     awaited: str = ""
-    """What the run waits for before it begins."""
+    """What the run waits for before it starts."""
 
     @property
     def rate(self) -> float:
-        """Units a second in this process."""
+        """Units per second in this process."""
         return self.done / max(time.monotonic() - self.started, 1e-6)
 
     def figures(self) -> list[str]:
-        """Done, right so far, tokens, cost, rate, time left, retries and waits, the slowest unit."""
+        """Finished units, share of right ones, tokens, cost, rate, time left, retries and waits, slowest unit."""
         graded = sum(t.graded for t in self.groups.values())
         right = sum(t.right for t in self.groups.values())
-        parts = [f"{self.kept + self.done}/{self.total}", *([self.awaited] if self.awaited else [])]
+        parts = [f"{self.finished + self.done}/{self.total}", *([self.awaited] if self.awaited else [])]
         if graded:
             parts.append(f"right {right / graded:.0%}")
         if self.failed:
@@ -78,7 +78,7 @@ class State:
             parts += [f"{self.spent.usage.total:,} tokens", dollars(self.spent.cost)]
         parts.append(f"{self.rate:.1f}/s")
         if self.done:
-            parts.append(f"{duration((self.total - self.kept - self.done) / self.rate)} left")
+            parts.append(f"{duration((self.total - self.finished - self.done) / self.rate)} left")
         retries = sum(e.retries for e in self.endpoints)
         if retries:
             parts.append(f"{retries} retries, {duration(sum(e.waited_s for e in self.endpoints))} waited")
@@ -87,7 +87,7 @@ class State:
         return [printable(part) for part in parts]
 
     def rates(self) -> list[str]:
-        """Each group's share of right ones so far, `task2` before `task10`."""
+        """The share of right units in each group so far; `task2` is before `task10`."""
         return [
             f"{printable(name)} {tally.right / tally.graded:.0%} of {tally.graded}"
             for name, tally in sorted(self.groups.items(), key=lambda group: natural(group[0]))
@@ -99,7 +99,7 @@ class Display(Protocol):
     """Draws a state."""
 
     def start(self, state: State) -> None:
-        """The run begins."""
+        """The run starts."""
         ...
 
     def update(self, state: State) -> None:
@@ -112,7 +112,7 @@ class Display(Protocol):
 
 
 heard: ContextVar[Callable[[Row, Scored | None], None] | None] = ContextVar("medagent_heard", default=None)
-"""Is called with each unit of a run, once it is durable and scored; for programs that pass the news on."""
+"""A function that is called with each unit when its row is on disk and scored, for programs that report progress."""
 
 
 class Progress:
@@ -125,30 +125,30 @@ class Progress:
 
     @property
     def notes(self) -> list[str]:
-        """What was learnt about the endpoints and changed in the requests, and about workers, a line each."""
+        """One line per note: adaptations to the endpoints, and events of workers."""
         learnt = (note for endpoint in self._state.endpoints for note in endpoint.notes)
         return list(dict.fromkeys([*learnt, *self._notes]))
 
     def note(self, text: str) -> None:
-        """Add a line to what is said at the end."""
+        """Add a line to the notes that are printed at the end."""
         self._notes.append(text)
 
-    def begin(self, total: int, kept: int) -> None:
-        """There are `total` units, `kept` of them done in an earlier run."""
-        self._state.total, self._state.kept = total, kept
+    def begin(self, total: int, finished: int) -> None:
+        """Start with `total` units, `finished` of them already done."""
+        self._state.total, self._state.finished = total, finished
         self._display.start(self._state)
 
     def wait(self, text: str) -> None:
-        """Show what the run waits for before it begins; empty: nothing."""
+        """Show what the run waits for before it starts; an empty text shows nothing."""
         self._state.awaited = text
         self._display.update(self._state)
 
     def watch(self, endpoints: Sequence[EndpointStats]) -> None:
-        """Show what goes on at these endpoints."""
+        """Show the statistics of these endpoints."""
         self._state.endpoints = endpoints
 
     def add(self, row: Row, spent: Spent, scored: Scored | None = None) -> None:
-        """A unit is done; `spent` is the whole run's sum, `scored` its score if it has one."""
+        """Count a finished unit. `spent` is the sum of the whole run, `scored` is the unit's score if it has one."""
         state = self._state
         tally = state.groups.setdefault(scored.item.group if scored else "", GroupCount())
         tally.done += 1
@@ -172,7 +172,7 @@ class Progress:
 
 
 def _fitting() -> Display:
-    """The display for where this process runs."""
+    """The display for a notebook, a terminal, or a file."""
     return _Cell() if in_notebook() else _Panel() if sys.stderr.isatty() else _Lines()
 
 
@@ -192,8 +192,8 @@ class _Lines:
 
     def start(self, state: State) -> None:
         self._last = time.monotonic()
-        kept = f", {state.kept} of them done before" if state.kept else ""
-        print(f"{counted(state.total, 'units')}{kept}", file=sys.stderr, flush=True)
+        earlier = f", {state.finished} already done" if state.finished else ""
+        print(f"{counted(state.total, 'units')}{earlier}", file=sys.stderr, flush=True)
 
     def update(self, state: State) -> None:
         if time.monotonic() - self._last >= LINE_EVERY_S:
@@ -209,7 +209,7 @@ class _Lines:
 
 
 class _Cell:
-    """A line below a notebook's cell, which changes."""
+    """A changing line below a notebook's cell."""
 
     def __init__(self) -> None:
         self._last = 0.0
@@ -233,7 +233,7 @@ class _Cell:
 
 
 class _Panel:
-    """A bar with the figures below it and the success rate of each group."""
+    """A bar, with the figures and the success rate of each group below it."""
 
     def __init__(self) -> None:
         self._live: Live | None = None
@@ -247,7 +247,7 @@ class _Panel:
         self._live.start()
 
     def update(self, state: State) -> None:
-        pass  # Live draws the state by itself, eight times a second.
+        pass  # Live draws the state eight times a second.
 
     def stop(self, state: State) -> None:
         if self._live is not None:
@@ -260,16 +260,16 @@ def _draw(state: State, console: Console) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    bar = ProgressBar(total=max(state.total, 1), completed=state.kept + state.done, width=60)
+    bar = ProgressBar(total=max(state.total, 1), completed=state.finished + state.done, width=60)
     return Group(
-        Padding(bar, 0),  # a bar alone does not end its line
+        Padding(bar, 0),  # ends the line, which a bar alone does not
         Text(fold(state.figures(), SEPARATOR, console.width)),
         Text(fold(state.rates(), "  ", console.width), style="dim"),
     )
 
 
 def fold(parts: Sequence[str], separator: str, width: int) -> str:
-    """The parts in lines of at most `width` characters, broken between parts only."""
+    """The parts in lines of at most `width` characters, with line breaks only between parts."""
     lines: list[str] = []
     for part in parts:
         if lines and len(lines[-1]) + len(separator) + len(part) <= width:

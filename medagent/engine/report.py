@@ -1,7 +1,7 @@
-"""A `Report` is what a run came to, in one form for all benchmarks; tables, JSON and comparisons are views of it.
+"""A `Report` has the results of a run, in one form for all benchmarks. Tables, JSON and comparisons are views of it.
 
-It is written as `report.json`, its items as `items.jsonl`. A benchmark may add fields of its own (MedAgentBench its
-grades, SimpleQA its sections): they stand beside the common ones.
+It is written as `report.json`, its items as `items.jsonl`. Benchmarks may add fields, such as MedAgentBench's grades
+and SimpleQA's sections.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from medagent.engine.rows import Spent
 from medagent.models.base import MadeCall
 
 Measure = Literal["percent", "points", "score"]
-"""How values are written: 0.917 as `91.7 %`, `91.70`, or `0.9170`."""
+"""The format of values: 0.917 is `91.7 %`, `91.70` or `0.9170`."""
 
 
 PUBLISHED_FIGURES = "Published figures"
-"""The title of a section with what others published for the same items."""
+"""The title of the section with published figures for the same items."""
 
 
 class DataRef(BaseModel):
-    """The data that a score was measured on; `digest` is its SHA-256, `note` what a reader of a score must know."""
+    """The data that a score was measured on. `digest` is its SHA-256, `note` a remark for readers of the score."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -37,13 +37,14 @@ class DataRef(BaseModel):
     digest: str = ""
     note: str = ""
     left_out: tuple[str, ...] = ()
-    """Ids of items that a run leaves out, since its patients lack what they need."""
+    """The ids of items that a run omits because its patients lack the necessary data."""
 
 
 class GroundedRate(BaseModel):
-    """How many items are right for the right reason (`right`), of all graded items that need a reading (`n`).
+    """The number of right items whose agent had read the deciding data (`right`), of the graded items that need a
+    reading (`n`).
 
-    `lucky` are right, though their agent had not read what decides. `note` says why there is no rate.
+    `lucky` is the number of right items whose agent had not. `note` is the reason if there is no rate.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -57,9 +58,9 @@ class GroundedRate(BaseModel):
 
 
 class TableLine(BaseModel):
-    """A line of the table: a group of items. `counts` are whole numbers with their names, `value` the figure (None: no
-    item), `interval` its 95 % interval, `more` further figures, `grounded` the same items by whether their agent had
-    read what decides (None: the benchmark does not say).
+    """A line of the table: a group of items. `value` is the figure (None if there is no item), `interval` its 95 %
+    interval, `counts` are named whole numbers, `more` are further figures. `grounded` is the grounded rate (None if the
+    benchmark has none).
     """
 
     model_config = ConfigDict(frozen=True)
@@ -74,8 +75,8 @@ class TableLine(BaseModel):
 
 
 class TableSection(BaseModel):
-    """Lines that stand together. A title begins a table of its own, whose columns for names, figures and numbers of
-    items may have names of their own.
+    """Consecutive lines of a table. A title starts a new table, whose columns of names, figures and numbers of items
+    may have other headings.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -89,43 +90,43 @@ class TableSection(BaseModel):
 
 @pydantic_dataclass(frozen=True, slots=True, kw_only=True)
 class ItemOutcome:
-    """How one item of one trial ended: `correct` where it is right or wrong, `score` where it is a number (0 to 1);
-    both None where it was not graded.
+    """The outcome of one item in one trial: `correct` if it is right or wrong, `score` if it is a number (0 to 1); both
+    are None if it was not graded.
     """
 
     item: str
     trial: int = 1
     group: str = ""
     cluster: str = ""
-    """What it has in common with a few other items, which are no independent ones: the question in other languages."""
+    """The name that dependent items share, such as one question in several languages."""
     status: str = "completed"
     correct: bool | None = None
     score: float | None = None
     reason: Text = ""
     kind: str = ""
-    """Why it is wrong, one of the benchmark's closed list; empty where it is right or the benchmark has none."""
+    """The kind of failure, one of the benchmark's kinds; empty if the item is right or the benchmark has no kinds."""
     because: Text = ""
-    """The facts that the verdict rests on."""
+    """The facts that decided."""
     finish_reasons: tuple[str, ...] = ()
-    """Why replies ended that the model did not end itself, such as `length`, each once."""
+    """The finish reasons of replies that the model did not end itself, such as `length`, each once."""
     grounded: bool | None = None
-    """Whether it is right and its agent had read what decides; None if nothing has to be read, or nobody can tell."""
+    """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
     reading: Text = ""
     """What the agent of a right item had not read, or why `grounded` is None."""
 
     @property
     def is_lucky(self) -> bool:
-        """Whether it is right, though its agent had not read what decides."""
+        """Whether it is right although its agent had not read the deciding data."""
         return self.correct is True and self.grounded is False
 
     @property
     def value(self) -> float | None:
-        """The score, 0 or 1 where it is right or wrong."""
+        """The score; 1 or 0 if the item is right or wrong."""
         return self.score if self.correct is None else float(self.correct)
 
 
 class Report(NotebookViews, BaseModel):
-    """What a run came to. `figure` names the value, `count` the number of items it rests on, in tables."""
+    """The results of a run. `figure` and `count` are the headings of the value and of the number of items in tables."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -134,14 +135,14 @@ class Report(NotebookViews, BaseModel):
     data: DataRef = DataRef(name="")
     settings: dict[str, Setting] = {}
     versions: dict[str, str] = {}
-    """Of what ran it: medagent, its commit, Python, packages."""
+    """The versions of medagent, its commit, Python and packages."""
     rule_set: str = ""
-    """The rule set of the score, where the benchmark has several."""
+    """The rule set of the score, if the benchmark has several."""
     digests: dict[str, str] = {}
-    """Of what the scores depend on, beside the journals: facts, gold."""
+    """The digests of further inputs of the scores: facts, gold."""
     started: str = ""
     ended: str = ""
-    """When the first unit began and the last one ended."""
+    """The start of the first unit and the end of the last one."""
     measure: Measure = "percent"
     figure: str = "rate"
     count: str = "n"
@@ -151,46 +152,46 @@ class Report(NotebookViews, BaseModel):
     notes: tuple[Text, ...] = ()
     spent: Spent = Spent()
     spending: dict[str, Spent] = {}
-    """The same by who was called: `model gpt-4o`, `judge j`."""
+    """The same by role and model: `model gpt-4o`, `judge j`."""
     unpriced: int = 0
-    """Calls whose cost is unknown."""
+    """The number of calls with unknown cost."""
     finish_reasons: dict[str, int] = {}
-    """Replies of the units' last rows that the model did not end itself, by their finish reason."""
+    """The number of replies in the units' last rows that the model did not end itself, by finish reason."""
     endings: dict[str, int] = {}
     failed: tuple[Text, ...] = ()
-    """Every unit that failed instead of ending with an answer: its key, status and error."""
+    """The key, status and error of every unit that failed instead of ending with an answer."""
     owed: tuple[str, ...] = ()
-    """Units of the last command's selection that have no row yet, or failed."""
+    """The owed units of the last command's selection."""
     ungraded: int = 0
-    """Items of the last command's selection that have an answer but could not be graded, without those that
+    """The number of answered items of the last command's selection that could not be graded, without those that
     --allow-unread allows.
     """
     unusable: Text = ""
-    """Why the answers are no measure: too many of them are empty, cut off or nothing but thinking."""
+    """Why the score is not a measurement: too many answers are empty, cut off or only thinking."""
     stopped: str | None = None
-    """What ended the last command early, or the limit that it came to be above."""
+    """The reason if the last command ended early, or the limit that it exceeded."""
     command: str = ""
     reused: int = 0
-    """Units that were finished before the last command, and that it took as they were; no file holds it."""
+    """The number of units that were already finished before the last command; it is not stored."""
     files: tuple[str, ...] = ()
     slowest: float = 0.0
-    """Seconds of the unit that took longest."""
+    """The seconds of the slowest unit."""
     learned: tuple[str, ...] = ()
     """The units that the agent learned from, in order."""
     journals: dict[str, str] = {}
-    """The journals it rests on: the bytes of each and their CRC-32."""
+    """The fingerprint `SIZE:CRC32` of each journal that the report was made from."""
 
     @field_serializer("items", mode="wrap")
     def _listed(self, items: Sequence[ItemOutcome], listed: SerializerFunctionWrapHandler) -> Any:
-        return listed(tuple(items))  # those of a stored report are read from their file
+        return listed(tuple(items))  # a stored report reads its items from their file
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was asked is done and graded, by answers that can be used."""
+        """Whether all selected items are done and graded, with usable answers."""
         return not (self.owed or self.ungraded or self.stopped or self.unusable)
 
     def error_of(self, item: ItemOutcome) -> str:
-        """What the unit of an item that failed ended with; empty for any other."""
+        """The error of an item whose unit failed; empty for any other item."""
         units = (f"{item.item}#{item.trial}: ", *([f"{item.item}: "] if item.trial == 1 else []))
         line = next((line for line in self.failed if line.startswith(units)), "")
         return line.partition(": ")[2].partition(": ")[2]
@@ -202,12 +203,12 @@ class Report(NotebookViews, BaseModel):
 
 
 REQUESTS = "requests"
-"""The role of a message that holds the requests of a program: their number, then each with its reply."""
+"""The role of a message with the requests of a program: their number, then each request with its reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """One message of a shown item; `role` heads it, `reasoning` is what was thought apart."""
+    """One message of a shown item. `role` is its heading, `reasoning` is the separate thinking of the model."""
 
     role: str
     text: Text
@@ -218,8 +219,8 @@ class ShownMessage:
 
 @dataclass(frozen=True, slots=True)
 class ItemView:
-    """One item for reading: what was said, and what came of it, a line each. `decides` are texts in the messages that
-    the verdict rests on: the times of the readings that decide.
+    """One item to show: its messages, and lines about its outcome. `decides` are texts in the messages that decided,
+    such as the times of readings.
     """
 
     messages: Sequence[ShownMessage]
@@ -228,9 +229,9 @@ class ItemView:
 
 
 def by_trial(items: Iterable[ItemOutcome]) -> dict[str, list[bool]]:
-    """Each item's graded trials, whether right; items without one are left out."""
-    found: dict[str, list[bool]] = {}
+    """For each item with graded trials: whether they are right."""
+    trials: dict[str, list[bool]] = {}
     for item in items:
         if item.correct is not None:
-            found.setdefault(item.item, []).append(item.correct)
-    return found
+            trials.setdefault(item.item, []).append(item.correct)
+    return trials

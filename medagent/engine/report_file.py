@@ -1,8 +1,8 @@
-"""`report.json` and `items.jsonl`: what a run came to, as its folder holds it. Figures stand apart from the items,
-which are a line each, since a run may have a million of them.
+"""`report.json` and `items.jsonl`: the stored report of a run. Items are in a separate file, one per line, because
+there may be a million of them.
 
-Both are derived, and no evidence: `Basis` says what they were made by and from, and a report is used again only if all
-of that is unchanged. A report whose own digest differs was changed by hand, and is made again.
+Both files are derived from the journals. `Basis` names the code and files that they were made from. A stored report is
+used only if all of these are unchanged. A report with a wrong digest of itself was edited, and is made again.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from medagent.engine.report import ItemOutcome, Report
 REPORT, ITEMS = "report.json", "items.jsonl"
 _BASIS = "made_from"
 _OF_ONE_CALL = {"command", "reused"}
-"""The command says where endpoints are; `reused` is true of one call alone."""
+"""Fields that are not stored: the command has the addresses of endpoints, and `reused` applies to one call only."""
 _OUTCOME = TypeAdapter(ItemOutcome)
 
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a stored report rests on beside the journals.
+    """The inputs of a stored report in addition to the journals.
 
-    `code` is the digest of the code that graded, `request` that of the command's settings, `units` the number of units
-    in the journal, `files` the SHA-256 of each file that was written with the report. An empty digest equals none.
+    `code` is the digest of the grading code, `request` that of the command's settings, `units` the number of units in
+    the journal, `files` the SHA-256 of each file that was written with the report. An empty digest equals no other.
     """
 
     code: str = ""
@@ -44,19 +44,19 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report that was read, and what it rests on."""
+    """A report that was read from a folder, with its inputs."""
 
     report: Report
     basis: Basis
 
     def holds(self, folder: Path, name: str) -> bool:
-        """Whether a file of the folder is the one that was written with the report."""
+        """Whether a file of the folder is unchanged since it was written with the report."""
         path = folder / name
         return path.parent == folder and path.is_file() and file_digest(path) == self.basis.files.get(name)
 
 
 class StoredItems(Sequence[ItemOutcome]):
-    """The items of a stored report, read from their file whenever they are gone through."""
+    """The items of a stored report. Each iteration reads them from their file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -87,11 +87,11 @@ class StoredItems(Sequence[ItemOutcome]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of any sequence that is compared by its items
+    __hash__ = None  # type: ignore[assignment]  # as for any sequence that is compared by its items
 
 
 def keep(folder: Path, report: Report, basis: Basis) -> None:
-    """Write both files, unless they hold the report already. Raises UserError."""
+    """Write both files, unless they already have the report. Raises UserError."""
     write_changed_parts(folder / ITEMS, lambda: map(_line, report.items))
     made = [name for name in report.files if name not in (REPORT, "run.json", *report.journals)]
     files = {name: file_digest(folder / name) for name in made if (folder / name).is_file()}
@@ -102,7 +102,7 @@ def keep(folder: Path, report: Report, basis: Basis) -> None:
 
 
 def read_report(folder: Path) -> StoredReport | None:
-    """The report that a run left, None where it has none. Raises UserError for a damaged one."""
+    """The stored report of a run; None if there is none. Raises UserError if it is damaged."""
     path = folder / REPORT
     if not path.exists():
         return None
@@ -120,7 +120,7 @@ def read_report(folder: Path) -> StoredReport | None:
 
 
 def document(report: Report) -> str:
-    """The report as one JSON object with its items, indented by 1."""
+    """The report with its items as one JSON object, indented by 1."""
     return json.dumps(report.model_dump(mode="json", exclude=_OF_ONE_CALL), indent=1) + "\n"
 
 
@@ -129,16 +129,16 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def _line(item: ItemOutcome) -> str:
-    """A line in ASCII, so that any text of a model can be written."""
+    """A line in ASCII, because a model's text may not be valid UTF-8."""
     return json.dumps(_OUTCOME.dump_python(item), separators=(",", ":")) + "\n"
 
 
 def _outcome(line: bytes) -> ItemOutcome:
     try:
         return _OUTCOME.validate_json(line)
-    except ValidationError:  # half of a surrogate pair is JSON for Python's reader alone
+    except ValidationError:  # only Python's reader accepts half of a surrogate pair
         return _OUTCOME.validate_python(json.loads(line))
 
 
 def _damaged(path: Path) -> UserError:
-    return UserError(f"{path}: is damaged; remove it: the run's command makes it again")
+    return UserError(f"{path}: is damaged; remove it, and repeat the run's command to make it again")

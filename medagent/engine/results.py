@@ -1,7 +1,7 @@
-"""The `Report` of a run's folder: composed from its journals and scores, stored as `report.json`, read again.
+"""The `Report` of a run's folder: composed from its journals and scores, stored as `report.json`.
 
-A stored report is used as long as its journals and the digests of what its scores depend on are the same; otherwise the
-report is composed again, from stored scores and, where these are stale or missing, new ones.
+The stored report is used if the journals and the inputs of the scores have not changed. Otherwise the report is
+composed again from the stored scores; stale and missing scores are computed again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from refsol.errors import RefsolError
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a run stands when its stages are over: what is owed, of how many units, and what ended it early (a limit)."""
+    """The state of a run after its stages: the owed units, the total number of units, and why it ended early."""
 
     owed: Sequence[str] = ()
     total: int = 0
@@ -44,12 +44,12 @@ class Standing:
     command: str = ""
     """The command that continues the run."""
     reused: int = 0
-    """Units that were finished before."""
+    """The number of units that were already finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """A graded run: its units with their scores, its figures, the rule set and the digests that both depend on."""
+    """A graded run: its units with their scores, its figures, the rule set, and the digests of the inputs."""
 
     scores: Sequence[Scored]
     figures: Figures
@@ -57,7 +57,7 @@ class Graded:
     digests: Mapping[str, str] = field(default_factory=dict)
     files: Sequence[str] = ()
     allow_unread: float = 0.0
-    """The share of judged answers that may have no readable label."""
+    """The share of judged answers that may lack a readable label."""
 
     @property
     def unread(self) -> Sequence[Scored]:
@@ -66,20 +66,20 @@ class Graded:
 
     @property
     def too_many_unread(self) -> str:
-        """Why the units without a readable label leave the run incomplete; empty if they are few."""
+        """A message if too many units lack a readable label, so that the run is not complete; otherwise empty."""
         judged = sum(one.score is not None or one.status in (UNREAD, "failed") for one in self.scores)
         if len(self.unread) <= self.allow_unread * judged:
             return ""
         return (
-            f"{len(self.unread) / judged:.1%} of {judged} judged answers have no label that can be read, more than the "
-            f"{self.allow_unread:.1%} of --allow-unread; the same command asks again about them"
+            f"{len(self.unread) / judged:.1%} of {judged} judged answers have no readable label, more than the "
+            f"{self.allow_unread:.1%} of --allow-unread; repeat the command to judge them again"
         )
 
 
 def compose(
     benchmark: Benchmark[Any, Any], folder: Path, graded: Graded, journals: Journals, standing: Standing
 ) -> Report:
-    """The report of a run's folder."""
+    """Make the report of a run's folder."""
     endings: Counter[str] = Counter()
     failed: list[str] = []
     owed = set(standing.owed)
@@ -143,21 +143,21 @@ def _learned(journals: Journals) -> tuple[str, ...]:
 
 
 def _overall(scores: Sequence[Scored]) -> TableLine | None:
-    """The mean of all items, for a grader that has no overall line; None if nothing is graded."""
+    """The mean of all items, for a grader without an overall line; None if no item is graded."""
     return mean_line("overall", scores) if any(one.value is not None for one in scores) else None
 
 
 def _is_ungraded(one: Scored) -> bool:
-    """Whether a finished unit has no score: its grader failed, or its judges left no verdict."""
+    """Whether a finished unit has no score because its grader failed or its judges reached no verdict."""
     return one.status in NO_VERDICT if one.score is None else not one.score.graded
 
 
 def _all_failed(noun: str, endings: Mapping[str, int], failed: Sequence[str]) -> str:
-    """That no unit of a run got an answer from its agent, with the most common error; empty if one did."""
+    """A message with the most common error if the agent failed in all units; otherwise empty."""
     if not failed or set(endings) != {FAILED}:
         return ""
     ((error, _),) = Counter(line.partition(": ")[2] for line in failed).most_common(1)
-    return f"All {endings[FAILED]} {noun} ended as {error}. The score is no measure; --retry {FAILED} does them again."
+    return f"All {endings[FAILED]} {noun} ended as {error}. The score is not a measurement. To retry: --retry {FAILED}."
 
 
 def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
@@ -168,10 +168,10 @@ def _outcome(one: Scored, unusual: Mapping[str, Sequence[str]]) -> ItemOutcome:
 
 @few_collections()
 def report_of(benchmark: Benchmark[Any, Any], folder: Path, book: ScoreBook | None = None) -> Report:
-    """The stored report of a run's folder if nothing has changed, otherwise one that is composed again and not written.
-    `book` holds scores that are known; by default the stored ones.
+    """The stored report of a run's folder if the journals have not changed, otherwise a recomputed one, which is not
+    written. `book` has known scores; by default the stored ones.
 
-    Raises UserError for a folder that is no run's, or is damaged.
+    Raises UserError if the folder is not a run's, or is damaged.
     """
     stored = read_report(folder)
     if stored is not None and is_unchanged(benchmark, folder, stored):
@@ -185,8 +185,8 @@ def report_of(benchmark: Benchmark[Any, Any], folder: Path, book: ScoreBook | No
 
 
 def ranked_report(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
-    """The stored report of a run's folder if nothing has changed and it is of all units; otherwise one with every unit
-    scored again, which is not written. Raises UserError as `graded_report` does.
+    """The stored report of a run's folder if it has all units and nothing has changed. Otherwise every unit is scored
+    again, and the report is not written. Raises UserError like `graded_report`.
     """
     stored = read_report(folder)
     if stored is not None and len(stored.report.items) == stored.basis.units:
@@ -198,38 +198,39 @@ def ranked_report(benchmark: Benchmark[Any, Any], folder: Path) -> Report:
 
 
 @few_collections()
-def graded_report(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any]) -> Report:
-    """The report of a run's folder with every unit scored again; nothing is written. `given` are grading options.
+def graded_report(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> Report:
+    """Score every unit of a run's folder again and return the report. `options` are those of grading. Nothing is
+    written.
 
-    Raises UserError if the data that `run.json` names is missing or has another digest.
+    Raises UserError if the data in `run.json` is missing or has another digest.
     """
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        graded = blocking(_scored(benchmark, folder, journals, given))
+        graded = blocking(_scored(benchmark, folder, journals, options))
         return compose(benchmark, folder, graded, journals, Standing(_owed(journals)))
 
 
 @few_collections()
-def scores_of(benchmark: Benchmark[Any, Any], folder: Path, given: Mapping[str, Any]) -> list[Scored]:
+def scores_of(benchmark: Benchmark[Any, Any], folder: Path, options: Mapping[str, Any]) -> list[Scored]:
     """The units of a run's folder with their scores, for exports. Raises UserError."""
     with Journals.of_folder(folder, benchmark.journals) as journals:
-        return list(blocking(_scored(benchmark, folder, journals, given, ScoreBook(folder / SCORES))).scores)
+        return list(blocking(_scored(benchmark, folder, journals, options, ScoreBook(folder / SCORES))).scores)
 
 
 async def _scored(
     benchmark: Benchmark[Any, Any],
     folder: Path,
     journals: Journals,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     book: ScoreBook | None = None,
 ) -> Graded:
-    """Score the units of a folder by the rule set of `given`, or by the benchmark's own. `book` holds known scores."""
+    """Score the units of a folder by the rule set in `options`, or the benchmark's first. `book` has known scores."""
     run_file, run = read_run(folder), Run(folder, journals)
-    source = benchmark.source(run, given)
+    source = benchmark.source(run, options)
     check_data(folder, run_file, benchmark.data(source))
     items = {item.id: item for item in benchmark.items(source)}
-    own = str(given.get("rules") or benchmark.rule_sets[0])
+    own = str(options.get("rules") or benchmark.rule_sets[0])
     others: dict[str, Sequence[Scored]] = {}
-    also = [name for name in benchmark.rule_sets if given.get("side_by_side") and name != own]
+    also = [name for name in benchmark.rule_sets if options.get("side_by_side") and name != own]
     for name in also:
         with benchmark.grader(source, name) as other:
             others[name] = await _scores(benchmark, run, journals, items, other)
@@ -261,25 +262,25 @@ def in_order(items: Iterable[str], scores: Iterable[Scored]) -> list[Scored]:
 
 
 def check_data(folder: Path, run: Mapping[str, Any], data: DataRef) -> None:
-    """Raises UserError if a run was over other items than those of `data`."""
+    """Raises UserError if a run's items are not those of `data`."""
     recorded = (run.get("data") or {}).get("digest")
     if recorded and data.digest and recorded != data.digest:
         raise UserError(
-            f"{folder / 'run.json'}: the run was over data with the digest {recorded[:12]}, and {data.name} "
-            f"{data.version} has {data.digest[:12]}; name the run's own data with the options of medagent grade"
+            f"{folder / 'run.json'}: the run's data has the digest {recorded[:12]}, but {data.name} {data.version} has "
+            f"{data.digest[:12]}; pass the run's data with the options of medagent grade"
         )
 
 
 def basis_of(benchmark: Benchmark[Any, Any], journals: Journals, request: str = "") -> Basis:
-    """What a report that is composed now rests on; `request` is the digest of the command's settings."""
+    """The inputs of a report that is composed now. `request` is the digest of the command's settings."""
     return Basis(grading_digest(type(benchmark)), request, sum(1 for _ in journals[JOURNAL].units))
 
 
 def is_unchanged(
     benchmark: Benchmark[Any, Any], folder: Path, stored: StoredReport, digests: Mapping[str, str] | None = None
 ) -> bool:
-    """Whether all that a stored report rests on is as it was: journals, items, the code that graded, and the digests of
-    what scores depend on (`digests`, if a grader is open). Data that is not there any more changes nothing.
+    """Whether the inputs of a stored report are unchanged: journals, items, grading code, and the digests of the
+    scores' inputs (`digests` if a grader is open). Missing data does not count as a change.
     """
     code = grading_digest(type(benchmark))
     if not code or code != stored.basis.code or not stored.holds(folder, ITEMS):
@@ -296,7 +297,7 @@ def is_unchanged(
 
 
 def _rows(benchmark: Benchmark[Any, Any], journals: Journals) -> list[Scored]:
-    """The units of a run that cannot be graded, by how they ended."""
+    """The units of a run that cannot be graded, with their statuses."""
     journal = journals[JOURNAL]
     rows = [(unit, *benchmark.named(unit)) for unit in journal.units]
     return [Scored(item, trial, unit, journal.status(unit) or "") for unit, item, trial in rows]
@@ -307,7 +308,7 @@ def _owed(journals: Journals) -> list[str]:
 
 
 def _ungraded_notes(scores: Sequence[Scored]) -> Iterator[str]:
-    """The units that could not be graded, the first ones by name."""
+    """Notes about units that could not be graded, the first ones by name."""
     ungraded = [(one.unit, one.score.reason) for one in scores if one.score is not None and not one.score.graded]
     yield from (f"Not graded: {unit!a}: {reason}" for unit, reason in ungraded[:_LISTED])
     if len(ungraded) > _LISTED:

@@ -1,4 +1,4 @@
-"""A journal row, and what it cost. Benchmarks add their own fields to `Row`."""
+"""A journal row and its cost. Benchmarks add their own fields to `Row`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from medagent.models.base import Completion, Usage
 from medagent.models.endings import USUAL
 
 OWED = frozenset({"model_error", "fhir_error", "grader_error", "benchmark_error", "cancelled"})
-"""Statuses of a unit that failed for a reason not the agent's: it is owed again."""
+"""The statuses of a unit that failed for a reason that is not the agent's. The unit is owed again."""
 REFUSED, REFUSED_AGAIN = "refused", 3
-"""What a provider's content filter refused: owed until it was refused so often, then final."""
+"""The status of a unit that a provider's content filter refused. It is owed until it was refused 3 times."""
 RETRIED = (
     "agent_error",
     "refused",
@@ -31,14 +31,15 @@ RETRIED = (
     "token_limit",
     "cost_limit",
 )
-"""Statuses that are final, and that a person may want to have done again (`--retry`)."""
+"""The final statuses that can be run again with `--retry`."""
 FAILED = "agent_error"
-"""The status of a unit whose agent raised: final, and counted as failed."""
+"""The status of a unit whose agent raised an exception. It is final, and counts as failed."""
 
 
 class CallSpent(BaseModel):
-    """What one model call spent: tokens, US dollars (None where unknown), attempts that failed before the good one, the
-    seconds waited between them, the seconds of the good one; and why its reply ended.
+    """The cost of one model call: tokens, US dollars (None if unknown), `retries` (failed attempts before the
+    successful one), seconds `waited` between attempts, `latency` (seconds of the successful one); and why its reply
+    ended.
     """
 
     prompt: int = 0
@@ -46,41 +47,41 @@ class CallSpent(BaseModel):
     cached: int = 0
     reasoning: int = 0
     unreported: int | None = None
-    """Output tokens that the provider counts in its total only; None: none."""
+    """Completion tokens that the provider counts only in its total; None: none."""
     uncounted: int | None = None
-    """Calls whose tokens the provider did not count; None: none."""
+    """The number of calls whose tokens the provider did not count; None: none."""
     estimated: int | None = None
-    """Calls that were cut off, by a signal or a limit of time: their tokens and cost are estimates; None: none."""
+    """The number of calls that a signal or a time limit ended: their tokens and cost are estimates; None: none."""
     cost: float | None = None
     retries: int = 0
     waited: float = 0.0
     latency: float = 0.0
     started: str | None = None
-    """When the good one began (ISO 8601); None in sums, and in journals of earlier versions."""
+    """The start of the successful attempt (ISO 8601); None in sums, and in journals of earlier versions."""
     finish_reason: str | None = None
-    """In the words of chat completions; None in sums, and where the provider gave none."""
+    """Named as in chat completions; None in sums, and if the provider sent none."""
 
 
 class Spent(CallSpent):
-    """What one unit, or a sum of units, spent at the model endpoint; a unit's has `each` call too, in order.
+    """The cost of one unit, or the sum for several units. A unit's has `each` call too, in order.
 
-    Attempts of a call that failed for good count among `retries` and `waited`, and are no call.
+    A call whose last attempt failed is not in `calls`; its attempts are in `retries` and `waited`.
     """
 
     calls: int = 0
     reused: int | None = None
-    """How many of the calls were answered from a cache of replies (`--cache`), which costs nothing; None: none."""
+    """The number of calls with a cached reply (`--cache`), which cost nothing; None: none."""
     served: list[str] | None = None
-    """The models that answered, as their provider names them, each once."""
+    """The models that replied, by the provider's names, each once."""
     each: list[CallSpent] = Field(default_factory=list)
 
     def add(self, completion: Completion) -> None:
-        """Count one completion. Raises UnitLimitError where a unit that is under way has spent what it may."""
+        """Count one completion. Raises UnitLimitError if the current unit is above its limit."""
         self.add_unchecked(completion)
         unit_limits.get().check(self.usage.total, self.cost)
 
     def add_unchecked(self, completion: Completion) -> None:
-        """Count one completion, whatever the unit may take: it is at its end."""
+        """Count one completion without checking the unit's limits, because the unit is ending."""
         usage = completion.usage
         if completion.model:
             self._serve(
@@ -106,23 +107,21 @@ class Spent(CallSpent):
         self.each.append(call)
 
     def add_failure(self, failure: EpisodeError) -> None:
-        """Count the attempts of a call that failed for good, and the reply that it cost where there is one."""
+        """Count the attempts of a failed call, and its paid reply if there is one."""
         if isinstance(failure.paid, Completion):
             self.add(failure.paid)
         self.retries += failure.retries
         self.waited = round(self.waited + failure.waited, 3)
 
     def take(self, other: Spent) -> None:
-        """Add another sum with its single calls. Raises UnitLimitError as `add` does."""
+        """Add another sum with its single calls. Raises UnitLimitError like `add`."""
         self.merge(other)
         self.each.extend(other.each)
         unit_limits.get().check(self.usage.total, self.cost)
 
     def merge(self, other: Spent) -> None:
-        """Add another sum; its single calls are left behind. A cost of calls whose price is unknown makes the whole
-        unknown.
-        """
-        if other == _NOTHING:  # of agents without a model, a run may have many thousands
+        """Add another sum without its single calls. If the cost of one is unknown, the cost of the sum is unknown."""
+        if other == _NOTHING:  # a fast path: a run may have many thousand rows of agents without a model
             return
         self._count(other, other.calls)
         self.reused = _sum(self.reused, other.reused)
@@ -160,7 +159,7 @@ class Spent(CallSpent):
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
-    """A sum in which None is nothing."""
+    """The sum of two numbers, with None for zero."""
     return (one or 0) + (other or 0) or None
 
 
@@ -168,7 +167,7 @@ _NOTHING = Spent()
 
 
 class RowHead(BaseModel):
-    """What of a row counts while a run goes on; the rest of it is not looked at."""
+    """The part of a row that the engine reads when it opens a journal."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
@@ -182,7 +181,7 @@ class RowHead(BaseModel):
 
     @property
     def payee(self) -> str:
-        """The model that was called, where rows of one journal differ in it."""
+        """The model that was called, if the rows of a journal call different ones."""
         return ""
 
 
@@ -190,11 +189,11 @@ class Row(RowHead):
     """One finished unit in the journal. `unit` is its key; a later row of the same unit replaces an earlier one."""
 
     traceback: Text | None = None
-    """Where an agent, model, grader or benchmark raised something of its own."""
+    """The traceback, if an agent, model, grader or benchmark raised an exception."""
 
     @classmethod
     def begin(cls, unit: Any) -> Self:
-        """The row of a unit that is about to be carried out."""
+        """The row of a unit that is about to start."""
         return cls(unit=unit.key, status="completed")
 
     made_up: ClassVar[Sequence[MadeUp]] = ()

@@ -1,7 +1,7 @@
-"""The one run: plan → stages of units → journals → scores → figures → `Report`.
+"""Executes a run: plan → stages of units → journals → scores → figures → `Report`.
 
-The benchmark scores each unit and makes the figures; what every run has (settings, cost, failures, what is owed) is
-added in `results`.
+The benchmark scores each unit and makes the figures. `results` adds the parts that every run has: settings, cost,
+failures, owed units.
 """
 
 from __future__ import annotations
@@ -42,22 +42,24 @@ from medagent.engine.settings import RunSettings
 from medagent.engine.units import Summary, Watch, run_units, unit_keys
 
 _OWN = {REPORT, ITEMS, SCORES, "run.json", PROCESS, MANIFEST}
-"""Files of the engine, which do not tell whether the results have changed."""
+"""The engine's own files, which are ignored when the results are checked for changes."""
 
 
 async def execute(
     plan: Plan, benchmark: Benchmark[Any, Any], *, quiet: bool = True, say: Say = lambda _: None
 ) -> Report:
-    """Carry a plan out and return what came of it; `say` is told what a person should know meanwhile.
+    """Execute a plan and return its report. `say` is called with messages for the user.
 
-    Raises UserError, StopRunError (the endpoint refused the run) and cancellation; what was finished is on disk.
+    Raises UserError, StopRunError (the endpoint refused the run) and cancellation. Finished units stay on disk.
     """
     settings, source = plan.settings, _source(plan)
     if settings.sequential and benchmark.judgements:
-        raise UserError(f"--sequential: scores of {benchmark.name} come after all answers, when they are judged")
+        raise UserError(
+            f"--sequential is not available for {benchmark.name}, whose scores exist only after all answers are judged"
+        )
     remember_options(settings)
     agent_folder.set(folder_of(plan.folder) if settings.sequential else None)
-    for stage in plan.stages:  # whatever cannot be opened is found before anything is made
+    for stage in plan.stages:  # fail before anything is written
         async with stage.job.open():
             pass
     with (
@@ -78,8 +80,8 @@ async def execute(
             say(f"warning: {warning}")
         if settings.model and settings.trials > 1 and settings.temperature == 0:
             say(
-                f"hint: {settings.trials} trials at temperature 0 repeat the same request, so they show the endpoint's "
-                "chance alone; --temperature 0.7, for one, samples the model's"
+                f"hint: {settings.trials} trials at temperature 0 repeat the same requests, so they show only the "
+                "randomness of the endpoint; pass --temperature 0.7, for example, to sample the model"
             )
         plan.prepare()
         if (finished := _finished_report(plan, benchmark, grader, folder)) is not None:
@@ -107,7 +109,7 @@ async def _carried_out(
     quiet: bool,
     say: Say,
 ) -> Report:
-    """Carry the stages out, score every unit, and write what came of it."""
+    """Run the stages, score every unit, and write the results."""
     items, settings = {item.id: item for item in plan.items}, plan.settings
     judged: dict[str, Any] | None = {} if any(one.journal in benchmark.judgements for one in plan.stages) else None
     scoring: Scoring[Any] = Scoring(items, grader, journals[JOURNAL], ScoreBook(folder.path / SCORES), judged)
@@ -136,20 +138,20 @@ async def _carried_out(
 
 
 def _request(plan: Plan) -> str:
-    """The SHA-256 of what a command asks for; empty for one that asks again about what is finished."""
+    """The SHA-256 of a command's settings; empty for a command that runs finished units again."""
     settings = plan.settings
     if settings.retry or settings.sequential:
         return ""
     fields = [one for one in options(type(settings)) if one.option.kind not in ("address", "secret")]
-    asked = {one.flag: as_setting(getattr(settings, one.name)) for one in fields}
-    text = json.dumps([plan.command, plan.decides, plan.data.model_dump(), asked], sort_keys=True, default=str)
+    choices = {one.flag: as_setting(getattr(settings, one.name)) for one in fields}
+    text = json.dumps([plan.command, plan.decides, plan.data.model_dump(), choices], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _finished_report(
     plan: Plan, benchmark: Benchmark[Any, Any], grader: Grader[Any], folder: RunFolder
 ) -> Report | None:
-    """The stored report, if the same command finished the run and all that it left is unchanged."""
+    """The stored report if the same command has finished the run and its files are unchanged; otherwise None."""
     stored, request = read_report(folder.path), _request(plan)
     if stored is None or not request or request != stored.basis.request or not stored.report.complete:
         return None
@@ -162,24 +164,24 @@ def _finished_report(
 
 
 def _source(plan: Plan) -> Any:
-    """What names a plan's data for grading."""
+    """The object that names a plan's data for grading."""
     return plan.settings if plan.source is None else plan.source
 
 
 def _asked(plan: Plan, journals: Journals) -> Sequence[str]:
-    """The units that the plan asks for; all that have a row, if it only judges them again."""
+    """The units of the plan; if the plan only judges again, all units with a row."""
     answers = [stage for stage in plan.stages if stage.journal == JOURNAL]
     return [unit for stage in answers for unit in unit_keys(stage.units())] or list(journals[JOURNAL].units)
 
 
 def _is_finished(journals: Journals, unit: str, retry: Sequence[str]) -> bool:
-    """Whether a unit has a row that is not done again."""
+    """Whether a unit has a row and is not run again."""
     status = journals[JOURNAL].status(unit)
     return status is not None and status not in retry and not journals[JOURNAL].is_owed(unit)
 
 
 def _stopped(standing: Standing, noun: str) -> str:
-    """What ended the run early, and the command that continues it if there is anything left to do."""
+    """The message about a run that ended early, with the command that continues it if units are owed."""
     if not standing.owed:
         return f"{standing.stopped}."
     limit = re.match("(--[a-z-]+) .*(is reached|cannot be kept)", standing.stopped or "")
@@ -193,10 +195,13 @@ def _stopped(standing: Standing, noun: str) -> str:
 
 
 def _finished(folder: Path, before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """That a run was finished before; its files by their digests, as they were then and are now."""
+    """The message about a run that was already finished. `before` and `after` are the digests of its files."""
     if made := sorted(name for name in after if after[name] != before.get(name)):
-        return f"{folder} is finished; made again from its journal: {', '.join(made)}."
-    return f"{folder} is finished and stays as it is. Another run: another --round. Start anew: --overwrite."
+        return f"{folder} is complete; made again from its journal: {', '.join(made)}."
+    return (
+        f"{folder} is complete and was not changed. For another run, pass another --round; to delete this run and "
+        "start again, pass --overwrite."
+    )
 
 
 async def _stages(
@@ -213,9 +218,9 @@ async def _stages(
         try:
             summary = await _stage(plan, stage, journals, scoring, quiet, say)
         except StopRunError as error:
-            raise StopRunError(f"{error} (the run stopped; what was finished is kept)") from None
+            raise StopRunError(f"{error} (the run stopped; finished units are saved)") from None
         except asyncio.CancelledError:
-            say(f"Interrupted. What was finished is kept. Continue: {command}")
+            say(f"Interrupted. Finished units are saved. Continue: {command}")
             raise
         owed += summary.owed
         total += summary.total
@@ -229,7 +234,7 @@ async def _stage(
     plan: Plan, stage: Stage[Any, Any], journals: Journals, scoring: Scoring[Any], quiet: bool, say: Say
 ) -> Summary:
     settings, units = plan.settings, stage.units()
-    if not units and not stage.title:  # nothing followed from the stages before
+    if not units and not stage.title:  # the earlier stages left no units for this one
         return Summary(0, 0, [])
     progress = Progress(quiet=quiet)
     carries_out: Executor = executor(settings)
@@ -259,15 +264,15 @@ async def _stage(
 
 
 def unit_limits(settings: RunSettings) -> UnitLimits:
-    """What one unit of a run may take."""
+    """The limits of one unit of a run."""
     return UnitLimits(settings.unit_time, settings.unit_tokens, settings.unit_cost)
 
 
 def executor(settings: RunSettings) -> Executor:
-    """Where the units run: this process, or a cluster where one is asked for."""
+    """The executor of a run: this process, or a cluster if the settings name one."""
     limits = unit_limits(settings)
     if settings.cluster and settings.workers:
-        raise UserError("--cluster has workers of its own: leave --workers out")
+        raise UserError("--cluster has its own workers; omit --workers")
     if settings.wait_for_workers and not settings.cluster:
         raise UserError("--wait-for-workers needs --cluster")
     if settings.cluster or settings.workers:

@@ -1,8 +1,7 @@
-"""`scores.jsonl`: the score of each finished unit, so that nothing is graded twice.
+"""`scores.jsonl`: the score of each finished unit, so that no unit is graded twice.
 
-It is a cache, no evidence: it may be deleted, and a line that cannot be read counts as absent. A line names the journal
-row that it scores (its checksum) and the digests of what the score depends on; a score of another row, or with other
-digests, is stale and never used.
+The file is a cache: it may be deleted, and unreadable lines are ignored. A line has the checksum of its journal row and
+the digests of the score's inputs. A score with another checksum or other digests is stale and not used.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ SCORES = "scores.jsonl"
 
 @pydantic_dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """A line of the file; `row` is the checksum of the unit's row in the journal."""
+    """A line of the file. `row` is the checksum of the unit's row in the journal."""
 
     unit: str
     row: str
@@ -36,19 +35,16 @@ class ScoreLine:
 
 _LINE = TypeAdapter(ScoreLine)
 _UNIT = re.compile(rb'\{"unit":("[^"\\]*"),"row":')
-"""How a line begins; one that begins otherwise is parsed whole for its unit."""
+"""The start of a line. A line with another start is parsed to get its unit."""
 
 
 class ScoreBook:
-    """The scores of a run's folder.
-
-    Of a stored score only its place in the file is in memory.
-    """
+    """The scores of a run's folder. For a stored score, only its place in the file is in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lines: dict[str, ScoreLine | int] = {}
-        """A new line, or where a stored one begins."""
+        """By unit: a new line, or the start of a stored one in the file."""
         self._file: BinaryIO | None = None
         self._read()
 
@@ -58,11 +54,11 @@ class ScoreBook:
         return line.score if line and line.row == row and line.digests == digests else None
 
     def put(self, unit: str, row: str, digests: Mapping[str, str], score: Score) -> None:
-        """Take a score."""
+        """Add a score."""
         self._lines[unit] = ScoreLine(unit, row, dict(digests), score)
 
     def write(self) -> None:
-        """Write the file, unless it holds these scores already. Raises UserError."""
+        """Write the file, unless it already has these scores. Raises UserError."""
         write_changed_parts(self._path, self._texts)
 
     def _read(self) -> None:
@@ -100,11 +96,11 @@ def _lines(raw: bytes) -> Iterator[ScoreLine]:
     try:
         yield _LINE.validate_json(raw)
     except ValidationError:
-        with contextlib.suppress(ValueError, RecursionError):  # half of a surrogate pair is JSON for Python's reader
+        with contextlib.suppress(ValueError, RecursionError):  # only Python's reader accepts half a surrogate pair
             yield _LINE.validate_python(json.loads(raw))
 
 
 def _text(line: ScoreLine) -> str:
-    """A line in ASCII, so that any text of a model can be written."""
+    """A line in ASCII, because a model's text may not be valid UTF-8."""
     value: Any = _LINE.dump_python(line)
     return json.dumps(value, separators=(",", ":")) + "\n"

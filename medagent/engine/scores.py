@@ -1,8 +1,8 @@
-"""What one unit of a run is worth, and the figures that many such scores make.
+"""The score of a unit, and the figures of many scores.
 
-A benchmark opens a `Grader` once. `Grader.score` is called once for each finished unit (item × trial), in the process
-that drives the run; `Grader.figures` makes the table from scores alone. Progress, results files, reports, comparisons,
-exports and other tools read these scores and nothing else.
+A benchmark opens a `Grader` once. `Grader.score` is called once for each finished unit (item × trial), in the run's
+main process. `Grader.figures` makes the table from the scores. Progress, results files, reports, comparisons and
+exports read only these scores.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from refsol.stats import Interval, cluster_bootstrap, wilson
 RowT = TypeVar("RowT", bound=Row)
 RowT_contra = TypeVar("RowT_contra", bound=Row, contravariant=True)
 FEW = 10
-"""Below this number of clusters a bootstrap interval says nothing."""
+"""The fewest clusters for a bootstrap interval."""
 OWED_KIND = "infrastructure"
-"""The kind of a unit that failed for a reason that is not the agent's."""
+"""The failure kind of a unit that failed for a reason that is not the agent's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """What a benchmark asks. Benchmarks add their own fields in a subclass.
+    """One item of a benchmark. Benchmarks add their own fields in a subclass.
 
-    `group` is the line of the table that it counts in, `cluster` names items that are not independent of each other
-    (empty: the item alone), `target` is the expected answer where one text says it.
+    `group` is its line in the table. `cluster` is a name that dependent items share (empty: an independent item).
+    `target` is the expected answer if it is one text.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Item:
 
 @pydantic_dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was checked: what was expected, and what was there instead."""
+    """One condition of a verdict, with the expected and the actual value."""
 
     name: str
     passed: bool
@@ -58,11 +58,11 @@ class Check:
 
 @pydantic_dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What a unit is worth.
+    """The score of a unit.
 
-    `value` is a finite number on the scale of the run's `measure`, or None if the unit has no figure; of a unit that is
-    right or wrong it is 1 or 0. `kind` says why it is wrong, `reason` in words, `because` the facts that decide.
-    `details` is JSON for reports. `part` is JSON that states what the unit contributes to a figure over many units.
+    `value` is a finite number on the scale of the run's `measure`: 1 or 0 for a right or wrong unit, None if the unit
+    has no figure. `kind` is the kind of failure, `reason` describes it, `because` has the facts that decided. `details`
+    is JSON for reports. `part` is JSON with the unit's contribution to a figure over many units.
     """
 
     value: float | None = None
@@ -74,10 +74,11 @@ class Score:
     details: dict[str, Any] = field(default_factory=dict)
     part: Any = None
     graded: bool = True
-    """False if the unit should have a verdict and has none: the run is not complete."""
+    """False if the unit should have a verdict but has none; then the run is not complete."""
     grounded: bool | None = None
-    """Whether it is right and the agent had read what decides before it acted; False for any other right or wrong unit;
-    None if nothing has to be read, or it cannot be told."""
+    """Whether the unit is right and its agent had read the deciding data before it acted. False for any other right or
+    wrong unit. None if no reading is needed, or if it is unknown.
+    """
     reading: Text = ""
     """What the agent of a right unit had not read, or why `grounded` is None."""
 
@@ -85,11 +86,11 @@ class Score:
         if self.value is None and self.correct is not None:
             object.__setattr__(self, "value", float(self.correct))
         if self.value is not None and not isfinite(self.value):
-            raise ValueError(f"a score's value is a finite number or None, not {self.value}")
+            raise ValueError(f"a score's value must be a finite number or None, not {self.value}")
 
     @property
     def expected(self) -> str:
-        """What was expected, in one text: the answer, if one is checked, and the facts that decide."""
+        """The expected answer, if it is checked, and the deciding facts, as one text."""
         answers = [check.expected for check in self.checks if check.name == "answer"]
         return "; ".join(text for text in (*answers, self.because) if text)
 
@@ -101,10 +102,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A unit of a run with its score; `score` is None while the unit is owed, or its judges left no verdict."""
+    """A unit of a run with its score. `score` is None if the unit is owed or its judges reached no verdict."""
 
     item: Any
-    """The `Item`, of the benchmark's own type."""
+    """The `Item`, with the benchmark's own type."""
     trial: int
     unit: str
     status: str
@@ -122,15 +123,15 @@ class Scored:
 
     @property
     def kind(self) -> str:
-        """Why it is wrong or has no score; empty otherwise."""
+        """The kind of failure, also for a unit without a score; otherwise empty."""
         if self.score is not None:
             return self.score.kind
         return OWED_KIND if self.status in OWED else ""
 
     @property
     def cluster(self) -> str:
-        """What its item has in common with a few others, such as the question in several languages; empty for an item
-        by itself, or for a cluster that is a whole group of the table.
+        """The name that its item shares with dependent items, such as one question in several languages. Empty for an
+        independent item, and for a cluster that is a whole group of the table.
         """
         cluster: str = self.item.cluster
         return "" if cluster in (self.item.group, self.item.id) else cluster
@@ -147,7 +148,7 @@ class Scored:
 
     @property
     def outcome(self) -> ItemOutcome:
-        """It as an item of a report."""
+        """The unit as an item of a report."""
         score, cluster = self.score, self.cluster
         if score is None:
             reason = f"the episode ended as {self.status}: not the agent's doing" if self.kind else ""
@@ -178,8 +179,8 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The official score of two runs over the `items` that both have, and the 95 % interval of the second less the
-    first, from draws of the same items in both.
+    """The official scores of two runs on their common `items`, and the 95 % interval of the second minus the first,
+    from paired resampling of the items.
     """
 
     name: str
@@ -191,9 +192,9 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a run: its tables, the line that counts, and how values are written.
+    """The figures of a run: its tables, its overall line, and the format of values.
 
-    `unusable` says why the answers are no measure, `details` holds further fields of the report.
+    `unusable` is the reason if the score is not a measurement. `details` are further fields of the report.
     """
 
     table: Sequence[TableSection] = ()
@@ -207,11 +208,11 @@ class Figures:
 
 
 class Judgement(Protocol):
-    """What judges said of a unit."""
+    """The judges' result for a unit."""
 
     @property
     def complete(self) -> bool:
-        """Whether no judge is owed or unreadable."""
+        """Whether all judges have replied with a readable label."""
         ...
 
     @property
@@ -221,18 +222,18 @@ class Judgement(Protocol):
 
     @property
     def state(self) -> str:
-        """What is missing, if it is not complete: `owed`, `failed` or `unreadable`."""
+        """The problem if it is not complete: `owed`, `failed` or `unreadable`."""
         ...
 
 
 class Grader(ABC, Generic[RowT]):
-    """Scores the units of one run; a context manager that holds what grading looks up (chart, key, gold, graph).
+    """Scores the units of one run; a context manager that holds the inputs of grading (chart, key, gold, graph).
 
-    `digests` name what scores depend on, such as `facts` and `gold`: a stored score with other digests is stale.
+    `digests` are those of the inputs, such as `facts` and `gold`. A stored score with other digests is stale.
     """
 
     rules: str = ""
-    """The rule set, where the benchmark has several."""
+    """The rule set, if the benchmark has several."""
 
     @property
     def by_content(self) -> bool:
@@ -243,32 +244,33 @@ class Grader(ABC, Generic[RowT]):
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """Digests of what scores depend on beside the row. Raises UserError if a file cannot be read."""
+        """The digests of a score's inputs other than the row. Raises UserError if a file cannot be read."""
         return {}
 
     @abstractmethod
     def score(self, item: Any, row: RowT, judged: Any = None) -> Score | Awaitable[Score]:
-        """Score a finished unit; `judged` is the unit's judgement, in a judged benchmark.
+        """Score a finished unit. In a judged benchmark, `judged` is the unit's judgement.
 
-        What it raises leaves this unit ungraded; the row stays finished. Scoring that waits returns an awaitable.
+        If it raises, the unit stays finished but ungraded. It may return an awaitable.
         """
 
     def figures(self, scores: Sequence[Scored]) -> Figures:
-        """The figures of all trials, from scores alone. The default is the mean of each group."""
+        """The figures of all trials, made from the scores. The default is the mean of each group."""
         return mean_by_group(scores)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close what was opened."""
+        """Close the inputs."""
 
 
 def mean_by_group(scores: Sequence[Scored], title: str = "") -> Figures:
-    """The mean of each group and of all, with 95 % intervals; trials of an item and items of a cluster go together.
+    """The mean of each group and of all items, with 95 % intervals.
 
-    Of single trials that are right or wrong the interval is Wilson's, else a bootstrap over clusters. If the groups are
-    types of independent items, the interval of all is that of these types, and the notes have that of other types.
+    For single trials that are right or wrong, the interval is Wilson's. Otherwise it is a bootstrap over clusters; the
+    trials of an item belong to one cluster. If the groups are types of independent items, the overall interval is that
+    for these types, and the notes have the one for other types.
     """
     groups: dict[str, list[Scored]] = {}
     for one in scores:
@@ -289,7 +291,7 @@ def mean_by_group(scores: Sequence[Scored], title: str = "") -> Figures:
 
 
 def _is_of_type(item: Item) -> bool:
-    """Whether an item depends on no other one, except by its group."""
+    """Whether an item is independent of others, except those of its group."""
     return item.cluster in ("", item.id, item.group)
 
 
@@ -317,14 +319,14 @@ def mean_line(name: str, scores: Sequence[Scored]) -> TableLine:
 
 
 class UnitName(NamedTuple):
-    """A unit's item and trial."""
+    """The item and trial in a unit's key."""
 
     item: str
     trial: int
 
 
 def unit_name(unit: str, items: Mapping[str, Any]) -> UnitName | None:
-    """The item and the trial that a unit's key means (`ID`, or `ID#TRIAL`); None if there is no such item."""
+    """The item and the trial in a unit's key (`ID` or `ID#TRIAL`); None if there is no such item."""
     if unit in items:
         return UnitName(unit, 1)
     item, _, trial = unit.rpartition("#")

@@ -1,4 +1,4 @@
-"""Scores the units of a run, once each: by an open grader, or from `scores.jsonl` if nothing has changed."""
+"""Scores the units of a run, once each: with an open grader, or from `scores.jsonl` if nothing has changed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _JUDGED = "judged"
 """The name of the judgement's digest."""
 _SCORE = TypeAdapter(Score)
 UNREAD = "unreadable"
-"""How a unit stands whose judges replied, and not all of them with a label that can be read."""
+"""The state of a unit whose judges have replied, but not all of them with a readable label."""
 NO_VERDICT = (UNREAD, "failed", "not_judged")
-"""How a finished unit without a score stands with its judges."""
+"""The states of a finished unit without a verdict of its judges."""
 
 
 class Scoring(Generic[RowT]):
-    """The scores of one run. `items` are the benchmark's items by id. `judged` has each unit's judgement, and is None
-    if nobody judges. Without a `book`, no score is read or stored.
+    """The scores of one run. `items` are the benchmark's items by id. `judged` has each unit's judgement; None if the
+    run has no judges. Without a `book`, scores are neither read nor stored.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Scoring(Generic[RowT]):
         self._digests = {**({"rules": grader.rules} if grader.rules else {}), **grader.digests}
 
     def judged_by(self, judged: Mapping[str, Judgement] | None) -> None:
-        """Take the judgements that are there now."""
+        """Set the current judgements."""
         self._judged = judged
 
     async def of_row(self, row: RowT) -> Scored | None:
-        """A row with its score; None if the run has no such item."""
+        """Score a row; None if the run has no such item."""
         name = unit_name(row.unit, self._items)
         if name is None:
             return None
@@ -62,7 +62,7 @@ class Scoring(Generic[RowT]):
         return Scored(item, name.trial, row.unit, row.status, score)
 
     async def of_units(self, units: Iterable[str]) -> list[Scored]:
-        """These units with their scores, in their order; a unit without a row is owed."""
+        """Score these units, in their order. A unit without a row is owed."""
         scores = []
         for unit in units:
             name = unit_name(unit, self._items)
@@ -89,7 +89,7 @@ class Scoring(Generic[RowT]):
             self._book.write()
 
     def _state(self, unit: str) -> str:
-        """How a finished unit without a score stands with its judges."""
+        """The state of a finished unit without a score: the problem with its judges."""
         judgement = None if self._judged is None else self._judged.get(unit)
         return judgement.state if judgement else "not_judged"
 
@@ -127,14 +127,14 @@ class Scoring(Generic[RowT]):
         return await graded(self._grader, item, row, None if self._judged is None else self._judged[row.unit])
 
     def _put(self, unit: str, digests: Mapping[str, str], score: Score) -> None:
-        if self._book is not None and score.graded:  # a failure of the grader may pass
+        if self._book is not None and score.graded:  # a grader's failure may be temporary
             self._book.put(unit, self._journal.checksum(unit), digests, score)
 
     def _shared(self, item: Any, score: Score) -> Score:
-        """An equal score of the item if there is one, so that equal scores are in memory once."""
+        """The equal score of the item if there is one, so that equal scores are in memory only once."""
         try:
             text = _SCORE.dump_json(score)
-        except ValueError:  # half of a surrogate pair, or a value that is no JSON
+        except ValueError:  # half of a surrogate pair, or a value without a JSON form
             return score
         return self._scores.setdefault((item.id, sha256(text).digest()), score)
 
@@ -146,7 +146,7 @@ class Scoring(Generic[RowT]):
 
 
 async def graded(grader: Grader[RowT], item: Any, row: RowT, judged: Any = None) -> Score:
-    """The score of a finished row. Whatever the grader raises leaves the unit ungraded, with the reason."""
+    """The score of a finished row. If the grader raises, the unit is ungraded, with the error as the reason."""
     try:
         score = grader.score(item, row, judged)
         return await score if isawaitable(score) else score

@@ -1,6 +1,6 @@
-"""Which items a run takes, and in what order: one that mixes the types, so that a part of a run is a fair part.
+"""The items of a run and their order, which mixes the types, so that a part of a run is representative.
 
-The order is the same on every machine, and part of no settings: a larger selection continues a smaller one.
+The order is the same on every machine, and independent of the settings: a larger selection extends a smaller one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from medagent.engine.settings import RunSettings
 def mixed(
     keys: Sequence[str], group: Callable[[str], str] = lambda _: "", *, per_group: int | None = None
 ) -> list[str]:
-    """The keys with their groups in turn, each group's in an order drawn by lot; at most `per_group` of each."""
+    """The keys, taken from the groups in turn. Within a group, the order is pseudo-random; at most `per_group` each."""
     groups: dict[str, list[str]] = {}
     for key in keys:
         groups.setdefault(group(key), []).append(key)
@@ -32,14 +32,14 @@ def _lot(key: str) -> bytes:
 
 
 def selected(ids: Sequence[str], settings: RunSettings, group: Callable[[str], str] = lambda _: "") -> list[str]:
-    """The ids that `--ids`, `--per-type` and `--limit` leave, in an order that mixes the groups (types).
+    """The ids that `--ids`, `--per-type` and `--limit` select, in an order that mixes the groups (types).
 
     Raises UserError for an unknown id.
     """
     known = set(ids)
     if unknown := [one for one in settings.ids if one not in known]:
         some = ", ".join([*ids[:3], "…"] if len(ids) > 4 else ids)
-        raise UserError(f"--ids {unknown[0]}: there is no such item; there are {len(ids)}: {some}")
-    wanted = set(settings.ids)
-    chosen = [one for one in ids if not wanted or one in wanted]
+        raise UserError(f"--ids {unknown[0]}: no such item; the {len(ids)} items are {some}")
+    named = set(settings.ids)
+    chosen = [one for one in ids if not named or one in named]
     return mixed(chosen, group, per_group=settings.per_type)[: settings.limit]

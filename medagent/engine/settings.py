@@ -1,7 +1,7 @@
-"""What every run is asked, whatever the benchmark: who answers, which items, where it lands, how much it may take.
+"""The options of every run, for any benchmark: agent and model, items, folder, limits.
 
-A benchmark's settings are a subclass with fields of its own. What decides the rows of a run (`decides`) is kept in its
-folder and cannot change; the rest may change between two tries.
+A benchmark's settings are a subclass with more fields. The settings that decide the rows of a run (`decides`) are
+stored in its folder and cannot change. The others may change when the run is continued.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LIMITS = "Limits and speed"
 
 
 def _fields(value: object, info: ValidationInfo) -> object:
-    """`name=value` texts as an object: the value as JSON where it is JSON, else as text."""
+    """`name=value` texts as an object. A value that is valid JSON is parsed, any other is a text."""
     if not isinstance(value, list | tuple):
         return value
     fields: dict[str, object] = {}
@@ -61,7 +61,7 @@ def _fields(value: object, info: ValidationInfo) -> object:
 Temperature = Annotated[
     float,
     Option(WHO, kind="value"),
-    Field(description="Sampling temperature; below 0: the model's own.", validate_default=True),
+    Field(description="Sampling temperature; below 0: the model's default.", validate_default=True),
 ]
 
 
@@ -71,94 +71,94 @@ class RunSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     round: Annotated[str, Option(RUN, kind="value")] = "r1"
-    """A label for the run, part of its folder's name."""
+    """A label for the run; part of its folder's name."""
     agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """Who answers: a class by its import path (my_agent.py:MyAgent), a name that a package registers, or the
-    benchmark's own; by default the model of --model.
+    """Who answers: a class by its import path (my_agent.py:MyAgent), a name that a package registers, or an agent of
+    the benchmark; by default the model of --model.
     """
     model: Annotated[str | None, Option(WHO, kind="code")] = None
-    """The model's name as its endpoint knows it, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
+    """The model's name at its endpoint, e.g. gpt-4o-mini; scripted:FILE; or a class by its import path."""
     agent_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
-    """With a class as --agent: an argument that it gets by its name, e.g. prompt=short or shots=3; repeatable."""
+    """A keyword argument for the class in --agent, e.g. prompt=short or shots=3; repeatable."""
     model_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
-    """The same for a class as --model."""
+    """A keyword argument for the class in --model; repeatable."""
     base_url: Annotated[list[str], Option(WHO, "place", kind="address")] = []
-    """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeated: replicas, an episode stays with one."""
+    """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeat for replicas; an episode keeps one."""
     allow_host: Annotated[list[str], Option(WHO, "place", metavar="HOST", kind="address")] = []
-    """Another host to which an A2A agent may direct its calls (default: the host of --base-url alone); repeatable."""
+    """Another host that an A2A agent may call (default: only the host of --base-url); repeatable."""
     api: Annotated[Api, Option(WHO, kind="value")] = "chat"
     """chat (chat completions), responses, or anthropic (Messages)."""
     api_key_env: Annotated[list[str], Option(WHO, "place", metavar="NAME|HOST=NAME", kind="secret")] = []
-    """The environment variable that holds the endpoint's key (default: OPENAI_API_KEY, or ANTHROPIC_API_KEY, for one
-    endpoint); HOST=NAME for a replica on another host; repeatable.
+    """The environment variable with the endpoint's key (default for a single endpoint: OPENAI_API_KEY or
+    ANTHROPIC_API_KEY); HOST=NAME for a replica on another host; repeatable.
     """
     temperature: Temperature = 0.0
     max_tokens: Annotated[int | None, Option(WHO, kind="value"), Field(ge=1)] = None
-    """The longest reply, in tokens (default: the endpoint's own)."""
+    """The longest reply in tokens (default: the endpoint's)."""
     timeout: Annotated[float, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 300.0
-    """Seconds one model call may take."""
+    """Seconds that one model call may take."""
     outage_time: Annotated[float, Option(LIMITS, "effort", metavar="SECONDS", kind="value"), Field(ge=0)] = 120.0
-    """An endpoint without a success for so long, and with --outage-attempts failed attempts, stops the run."""
+    """Stop after this many seconds without a successful call, and --outage-attempts failed attempts, at an endpoint."""
     outage_attempts: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 20
-    """The failed attempts without a success that stop the run, where --outage-time has passed as well."""
+    """Failed attempts in a row at an endpoint that stop the run, if --outage-time has passed as well."""
     extra: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
-    """A further field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
+    """Another field of the model's requests, e.g. reasoning_effort=low or top_p=0.9; repeatable."""
     strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
-    """Cut a leading <think> block before a message is read."""
+    """Remove a leading <think> block before a message is read."""
 
     ids: Annotated[Names, Option(WHICH, "place", metavar="ID,ID", kind="value")] = ()
     """Only these items, by their ids."""
     limit: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
-    """At most so many items, spread over the types; which ones is always the same."""
+    """At most N items, spread over the types; always the same ones."""
     per_type: Annotated[int | None, Option(WHICH, "place", kind="value"), Field(ge=1)] = None
-    """Only so many of each type, the first of that order."""
+    """At most N items of each type; always the same ones."""
     trials: Annotated[int, Option(WHICH, "place", kind="value"), Field(ge=1)] = 1
-    """How often each item is done."""
+    """How often each item is run."""
 
     concurrency: Annotated[int, Option(LIMITS, "effort", kind="value"), Field(ge=1)] = 16
-    """How many run at once."""
+    """The number of items that run at once."""
     sequential: Annotated[bool, Option(RUN, kind="value")] = False
-    """One item after the other, in the run's order; an agent with `learn` learns from each score before the next."""
+    """Run one item after the other. An agent with `learn` learns from each score before the next item."""
     learn_from: Annotated[Literal["score", "facts"], Option(RUN, kind="value")] = "score"
-    """With --sequential: score (value, correct, kind), or facts (reason, checks and facts as well, which quote the
-    expected answer).
+    """With --sequential, the agent sees: score (value, correct, kind), or facts (also reason, checks and facts, which
+    quote the expected answer).
     """
     max_cost: Annotated[float | None, Option(LIMITS, "limit", kind="value"), Field(gt=0)] = None
-    """US dollars for the whole run: nothing starts that would go over it; the run can go on later."""
+    """Budget of the whole run in US dollars; start nothing that could exceed it (the run can be continued later)."""
     max_tokens_total: Annotated[int | None, Option(LIMITS, "limit", kind="value"), Field(ge=1)] = None
-    """The same in tokens."""
+    """Budget of the whole run in tokens, like --max-cost."""
     fail_after: Annotated[float | None, Option(LIMITS, "limit", metavar="SHARE", kind="value"), Field(ge=0, lt=1)] = (
         None
     )
-    """Stop where more than this share of what was done failed, e.g. 0.2."""
+    """Stop if more than this share of the finished items failed, e.g. 0.2."""
     unit_time: Annotated[float | None, Option(LIMITS, metavar="SECONDS", kind="value"), Field(gt=0)] = None
-    """Seconds that one item may take: it ends as time_limit."""
+    """Seconds that one item may take; then it ends as time_limit."""
     unit_tokens: Annotated[int | None, Option(LIMITS, kind="value"), Field(ge=1)] = None
-    """Tokens that one item may take: it ends as token_limit."""
+    """Tokens that one item may take; then it ends as token_limit."""
     unit_cost: Annotated[float | None, Option(LIMITS, kind="value"), Field(gt=0)] = None
-    """US dollars that one item may take: it ends as cost_limit."""
+    """US dollars that one item may take; then it ends as cost_limit."""
     retry: Annotated[list[str], Option(LIMITS, "effort", metavar="STATUS", kind="value")] = []
-    """Do items again that ended like this, e.g. agent_error; repeatable."""
+    """Run items with this status again, e.g. agent_error; repeatable."""
     cluster: Annotated[str | None, Option(LIMITS, "place", kind="address")] = None
     """A Dask scheduler to run on, e.g. tcp://head:8786."""
     wait_for_workers: Annotated[str | None, Option(LIMITS, "effort", metavar="N[,SECONDS]", kind="value")] = None
-    """With --cluster: begin once N workers are there, or after SECONDS (3600) with those that are; an adaptive cluster
+    """With --cluster: start with N workers, or after SECONDS (default: 3600) with at least one; an adaptive cluster
     starts them.
     """
     workers: Annotated[int | None, Option(LIMITS, "place", kind="value"), Field(ge=1)] = None
     """Worker processes of a local cluster."""
 
     results_dir: Annotated[Path, Option(RUN, "place", kind="path")] = Path("results")
-    """Where runs land."""
+    """The folder of runs."""
     reuse: Annotated[bool, Option(RUN, "effort", kind="value")] = False
-    """Continue a run though nothing tells whether its agent's code is the same: take it that it is."""
+    """Continue a run although it is unknown whether the agent's code is unchanged; you state that it is."""
     overwrite: Annotated[bool, Option(RUN, "effort", kind="value")] = False
-    """Start anew in a folder that holds a run; files that it did not write stay."""
+    """Delete the run in the folder and start again; files that the run did not write stay."""
 
     @model_validator(mode="before")
     @classmethod
     def _one_after_the_other(cls, fields: Any) -> Any:
-        """A sequential run has a concurrency of 1, and nothing that would carry out several items at once."""
+        """A sequential run has a concurrency of 1, and no option that would run several items at once."""
         if not isinstance(fields, dict):
             return fields
         if not fields.get("sequential"):
@@ -166,21 +166,21 @@ class RunSettings(BaseModel):
                 raise UserError("--learn-from needs --sequential")
             return fields
         if together := [name for name in ("workers", "cluster", "batch") if fields.get(name)]:
-            raise UserError(f"--sequential does one item after the other: leave --{together[0]} out")
+            raise UserError(f"--sequential runs one item after the other; omit --{together[0]}")
         return {**fields, "concurrency": 1}
 
     @field_validator("round")
     @classmethod
     def _fits_a_folder_name(cls, value: str) -> str:
         if not _LABEL.fullmatch(value):
-            raise ValueError("a label holds letters, digits, '.', '_' and '-' only")
+            raise ValueError("only letters, digits, '.', '_' and '-' are allowed")
         return value
 
     @field_validator("retry")
     @classmethod
     def _is_final(cls, value: list[str]) -> list[str]:
         if unknown := [status for status in value if status not in RETRIED]:
-            raise ValueError(f"{unknown[0]}: what can be done again is {', '.join(RETRIED)}")
+            raise ValueError(f"{unknown[0]}: cannot be retried; use one of {', '.join(RETRIED)}")
         return value
 
     @field_validator("wait_for_workers")
@@ -192,7 +192,7 @@ class RunSettings(BaseModel):
 
     @property
     def chat(self) -> ModelSettings | None:
-        """The model in effect; None where none is named."""
+        """The settings of the model; None if no model is named."""
         if self.model is None:
             return None
         return ModelSettings(
@@ -209,37 +209,39 @@ class RunSettings(BaseModel):
 
     @property
     def patience(self) -> Patience:
-        """How long its endpoints are waited for."""
+        """The timeouts for the endpoints."""
         return Patience(self.timeout, self.outage_time, self.outage_attempts)
 
     def run_folder(self, benchmark: str, who: str) -> Path:
-        """`results/{benchmark}_{round}_{who}`, a slash in a model's name as `--`, a colon as `-`."""
+        """`results/{benchmark}_{round}_{who}`; a slash in a model's name becomes `--`, a colon becomes `-`."""
         return self.results_dir / safe_name(f"{benchmark}_{self.round}_{who}")
 
     def decides(self) -> dict[str, Setting]:
-        """What decides the rows of a run, by option: what cannot change between two tries."""
-        found = values(self, "setting")
+        """The settings that decide the rows of a run, by option. They cannot change when the run is continued."""
+        decisive = values(self, "setting")
         if not self.sequential:
-            found["learn-from"] = None
-        found["extra"] = as_arguments(self.extra)
-        found["agent-arg"], found["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
+            decisive["learn-from"] = None
+        decisive["extra"] = as_arguments(self.extra)
+        decisive["agent-arg"], decisive["model-arg"] = as_arguments(self.agent_arg), as_arguments(self.model_arg)
         if self.model is None:
-            found.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
+            decisive.update(dict.fromkeys(("api", "temperature", "max-tokens", "extra")))
         elif self.temperature < 0:
-            found["temperature"] = -1
-        return found
+            decisive["temperature"] = -1
+        return decisive
 
     def places(self) -> dict[str, Setting]:
-        """What may change between two tries, and `run.json` keeps for the command to copy."""
+        """The settings that may change when the run is continued, and are stored in `run.json`."""
         hidden = addresses(self)
-        kept = {name: value for name, value in values(self, "place").items() if name not in hidden}
-        return {**kept, "trials": None} if self.trials == 1 else kept
+        shown = {name: value for name, value in values(self, "place").items() if name not in hidden}
+        return {**shown, "trials": None} if self.trials == 1 else shown
 
     def unwritten(self) -> dict[str, Setting]:
-        """What is part of the command to copy and of no file: limits, and addresses (without passwords)."""
+        """The settings that are in the command that continues the run, but not in `run.json`: limits, and addresses
+        without passwords.
+        """
         hidden = addresses(self)
-        found = {name: value for name, value in values(self, "place").items() if name in hidden}
-        return {**{name: _without_passwords(value) for name, value in found.items()}, **values(self, "limit")}
+        shown = {name: value for name, value in values(self, "place").items() if name in hidden}
+        return {**{name: _without_passwords(value) for name, value in shown.items()}, **values(self, "limit")}
 
 
 def _without_passwords(value: Setting) -> Setting:
@@ -249,13 +251,13 @@ def _without_passwords(value: Setting) -> Setting:
 
 
 def as_arguments(values: Mapping[str, Any]) -> list[str] | None:
-    """Named values as `name=value`, as options that are repeated have them; None of none."""
+    """Named values as `name=value`, like a repeated option; None if there are none."""
     return [f"{name}={_as_text(value)}" for name, value in sorted(values.items())] or None
 
 
 def _as_text(value: object) -> str:
-    """A value as `--extra` takes it: a text that is no JSON as it is, all else as JSON; a value without a JSON form is
-    named by its type.
+    """A value in the form of `--extra`: JSON, or a text that is not valid JSON. A value without a JSON form becomes the
+    name of its type.
     """
     if not has_json_form(value):
         return f"({type(value).__name__})"

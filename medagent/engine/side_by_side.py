@@ -1,4 +1,4 @@
-"""One run under several rule sets: their totals in a table, and the units on which they differ."""
+"""One run under several rule sets: a table of their totals, and the items on which they differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAMED = 20
 
 
 def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mapping[str, Sequence[Scored]]) -> Figures:
-    """The figures with the totals of other rule sets beside them."""
+    """The figures, extended with the totals of other rule sets."""
     lines = [_line(name, some) for name, some in {rules: scores, **others}.items()]
     section = TableSection(title="The same items under each rule set", lines=tuple(lines))
     notes = [note for name, some in others.items() for note in _notes(name, scores, some)]
@@ -31,7 +31,7 @@ def beside(figures: Figures, rules: str, scores: Sequence[Scored], others: Mappi
 
 
 def differing(scores: Sequence[Scored], others: Sequence[Scored]) -> list[str]:
-    """The items on which two rule sets differ; what either could not grade is not among them."""
+    """The items on which two rule sets differ, without items that one of them could not grade."""
     verdicts = {one.unit: one.correct for one in others}
     return [one.item.id for one in scores if {one.correct, verdicts.get(one.unit)} == {True, False}]
 
@@ -39,10 +39,10 @@ def differing(scores: Sequence[Scored], others: Sequence[Scored]) -> list[str]:
 def _notes(name: str, scores: Sequence[Scored], others: Sequence[Scored]) -> Iterator[str]:
     if names := differing(scores, others):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        yield f"Judged otherwise by {name}: {', '.join(names[:_NAMED])}{more}"
+        yield f"Graded differently by {name}: {', '.join(names[:_NAMED])}{more}"
     ungraded = [one.score.reason for one in others if one.score is not None and one.correct is None]
     if ungraded:
-        yield f"Not graded by {name}: {len(ungraded)}, first because: {ungraded[0]}"
+        yield f"Not graded by {name}: {len(ungraded)}, the first because: {ungraded[0]}"
 
 
 def _rate(scores: Sequence[Scored]) -> dict[str, Any]:

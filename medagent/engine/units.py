@@ -1,6 +1,6 @@
-"""Runs the units that are owed, keeps a row of each, and stops when told to.
+"""Runs the owed units and writes a row for each.
 
-The queue is never stored: it is what the journal does not hold. An executor carries units out; this process alone
+The queue is not stored: it consists of the units that the journal lacks. An executor runs the units. Only this process
 writes the journal.
 """
 
@@ -24,13 +24,13 @@ U = TypeVar("U", bound=Unit)
 R = TypeVar("R", bound=Row)
 
 HOPELESS = 10
-"""The number of first units that stop a run by failing in the same way: the next ones would fail as well."""
+"""A run stops if its first 10 units all fail in the same way, because the next ones would fail too."""
 
 
 @dataclass(slots=True)
 class Summary:
-    """How a run's units stand afterwards. `stopped` says what ended it early: a limit, a cluster that is gone, or units
-    that all fail.
+    """The state of a run's units at its end. `stopped` is the reason if it ended early: a limit, a lost cluster, or
+    units that all fail.
     """
 
     total: int
@@ -41,12 +41,12 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Watch(Generic[R]):
-    """What happens to a row once it is durable, besides the journal: it is scored and displayed."""
+    """What happens with a row after it is on disk: it is scored and displayed."""
 
     progress: Progress
     score: Callable[[R], Awaitable[Scored | None]] | None = None
     pending: bool = False
-    """Whether the executor has work even if no unit is owed."""
+    """Whether the executor has work although no unit is owed."""
 
 
 async def run_units(
@@ -58,15 +58,15 @@ async def run_units(
     limits: Limits = UNLIMITED,
     retry: Collection[str] = (),
 ) -> Summary:
-    """Run every unit that the journal does not hold as done; statuses in `retry` are run again too.
+    """Run every unit that is owed, and every unit whose status is in `retry`.
 
-    Raises StopRunError when the run as a whole is refused, UserError when the journal cannot be written.
-    What is finished stays finished in every case.
+    Raises StopRunError if the endpoint refuses the whole run, UserError if the journal cannot be written. Finished
+    units stay finished in every case.
     """
     keys = unit_keys(units)
     owed = [place for place, key in enumerate(keys) if journal.is_owed(key) or journal.status(key) in retry]
     if owed and not journal.writable:
-        raise UserError(f"{journal.path}: cannot be written, and {some_are(len(owed), len(units), 'units')} owed")
+        raise UserError(f"{journal.path}: cannot be written, but {some_are(len(owed), len(units), 'units')} owed")
     feed = Feed(map(units.__getitem__, owed), len(owed), journal, limits)
     progress, beginning = watch.progress, _Beginning()
 
@@ -75,7 +75,7 @@ async def run_units(
         scored = await watch.score(row) if watch.score is not None else None
         progress.add(row, journal.spent, scored)
         if beginning.is_hopeless(row):
-            feed.stop(f"the first {HOPELESS} units failed alike: {row.status}: {row.error}")
+            feed.stop(f"the first {HOPELESS} units failed in the same way: {row.status}: {row.error}")
 
     def done(row: R) -> Awaitable[None]:
         appended = journal.append(row)
@@ -95,20 +95,20 @@ async def run_units(
 
 
 def unit_keys(units: Sequence[Unit]) -> Sequence[str]:
-    """The keys of units, without making those that are made when their turn comes."""
+    """The keys of units. Lazy units are not made for this."""
     return units.keys if isinstance(units, LazyUnits) else [unit.key for unit in units]
 
 
 @dataclass(slots=True)
 class _Beginning:
-    """Watches the first rows of a run for foreign code that always fails."""
+    """Watches the first rows of a run for user code that always fails."""
 
     failures: int = 0
     kind: str = ""
     over: bool = False
 
     def is_hopeless(self, row: Row) -> bool:
-        """Whether this row is the last of so many failures of one kind at the beginning."""
+        """Whether this row is the `HOPELESS`th, and all rows so far have failed in the same way."""
         if self.over or row.status == "cancelled":
             return False
         kind = f"{row.status}: {(row.error or '').partition(':')[0]}" if row.traceback else ""

@@ -98,7 +98,7 @@ def _leads_somewhere(server: Server, reference: str) -> bool:
     parts = target(reference)
     if "://" in reference or not parts.type:
         return False
-    return server.store.is_there(parts.type, parts.id)
+    return server.store.exists(parts.type, parts.id)
 
 
 def export_folder(data: Path, folder: Path) -> Iterator[tuple[Path, int]]:
@@ -141,8 +141,8 @@ def missing_ids(data: Path, ids: Mapping[str, Iterable[str]]) -> dict[str, set[s
     Raises UserError.
     """
     with _present(data) as server:
-        there = server.store.is_there
-        missing = {kind: {one for one in some if not there(kind, one)} for kind, some in ids.items()}
+        exists = server.store.exists
+        missing = {kind: {one for one in some if not exists(kind, one)} for kind, some in ids.items()}
     return {kind: some for kind, some in missing.items() if some}
 
 

@@ -1,7 +1,7 @@
-"""FHIR-AgentBench: retrieval and answers graded as the published evaluator does, by the paper's recall, or as A2A does.
+"""Grades FHIR-AgentBench: retrieval and answers, as the published evaluator, the paper or the A2A evaluator does.
 
-Pure and offline: the caller asks the judge, and a comparison without a judge decides what is plain. The rules are in
-docs/fhir-agentbench.md.
+It needs no network: the caller passes the judge's replies. A comparison without a judge decides clear cases.
+docs/fhir-agentbench.md describes the rules.
 """
 
 from refsol.fhiragentbench._questions import (

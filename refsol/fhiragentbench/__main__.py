@@ -1,4 +1,4 @@
-"""`python -m refsol.fhiragentbench --vectors FILE`: repeat recorded evaluations and compare. Standard library alone."""
+"""`python -m refsol.fhiragentbench --vectors FILE`: repeat recorded evaluations and compare. It needs only Python."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from refsol.files import Fault, FaultsError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Repeat every line; gives the exit code: 0 if all figures are equal, 1 if not or if the file cannot be read."""
+    """Repeat every line. Returns the exit code: 0 if all figures are equal, 1 if not or if the file cannot be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m refsol.fhiragentbench", description="Compare calls, rows and figures with recorded ones."
+        prog="python -m refsol.fhiragentbench",
+        description="Repeat recorded evaluations and compare calls, rows and figures.",
     )
-    parser.add_argument("--vectors", type=Path, required=True, help="lines with truth, answers, script and expected")
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        required=True,
+        help="JSON lines file; each line has truth, answers, script and expected",
+    )
     return compare(parser.parse_args(arguments).vectors, _difference)
 
 
@@ -26,7 +32,7 @@ def _difference(line: Any) -> str | None:
     try:
         return difference(line)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise FaultsError([Fault(f"is no vector: {error!r}")]) from None
+        raise FaultsError([Fault(f"is not a recorded evaluation: {error!r}")]) from None
 
 
 if __name__ == "__main__":

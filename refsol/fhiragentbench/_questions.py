@@ -1,7 +1,7 @@
-"""The question file: questions with their true answers and true ids, by template and family.
+"""Reads the question file: questions with true answers, true ids, template and family.
 
-CSV in UTF-8 with nine columns, or with three more (`split`, `sql_query`, `val_dict`) as it is published. True ids are
-read by `ast.literal_eval` and by nothing else.
+The file is CSV in UTF-8 with nine columns, or as published with three more (`split`, `sql_query`, `val_dict`). True ids
+are parsed with `ast.literal_eval`, so that no code in the file is run.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ COLUMNS = (
 )
 """The columns that are read."""
 OTHER_COLUMNS = ("task_type", "expected_actions", "split", "sql_query", "val_dict")
-"""The columns that may be there too."""
+"""Optional columns, which are not read."""
 MAX_FIELD = 1 << 24
-"""Characters that a cell may have; Python's default is too small for long lists of ids."""
+"""The most characters of a cell. Python's default is too small for long lists of ids."""
 
 Family = Literal[
     "prescriptions",
@@ -61,7 +61,7 @@ _SIGNS: tuple[tuple[Family, tuple[str, ...]], ...] = (
     ("demographics", ("gender", "marital")),
     ("stays", ("hospital", "emergency")),
 )
-"""What a template of a family has in it; the first family that fits."""
+"""By family, texts that its templates contain. The first family that matches is used."""
 
 Ids = Mapping[str, Sequence[str]]
 """Ids by resource type."""
@@ -69,7 +69,7 @@ Ids = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. `true_ids` is empty if nothing in the record answers it, `split` if the file has none."""
+    """One question. `true_ids` is empty if the record has no answer, `split` if the file has no such column."""
 
     id: str
     question: str
@@ -82,17 +82,17 @@ class Question:
 
     @property
     def types(self) -> str:
-        """The types of the true ids as the published evaluator names them: `{Medication, MedicationRequest}`."""
+        """The types of the true ids in the form of the published evaluator: `{Medication, MedicationRequest}`."""
         return type_names(self.true_ids)
 
     @property
     def judged_answer(self) -> str:
-        """The true answer as the judge is shown it: `no answer` where there are no true ids, whatever is stored."""
+        """The true answer that the judge is shown: `no answer` if there are no true ids, whatever is stored."""
         return self.true_answer if self.true_ids else NO_ANSWER
 
     @property
     def family(self) -> Family:
-        """The family of the template. Raises ValueError for a template of none."""
+        """The family of the template. Raises ValueError if no family matches."""
         return family_of(self.template)
 
 
@@ -100,21 +100,21 @@ NO_ANSWER = "no answer"
 
 
 def type_names(ids: Ids) -> str:
-    """Sorted type names in braces."""
+    """The type names, sorted and in braces."""
     return "{" + ", ".join(sorted(ids)) + "}"
 
 
 def family_of(template: str) -> Family:
-    """The family of a template. Raises ValueError if no family fits."""
+    """The family of a template. Raises ValueError if no family matches."""
     text = template.lower()
     for family, signs in _SIGNS:
         if any(sign in text for sign in signs):
             return family
-    raise ValueError(f"the template {template!r} belongs to no family")
+    raise ValueError(f"unknown template {template!r}: it matches no family of questions")
 
 
 def read_questions(path: Path | str) -> tuple[Question, ...]:
-    """The questions of a file. Raises InputError with everything that is wrong, each with its line and column."""
+    """Read the questions of a file. Raises InputError, which lists all problems with their lines and columns."""
     with InputFile(Path(path), expected="a question file of FHIR-AgentBench is expected") as file:
         questions: dict[str, Question] = {}
         for line, row in _rows(file):
@@ -125,15 +125,15 @@ def read_questions(path: Path | str) -> tuple[Question, ...]:
                     file.fault(fault.text, line=line, place=fault.place)
                 continue
             if question.id in questions:
-                file.fault(f"the question_id {question.id} stands in the file twice", line=line)
+                file.fault(f"duplicate question_id {question.id}", line=line)
             questions[question.id] = question
         if not questions:
-            file.fault("holds no question")
+            file.fault("has no questions")
     return tuple(questions.values())
 
 
 def questions_text(questions: Sequence[Question]) -> str:
-    """Questions as a file that `read_questions` reads."""
+    """The text of a question file, in the form that `read_questions` reads."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
@@ -144,7 +144,7 @@ def questions_text(questions: Sequence[Question]) -> str:
 
 
 def always_empty(questions: Sequence[Question]) -> dict[str, int]:
-    """Templates of which no question has true ids, with the number of their questions: their truth is faulty."""
+    """The templates of which no question has true ids, with their number of questions. Their true answers are wrong."""
     groups: dict[str, list[Question]] = {}
     for question in questions:
         groups.setdefault(question.template, []).append(question)
@@ -152,7 +152,7 @@ def always_empty(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def _rows(file: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows with the number of the line on which each begins."""
+    """The rows, each with the number of its first line."""
     before = csv.field_size_limit(MAX_FIELD)
     try:
         reader = csv.reader(io.StringIO(file.text(), newline=""), strict=True)
@@ -166,7 +166,7 @@ def _rows(file: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
                 file.fault(f"has {len(cells)} cells, not {len(header)}", line=line)
             line = reader.line_num + 1
     except csv.Error as error:
-        file.stop(f"is no CSV: {error}", line=reader.line_num)
+        file.stop(f"is not valid CSV: {error}", line=reader.line_num)
     finally:
         csv.field_size_limit(before)
 
@@ -175,13 +175,13 @@ def _check_header(file: InputFile, header: Sequence[str]) -> None:
     missing = [name for name in COLUMNS if name not in header]
     unknown = [name for name in header if name not in (*COLUMNS, *OTHER_COLUMNS)]
     if missing:
-        file.fault(f"lacks the columns {', '.join(missing)}", line=1)
+        file.fault(f"has no column {', '.join(missing)}", line=1)
     if unknown:
-        file.fault(f"has columns that are not known: {', '.join(unknown)}", line=1)
+        file.fault(f"has unknown columns: {', '.join(unknown)}", line=1)
     if len(set(header)) < len(header):
-        file.fault("has a column twice", line=1)
+        file.fault("has two columns with the same name", line=1)
     if missing or unknown or len(set(header)) < len(header):
-        file.stop("was not read further", line=1)
+        file.stop("its rows were not checked, because the header is wrong", line=1)
 
 
 def _question(row: Mapping[str, str]) -> Question:
@@ -191,10 +191,10 @@ def _question(row: Mapping[str, str]) -> Question:
         if row["true_fhir_ids"].strip():
             ids = ast.literal_eval(row["true_fhir_ids"])
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        faults.append(Fault("is no Python literal", ("true_fhir_ids",)))
+        faults.append(Fault("is not a Python literal", ("true_fhir_ids",)))
     else:
         if not _is_ids(ids):
-            faults.append(Fault("is no object of lists of ids by resource type", ("true_fhir_ids",)))
+            faults.append(Fault("is not an object with lists of ids by resource type", ("true_fhir_ids",)))
     if row["template"].strip():
         try:
             family_of(row["template"])

@@ -1,7 +1,7 @@
-"""A whole evaluation with a judge that can be called, and recorded ones with a scripted judge to compare with.
+"""Runs a whole evaluation with a judge, and compares recorded evaluations with a scripted judge.
 
-The published evaluators believe what an output file says of its own questions; so do the recorded evaluations, and so
-does `believed` here. The benchmark never does: its truth comes from the question file.
+The published evaluators trust the true answers in an output file, so recorded evaluations and `trusting_rows` do too.
+The benchmark never does: its true answers come from the question file.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TOLERANCE = 1e-9
 
 CallKind = Literal["normalize", "judge"]
 Row = tuple[int, Question, Output]
-"""A row that counts: its place in the output file, its question, and what the agent did."""
+"""A row that counts: its position in the output file, its question, and the agent's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the judge's model: what goes into the prompt. `temperature` is None if none is sent."""
+    """One call of the judge's model, with the values for its prompt. `temperature` is None if none is sent."""
 
     kind: CallKind
     row: int
@@ -38,11 +38,11 @@ class Call:
 
 
 Judge = Callable[[Call], str | None]
-"""Gives the reply to a call; None if the call fails or has no text."""
+"""Returns the reply to a call, or None if the call fails or its reply has no text."""
 
 
 class EvaluationError(ValueError):
-    """The published evaluator gives no figures for an output file. `row` is the place in it, `field` the column."""
+    """The published evaluator fails on an output file. `row` is the position in the file, `field` the column."""
 
     def __init__(self, row: int, field: str, problem: str) -> None:
         super().__init__(f"[{row}].{field}: {problem}")
@@ -51,8 +51,8 @@ class EvaluationError(ValueError):
 
 
 def evaluate(rows: Sequence[Row], judge: Judge, model: str, rules: RuleName = "published") -> list[RowScore]:
-    """Grade the rows with calls in the published order. Raises EvaluationError."""
-    for row in rows:  # before any call, as published: a file that cannot be graded costs nothing
+    """Grade the rows, with the judge's calls in the published order. Raises EvaluationError."""
+    for row in rows:  # before any call, as published, so that a file that cannot be graded costs nothing
         _check_resources(row, rules)
     temperature = None if model == "o4-mini" and rules != "a2a" else 0.0
 
@@ -72,10 +72,10 @@ def evaluate(rows: Sequence[Row], judge: Judge, model: str, rules: RuleName = "p
     return graded
 
 
-def believed(
+def trusting_rows(
     truth: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], rules: RuleName = "published"
 ) -> list[Row]:
-    """The rows that count, with the columns that the output file has of its own. Raises EvaluationError."""
+    """The rows that count. Columns of the output file replace those of the question file. Raises EvaluationError."""
     questions = {row["question_id"]: row for row in truth}
     own = {name for row in answers for name in row}
     rows = []
@@ -84,19 +84,19 @@ def believed(
         if row is not None:
             rows.append((place, _question({**row, **{name: answer.get(name) for name in own}}), _output(answer)))
     if not rows:
-        raise EvaluationError(0, "question_id", "no row of the file is about a question that is known")
+        raise EvaluationError(0, "question_id", "no row of the file has a known question_id")
     if rules != "a2a" and "error" not in own:
         raise EvaluationError(rows[0][0], "error", "no row of the file has this column")
     return rows
 
 
 def difference(line: Mapping[str, Any]) -> str | None:
-    """How a recorded evaluation differs from this package's, or None if it does not."""
+    """The first difference between a recorded evaluation and this package's, or None."""
     rules: RuleName = "a2a" if line["evaluator"] == "a2a" else "published"
     script = _Script(line["script"])
     expected = line["expected"]
     try:
-        rows = believed(line["truth"], line["answers"], rules)
+        rows = trusting_rows(line["truth"], line["answers"], rules)
         scores = evaluate(rows, script, line["model"], rules)
     except EvaluationError as error:
         return None if "stops" in expected else f"{line['id']}: stops at {error}, but figures are recorded"
@@ -116,7 +116,7 @@ def difference(line: Mapping[str, Any]) -> str | None:
 
 
 def _check_resources(row: Row, rules: RuleName) -> None:
-    """Raises EvaluationError for found ids that cannot be compared."""
+    """Raises EvaluationError if the found ids of a row cannot be compared."""
     place, question, output = row
     try:
         grade_row(question, output, None, rules=rules)
@@ -125,7 +125,7 @@ def _check_resources(row: Row, rules: RuleName) -> None:
 
 
 class _Script:
-    """A judge that replies what is written down for each row and kind; where that ends, its calls fail."""
+    """A judge with scripted replies for each row and kind of call. Without further replies its calls fail."""
 
     def __init__(self, script: Sequence[Mapping[str, Sequence[Any]]]) -> None:
         self._script = script
@@ -185,7 +185,7 @@ def _overall(scores: Sequence[RowScore]) -> dict[str, Any]:
 
 
 def _differs(ours: Any, expected: Any) -> str | None:
-    """The first place at which two values differ, with both; None if they are equal, numbers within the tolerance."""
+    """The first place at which two values differ, with both values. None if they are equal (numbers: within 1e-9)."""
     if isinstance(ours, dict) and isinstance(expected, dict) and ours.keys() == expected.keys():
         places = ((f".{name}", ours[name], expected[name]) for name in expected)
     elif isinstance(ours, list) and isinstance(expected, list) and len(ours) == len(expected):

@@ -1,4 +1,4 @@
-"""`grade_row`: what one row is worth, and why it is not right."""
+"""`grade_row`: the score of one row, and the reason if it is not right."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ KIND_WORDS: dict[FailureKind, str] = {
     "not-all-found": "found some of the true ids, not all",
     "wrong-answer": "found all true ids and answered wrong",
 }
-"""Each kind in words, in the order in which they are looked for."""
+"""A text for each kind, in the order in which the kinds are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowScore:
-    """What one row is worth. `correct` is None if nobody could decide; `normalized` if nobody was asked.
+    """The score of one row. `failure` is the reason if the row is not right.
 
-    `grounded`: the answer is right and all true ids were found; None if `correct` is, or if there are no true ids.
-    `failure` says why a row is not right.
+    `correct` is None if it could not be decided. `normalized` is None if there was no normalizing call.
     """
 
     question: Question
@@ -43,14 +42,14 @@ class RowScore:
 
     @property
     def grounded(self) -> bool | None:
-        """Right, with all true ids found; None where that cannot be told or nothing has to be found."""
+        """Whether the row is right and all true ids were found. None if `correct` is None or there are no true ids."""
         if self.correct is None or not any(self.question.true_ids.values()):
             return None
         return self.correct == 1 and all_found(self.question, self.retrieval)
 
     @property
     def part(self) -> RowPart:
-        """What the row contributes to the figures."""
+        """The row's contribution to the figures."""
         question, retrieval = self.question, self.retrieval
         return RowPart(
             self.correct,
@@ -65,7 +64,7 @@ class RowScore:
 
     @property
     def reason(self) -> str:
-        """Why the row is not right, in words; empty if it is right."""
+        """The reason as text if the row is not right, otherwise empty."""
         return KIND_WORDS[self.failure] if self.failure else ""
 
 
@@ -77,9 +76,9 @@ def grade_row(
     rules: RuleName = "published",
     normalized: str | None = None,
 ) -> RowScore:
-    """Score a row: its retrieval by the rule set, and its answer by what `settle`, a judge or `compare` decided.
+    """Score a row: its retrieval by the rule set, and its answer by `correct` (from `settle`, a judge or `compare`).
 
-    The truth is the question's; nothing of the output's own is believed. Raises ResourcesError for found ids that
+    The true answer and ids are the question's, not those in the output file. Raises ResourcesError if the found ids
     cannot be compared.
     """
     if rules == "a2a" and is_error(output.error, rules):
@@ -91,7 +90,7 @@ def grade_row(
 
 
 def failure_of(question: Question, output: Output, retrieval: Retrieval, rules: RuleName = "published") -> FailureKind:
-    """Why a row that is not right is not right."""
+    """The reason why a row is not right."""
     text = output.answer.strip() if isinstance(output.answer, str) else None
     if text and OVER_CAP in text:
         return "over-cap"

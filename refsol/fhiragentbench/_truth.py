@@ -1,4 +1,4 @@
-"""True answers: numpy's text of a table, read into values."""
+"""Parses true answers, which have the form of a printed numpy table."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Value = str | float | None
 
 
 def read_values(text: str) -> list[Value] | None:
-    """The values of `[[1]]`, `[['M']]`, `[]`, `[[None]]`, rows on lines of their own; None for another form.
+    """The values of a text such as `[[1]]`, `[['M']]`, `[]` or `[[None]]`, with one row per line. None for other forms.
 
-    A text that is a number (`[['400']]`) is a text.
+    A quoted number (`[['400']]`) is text.
     """
     values: list[Value] = []
     place, depth, stripped = 0, 0, text.rstrip()

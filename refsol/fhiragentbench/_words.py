@@ -1,4 +1,4 @@
-"""What an answer in words says, as far as that is plain: yes or no, nothing, numbers, times, parts of a list."""
+"""Reads clear statements in an answer: yes or no, nothing, numbers, times, entries of a list."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 GENDERS = {"M": {"male", "man"}, "F": {"female", "woman"}}
-"""Words for what the record calls M and F."""
+"""Words for the record's M and F."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = rf"(?:{'|'.join(_MONTHS)})[a-z]*\.?"
@@ -67,7 +67,7 @@ _TURN = re.compile(r"\b(?:but|however|although|though|except|only|other|apart|in
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number in a text, as written and as read. `is_alone`: the text is nothing else."""
+    """A number in a text, as written and as a value. `is_alone`: the text has only this number."""
 
     text: str
     value: float
@@ -76,7 +76,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date in a text, as written; the minute of the day and whether there is a zone, if a clock time follows it."""
+    """A date in a text, as written. If a clock time follows: the minute of the day, and whether it has a zone."""
 
     text: str
     day: tuple[int, int, int]
@@ -85,13 +85,16 @@ class Moment:
 
 
 def plain(text: str) -> str:
-    """Letters and digits in lower case, single blanks between them; decimal points and minus signs stay."""
+    """The text in lower case without punctuation, with single spaces. Decimal points and minus signs are kept."""
     cleaned = re.sub(r"(?<!\d)\.|\.(?!\d)|[^\w.\s-]|_", " ", text.lower())
     return " ".join(re.sub(r"-(?!\d)|(?<=\w)-", " ", cleaned).split())
 
 
 def is_denial(text: str, question: str) -> bool:
-    """Whether a text says plainly that there is nothing, and no more: one clause, no turn, no number not asked for."""
+    """Whether a text says only that there is nothing.
+
+    It must be one clause, without a word such as "but", and without numbers except those of the question.
+    """
     words = plain(text)
     if words in _NOTHING:
         return True
@@ -102,12 +105,12 @@ def is_denial(text: str, question: str) -> bool:
 
 
 def has_denial(text: str) -> bool:
-    """Whether a text has any word of denial in it."""
+    """Whether a text has a word of denial, such as "not"."""
     return _DENIAL_WORD.search(plain(text)) is not None
 
 
 def polarity(text: str) -> bool | None:
-    """Yes or no, if the text begins with it and does not take it back; None if it says neither plainly."""
+    """Whether the text says yes or no: it begins with it and does not contradict it later. None if it is unclear."""
     words = plain(text)
     if words in ("yes", "true", "1"):
         return True
@@ -122,7 +125,7 @@ def polarity(text: str) -> bool | None:
 
 
 def numbers(text: str) -> list[Number]:
-    """The numbers in a text that are no part of a date, a clock time or an ordinal."""
+    """The numbers in a text, except those in dates, clock times and ordinals."""
     left = re.sub(r"\b\d{1,2}:\d{2}(?::\d{2})?\b", " ", _without_dates(text))
     alone = text.strip().strip("[]() ")
     return [
@@ -132,7 +135,7 @@ def numbers(text: str) -> list[Number]:
 
 
 def the_number(text: str) -> Number | None:
-    """The one exact number that a text states, what is in round brackets aside; None if there is not one."""
+    """The only number that a text states, ignoring round brackets. None if there are several or it is not exact."""
     outside = re.sub(r"\([^()]*\)", " ", text)
     matches = numbers(outside)
     vague = _INEXACT.search(outside) or _NUMBER_WORD.search(outside) or has_denial(outside)
@@ -140,12 +143,12 @@ def the_number(text: str) -> Number | None:
 
 
 def moments(text: str) -> list[Moment]:
-    """The dates in a text, written year first or with the month's name."""
+    """The dates in a text, in the form 2131-05-04 or with the month's name."""
     return [_moment(match, text) for form in _DATES for match in form.finditer(text)]
 
 
 def parts(text: str) -> list[str]:
-    """The entries of a list in words: quoted texts, lines with or without bullets, or what commas and `and` part."""
+    """The entries of a list in a text: quoted texts, lines (with or without bullets), or parts between commas."""
     if quoted := re.findall(r"""(?<!\w)(?:'([^'\n]+)'|"([^"\n]+)")(?!\w)""", text):
         return [one or other for one, other in quoted]
     lines = [re.sub(r"^\s*(?:[-*•]|\d+[.)])\s+", "", line) for line in text.splitlines()]

@@ -1,7 +1,7 @@
-"""Whether an answer is right: what is decided without a judge, what the judge is asked, how its replies are read.
+"""Whether an answer is right: what is decided without a judge, and how the judge's replies are read.
 
-A row goes through two calls in `published` and `paper` (normalize, then judge) and one in `a2a`. Replies are given, not
-asked for, here: None stands for a call that failed or that has no text.
+`published` and `paper` make two calls per row (normalize, then judge), `a2a` makes one. The caller makes the calls and
+passes the replies; None means that a call failed or its reply has no text.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from refsol.fhiragentbench.retrieval import RuleName
 Correct = Literal[0, 1]
 
 ANSWERED = "question answered"
-"""What a failed normalizing call counts as."""
+"""The result of a failed normalizing call."""
 OVER_CAP = "Input tokens exceeded"
-"""What an answer has in it if the episode's input exceeded the cap."""
+"""An answer contains this text if the episode's input exceeded the cap."""
 OUT_OF_TURNS = "No final answer reached within iteration limit"
-"""What an answer begins with if all turns were used, as the published strategies write it."""
+"""An answer of the published strategies begins with this text if all turns were used."""
 
 _PUNCTUATION = re.compile(r"[^\w\s]")
 
 
 def is_null(value: Any) -> bool:
-    """Whether a cell is empty: null, or a number that is none."""
+    """Whether a cell is empty: null or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -40,14 +40,14 @@ def is_error(error: Any, rules: RuleName = "published") -> bool:
 
 
 def normalized(reply: str | None) -> str:
-    """What the normalizing call said, without blanks at its ends."""
+    """The reply of the normalizing call, without white space at its ends."""
     return ANSWERED if reply is None else reply.strip()
 
 
 def settle(answer: Any, error: Any, true_answer: str, normal: str, rules: RuleName = "published") -> Correct | None:
-    """Whether a row is right, as far as that is decided without the judge's second call; None if it is not.
+    """Whether a row is right, if that can be decided without the judge's second call. None if it cannot.
 
-    `true_answer` is the one that the judge is shown, `normal` what the normalizing call said (`a2a` does not read it).
+    `true_answer` is the one that the judge is shown. `normal` is the result of the normalizing call (unused in `a2a`).
     """
     if is_error(error, rules):
         return 0
@@ -63,9 +63,9 @@ def settle(answer: Any, error: Any, true_answer: str, normal: str, rules: RuleNa
 
 
 def read_judge(reply: str | None, rules: RuleName = "published") -> Correct | None:
-    """What the judge's reply says; None if it is neither 1 nor 0, so that the same question is asked again.
+    """Read the judge's reply: 1 or 0. None if it is neither, so that the call must be repeated.
 
-    `a2a` asks once: whatever is not 1 is 0. A call that failed is 0.
+    `a2a` makes one call, and any reply except 1 is 0. A failed call is 0.
     """
     if reply is None:
         return 0
@@ -76,5 +76,5 @@ def read_judge(reply: str | None, rules: RuleName = "published") -> Correct | No
 
 
 def _can_be_searched(answer: Any) -> bool:
-    """Whether the published evaluator can look for a text in the answer: not in a number, not in a list but of one."""
+    """Whether the published evaluator can search a text in the answer: not in numbers, nor in lists of several."""
     return isinstance(answer, str | dict) or (isinstance(answer, list) and len(answer) == 1)

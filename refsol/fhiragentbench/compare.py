@@ -1,7 +1,7 @@
-"""A comparison of answers without a judge. It decides what is plain, by the judge's seven rules, and nothing else.
+"""Compares answers without a judge. It decides only clear cases, by the judge's seven rules.
 
-Yes and no, whole numbers, times, one text, lists. None means that it cannot tell: a row that is not decided is not
-scored, and never guessed.
+Clear cases are yes and no, whole numbers, times, single texts and lists. None means that the case is not clear. Such a
+row is not scored; the comparison never guesses.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _FINAL = re.compile(r"the final answer is\s*:", re.IGNORECASE)
 _WHETHER = re.compile(r"(?:has|have|had|is|are|was|were|did|does|do)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\btime\b", re.IGNORECASE)
 _FACTORS = (10, 100, 1000, 1_000_000, 60, 24, 7, 1440, 2.2046, 2.54, 30.4, 365)
-"""Ratios of units in which one amount can be stated."""
+"""Ratios between units of the same quantity."""
 
 
 def decide(question: Question, output: Output, rules: RuleName = "published") -> Correct | None:
-    """Whether a row is right without a judge: errors and a cap that was exceeded are wrong, the rest is compared."""
+    """Decide without a judge whether a row is right. Errors and an exceeded cap are wrong, other rows are compared."""
     if is_error(output.error, rules) or (isinstance(output.answer, str) and OVER_CAP in output.answer):
         return 0
     right = compare(question, output.answer)
@@ -45,9 +45,9 @@ def decide(question: Question, output: Output, rules: RuleName = "published") ->
 
 
 def compare(question: Question, answer: Any) -> bool | None:
-    """Whether an answer is right; None if that cannot be told without a judge.
+    """Whether an answer is right. None if only a judge can tell.
 
-    `answer` is the whole last message; what stands behind the last `The final answer is:` counts.
+    `answer` is the whole last message. Only the text after the last `The final answer is:` counts.
     """
     text = "" if is_null(answer) else _FINAL.split(str(answer))[-1].strip().strip("\"'`* ")
     values = [] if question.judged_answer == NO_ANSWER else read_values(question.judged_answer)
@@ -69,14 +69,14 @@ def compare(question: Question, answer: Any) -> bool | None:
 
 
 def asks_whether(question: Question) -> bool:
-    """Whether a question asks for yes or no: by its template, and without one by its first word."""
+    """Whether a question asks for yes or no: by its template, or by its first word if it has no template."""
     if question.template:
         return question.template.startswith(("Has_verb", "Is "))
     return _WHETHER.match(question.question) is not None
 
 
 def _nothing(question: Question, text: str) -> bool | None:
-    """The truth is that there is nothing. So must the answer be, or no, or the number 0."""
+    """Compare with the true answer "nothing": right are a denial, `no` to a yes-or-no question, and the number 0."""
     if is_denial(text, question.question):
         return True
     if asks_whether(question):
@@ -107,7 +107,7 @@ def _one(question: Question, value: Value, text: str) -> bool | None:
 
 
 def _number(question: Question, value: float, text: str) -> bool | None:
-    """Whole numbers after rounding, if the answer states one exact number. Units do not count."""
+    """Compare numbers, rounded to whole ones, if the answer states exactly one number. Units are ignored."""
     stated = the_number(text)
     if stated is None or (not stated.is_alone and stated.text in question.question):
         return None
@@ -119,7 +119,7 @@ def _number(question: Question, value: float, text: str) -> bool | None:
 
 
 def _same_number(value: float, other: float) -> bool | None:
-    """Whether two numbers are the same when rounded; None if that depends on how a half is rounded."""
+    """Whether two numbers are equal when rounded. None if that depends on how a half is rounded."""
     if value == other:
         return True
     if abs(value) % 1 == 0.5 or abs(other) % 1 == 0.5:
@@ -135,7 +135,7 @@ def _may_be_other_unit(value: float, other: float) -> bool:
 
 
 def _moment(question: Question, true: Moment, text: str) -> bool | None:
-    """A time: by the day, and within a minute if the answer has a clock time."""
+    """Compare times: the day must be the same, and the clock time, if the answer has one, within a minute."""
     dates = moments(text)
     if len({one.day for one in dates}) != 1 or len({one.minute for one in dates}) != 1 or has_denial(text):
         return None
@@ -148,7 +148,7 @@ def _moment(question: Question, true: Moment, text: str) -> bool | None:
 
 
 def _text(value: str, text: str) -> bool | None:
-    """One text: the same but for form; of a gender also in words."""
+    """Compare one text, ignoring case and punctuation. A gender may also be a word, such as "male"."""
     if plain(text) == plain(value):
         return True
     if value.upper() not in GENDERS:
@@ -161,7 +161,7 @@ def _text(value: str, text: str) -> bool | None:
 
 
 def _list(values: Sequence[Value], text: str) -> bool | None:
-    """Several values: all of them and no other. Fewer of them and no other is wrong."""
+    """Compare several values. All of them and no other are right; only some of them and no other are wrong."""
     if all(isinstance(value, float) for value in values):
         amounts = numbers(text)
         if " ".join(one.text for one in amounts) != " ".join(re.sub(r"[\[\],;]", " ", text).split()):

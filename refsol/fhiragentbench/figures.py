@@ -1,4 +1,4 @@
-"""The figures of many rows: accuracy, precision, recall and F1 as published, by groups, and baselines."""
+"""The figures of many rows: accuracy, precision, recall and F1 as published, also by groups; and baselines."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from refsol.fhiragentbench._questions import Question
 
 @dataclass(frozen=True, slots=True)
 class RowPart:
-    """What one row contributes to the figures; `dataclasses.asdict` is its JSON form.
+    """One row's contribution to the figures. `dataclasses.asdict` gives its JSON form.
 
-    `correct` is None if nobody could decide, `recall` and `precision` if they do not count, `grounded` if it cannot be
-    told or nothing has to be found.
+    `correct` is None if it could not be decided. `recall` and `precision` are None if they do not count. `grounded` is
+    None if `correct` is None or there are no true ids.
     """
 
     correct: int | None
@@ -29,9 +29,9 @@ class RowPart:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of some rows. A mean is None where no row counts; the counts say of how many rows it is.
+    """The figures of some rows. A mean is None if no row counts for it. The counts are the rows in each mean.
 
-    `accuracy` is of the decided rows; `f1` is the harmonic mean of the two means, not a mean of rows.
+    `accuracy` is the mean over decided rows. `f1` is the harmonic mean of mean precision and mean recall.
     """
 
     rows: int
@@ -47,7 +47,7 @@ class Figures:
 
 
 def figures(rows: Iterable[RowPart]) -> Figures:
-    """The figures of all rows together. A question with two rows counts twice, one without a row nowhere."""
+    """The figures of all rows. A question with two rows counts twice; a question without a row does not count."""
     scores = list(rows)
     decided = [one.correct for one in scores if one.correct is not None]
     precisions = [one.precision for one in scores if one.precision is not None]
@@ -76,7 +76,7 @@ def grouped(rows: Iterable[RowPart], key: Callable[[RowPart], str]) -> dict[str,
 
 
 def by_types(rows: Iterable[RowPart]) -> dict[str, dict[str, float | None]]:
-    """The published table by types: means rounded to four places, and F1 of the rounded ones, itself not rounded."""
+    """The published table by types. Means are rounded to four places; F1 is computed from them and not rounded."""
     table: dict[str, dict[str, float | None]] = {}
     for name, group in grouped(rows, lambda row: row.types).items():
         precision, recall = rounded(group.precision), rounded(group.recall)
@@ -91,22 +91,22 @@ def by_types(rows: Iterable[RowPart]) -> dict[str, dict[str, float | None]]:
 
 
 def f1(precision: float | None, recall: float | None) -> float:
-    """The harmonic mean; 0 if one is None or both are 0."""
+    """The harmonic mean. 0 if one value is None or both are 0."""
     if precision is None or recall is None or precision + recall == 0:
         return 0.0
     return 2 * precision * recall / (precision + recall)
 
 
 def rounded(value: float | None) -> float | None:
-    """Rounded to four places as numpy does it, by scaling."""
+    """Round to four places as numpy does, by scaling."""
     return None if value is None else round(value * 10_000) / 10_000
 
 
 def baselines(questions: Sequence[Question]) -> Mapping[str, float]:
-    """The accuracy of agents that fetch nothing, if the judge reads them well. Empty for no questions.
+    """The accuracy of agents that fetch nothing, assuming a perfect judge. Empty if there are no questions.
 
-    `nop` says that nothing was found. `yes` says yes where the template asks whether something has happened, and
-    nothing elsewhere.
+    `nop` says that nothing was found. `yes` says yes if the template asks whether something has happened, otherwise
+    that nothing was found.
     """
     if not questions:
         return {}

@@ -1,4 +1,4 @@
-"""The published output file: a JSON list of rows, one for each question that an agent was asked."""
+"""Reads and writes the published output file: a JSON list with a row for each question that an agent was asked."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ COLUMNS = (
     "error",
     "usage",
 )
-"""The columns of the file. The published evaluator needs all of them to write its own results."""
+"""The columns of the file. The published evaluator needs all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an agent did with one question.
+    """An agent's output for one question.
 
-    `answer` is the whole last message, None if there is none. `resources` are found ids by type, as an object or its
-    text. `trace` and `usage` are kept as they are.
+    `answer` is the whole last message, or None. `resources` are the found ids by type, as an object or as its text.
+    `trace` and `usage` are not interpreted.
     """
 
     question_id: str
@@ -44,16 +44,16 @@ class Output:
     trace: Any = None
     usage: Any = None
     more: Mapping[str, Any] = field(default_factory=dict)
-    """The other columns. Grading does not look at them: the truth comes from the question file."""
+    """The other columns. Grading does not read them: true answers and ids come from the question file."""
 
 
 def read_outputs(path: Path | str) -> tuple[Output, ...]:
-    """The rows of an output file. Raises InputError with everything that is wrong, by row and column."""
+    """Read the rows of an output file. Raises InputError, which lists all problems by row and column."""
     return read_json(Path(path), _outputs, expected="an output file of FHIR-AgentBench is expected")
 
 
 def write_outputs(path: Path, outputs: Iterable[Output], questions: Mapping[str, Question]) -> None:
-    """Write an output file with all eleven columns, row by row; it is complete or not there. Raises InputError.
+    """Write an output file with all eleven columns. It is replaced only when it is complete. Raises InputError.
 
     `questions` has the question of each row by its id.
     """
@@ -71,7 +71,7 @@ def write_outputs(path: Path, outputs: Iterable[Output], questions: Mapping[str,
 
 
 def row_of(output: Output, question: Question) -> dict[str, Any]:
-    """A row of the file: the eleven columns in their order."""
+    """A row of the file, with the eleven columns in order."""
     values = {
         "question_id": question.id,
         "question": question.question,
@@ -89,7 +89,7 @@ def row_of(output: Output, question: Question) -> dict[str, Any]:
 
 
 def with_context(question: Question) -> str:
-    """The question as an agent is given it: with the patient's id, and the assumption if there is one."""
+    """The question as the agent gets it: with the patient's id, and with the assumption if there is one."""
     lines = [f"Question: {question.question}", "Context:", f"Patient FHIR ID is {question.patient}."]
     return "\n".join([*lines, question.assumption] if question.assumption else lines)
 
@@ -99,7 +99,7 @@ def _outputs(value: Any) -> tuple[Output, ...]:
         raise FaultsError([Fault("is not a list of rows")])
     faults = [fault for place, row in enumerate(value) for fault in _faults(row, place)]
     if not value:
-        faults.append(Fault("has no row"))
+        faults.append(Fault("has no rows"))
     if faults:
         raise FaultsError(faults)
     return tuple(_output(row) for row in value)
@@ -108,7 +108,9 @@ def _outputs(value: Any) -> tuple[Output, ...]:
 def _faults(row: Any, place: int) -> Sequence[Fault]:
     if not isinstance(row, dict):
         return [Fault("is not an object", (place,))]
-    faults = [] if isinstance(row.get("question_id"), str) else [Fault("is missing or no text", (place, "question_id"))]
+    faults = (
+        [] if isinstance(row.get("question_id"), str) else [Fault("is missing or not text", (place, "question_id"))]
+    )
     needed = ("agent_answer", "agent_fhir_resources", "error")
     return [*faults, *(Fault("is missing", (place, name)) for name in needed if name not in row)]
 

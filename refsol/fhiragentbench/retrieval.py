@@ -1,4 +1,4 @@
-"""Which ids count as found, and their recall and precision."""
+"""Recall and precision of the ids that an agent found."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from refsol.fhiragentbench._questions import Ids
 
 RuleName = Literal["published", "paper", "a2a"]
 RULE_SETS: dict[RuleName, str] = {
-    "published": "as the published evaluator: recall is 1 if all true ids were found, else 0",
+    "published": "as the published evaluator: recall is 1 if all true ids were found, otherwise 0",
     "paper": "as the paper defines it: recall is the share of the true ids that were found",
     "a2a": "as the A2A evaluator: recall by share, no normalizing call, errors have no recall",
 }
-"""The rule sets, each with what sets it apart."""
+"""The rule sets, each with its difference from the others."""
 
 
 class ResourcesError(ValueError):
-    """A list of found ids holds an entry that is itself a list or an object: the published evaluator stops there."""
+    """A list of found ids has an entry that is a list or an object. The published evaluator fails on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """`matches` are the found ids of the types that the truth names: no others count.
+    """The retrieval of one row. `matches` are the found ids of the true types; ids of other types do not count.
 
-    `recall` and `precision` are None where they do not count.
+    `recall` and `precision` are None if they do not count.
     """
 
     matches: tuple[Any, ...]
@@ -37,7 +37,7 @@ class Retrieval:
 
 
 def rule_name(text: str) -> RuleName:
-    """The rule set's name. Raises InputError for an unknown one."""
+    """Check the name of a rule set. Raises InputError if it is unknown."""
     for name in RULE_SETS:
         if name == text:
             return name
@@ -47,8 +47,7 @@ def rule_name(text: str) -> RuleName:
 def retrieve(true_ids: Ids, resources: Any, rules: RuleName = "published") -> Retrieval:
     """Compare found ids with the true ones. Raises ResourcesError.
 
-    `resources` is an object of id lists by type, or a text of it in JSON or Python. Types that the truth does not name
-    do not count.
+    `resources` is an object with id lists by type, or its text in JSON or Python. Only types of true ids count.
     """
     matches = found_ids(true_ids, resources)
     true = [one for ids in true_ids.values() for one in ids]
@@ -62,7 +61,7 @@ def retrieve(true_ids: Ids, resources: Any, rules: RuleName = "published") -> Re
 
 
 def found_ids(true_ids: Ids, resources: Any) -> tuple[Any, ...]:
-    """The found ids of the types that the truth names, in its order. Raises ResourcesError."""
+    """The found ids of the true types, in the order of these types. Raises ResourcesError."""
     by_type = _object(resources)
     matches: list[Any] = []
     for kind in true_ids:
@@ -70,17 +69,17 @@ def found_ids(true_ids: Ids, resources: Any) -> tuple[Any, ...]:
         if isinstance(value, Iterable):
             matches.extend(value)
     if not all(type(one) is str or isinstance(one, Hashable) for one in matches):
-        raise ResourcesError("a list of ids holds a list or an object")
+        raise ResourcesError("an id in a list is itself a list or an object")
     return tuple(matches)
 
 
 def share(pool: set[Any], of: Sequence[Any]) -> float:
-    """The share of some ids that is in a pool, duplicates counted."""
+    """The share of the ids in `of` that is in the pool. Duplicates are counted."""
     return sum(one in pool for one in of) / len(of)
 
 
 def _object(resources: Any) -> dict[Any, Any]:
-    """The object in a cell; an empty one if there is none."""
+    """The object in a cell. Empty if the cell has none."""
     value = resources
     if isinstance(resources, str):
         try:

@@ -88,7 +88,7 @@ def compare(ours: Calls, theirs: Calls) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(SCRIPTS)}; all by default")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"a client: {', '.join(SCRIPTS)}; default: all")
     parser.add_argument("--base", metavar="URL", help="the address of a running HAPI to compare with")
     options = parser.parse_args()
     unknown = [name for name in options.names if name not in SCRIPTS]

@@ -1,13 +1,13 @@
-"""`make integrations`: installs each peer beside medagent in an environment of its own and runs its check.
+"""`make integrations`: installs each peer with medagent in a separate environment and runs its check.
 
-A check is a folder here: `peer.toml` says what to install, `check.py` is run by that environment's Python in an
-empty folder, and may import the modules that lie here. It asks the peer's own tools and prints what it found; its
-last line stands in the table. It fails by an exception or an exit status. The peers exclude each other (openenv and
-mcp, verifiers and openai 3), hence an environment each; they are kept in `.venv-integrations/` and made anew when
-`peer.toml` or `pyproject.toml` changes.
+A check is a folder here: `peer.toml` names the packages to install. That environment's Python runs `check.py` in an
+empty folder; it may import the modules of this folder. It uses the peer's own tools and prints the result; its last
+line is the row of the table. It fails by an exception or an exit status. The peers exclude each other (openenv and
+mcp, verifiers and openai 3), so each has its environment in `.venv-integrations/`, which is made again if `peer.toml`
+or `pyproject.toml` changes.
 
-Variables: STRICT=1 fails if a check could not be run, FRESH=1 makes the environments anew, NEWEST=1 tries each peer's
-newest release whatever the bounds say, in an environment beside the usual one, and names what broke.
+Variables: STRICT=1 fails if a check could not run, FRESH=1 makes the environments again, NEWEST=1 tries each peer's
+newest release, also beyond the bounds, in an additional environment, and names what broke.
 """
 
 import os

@@ -106,7 +106,7 @@ def test_code_that_cannot_be_told_apart_is_not_reused(cell: Notebook, source: st
     agent = cell.names["Mine"]
     assert run(agent).reused == 0
     with pytest.raises(
-        medagent.UserError, match=r"nothing tells whether its agent is the same .*reuse=True.*overwrite=True"
+        medagent.UserError, match=r"it is unknown whether its agent is the same .*reuse=True.*overwrite=True"
     ):
         run(agent)
     assert run(agent, reuse=True).reused == 2
@@ -173,7 +173,7 @@ def test_a_file_and_the_local_modules_that_it_imports(tmp_path: Path) -> None:
         assert len(before) == 64
         assert command(*words).code == 0
         (tmp_path / "deep.py").write_text("WORD = 2\n")
-        assert "was made under other settings (agent-digest" in command(*words).err
+        assert "the run has other settings (agent-digest" in command(*words).err
     finally:
         for name in ("words", "deep"):
             sys.modules.pop(name, None)

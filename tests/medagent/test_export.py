@@ -73,6 +73,6 @@ def test_export_says_what_it_cannot_do(exported: Path, tmp_path: Path) -> None:
     again = medagent("export", "official", folder, exported)
     assert (again.code, again.out) == (1, "")
     assert "runs.jsonl: already exists; name another folder" in again.err
-    assert "is no run's folder" in medagent("export", "official", tmp_path, tmp_path / "out").err
+    assert "not a run's folder" in medagent("export", "official", tmp_path, tmp_path / "out").err
     (tmp_path / "file").write_text("")
     assert "cannot be created" in medagent("export", "official", folder, tmp_path / "file").err

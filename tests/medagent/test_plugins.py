@@ -55,7 +55,7 @@ def test_a_benchmark_of_somebody_elses_is_run_killed_continued_shown_and_compare
     assert 10 <= len(kept) < 72
     ran = outsider(tmp_path, *words)
     assert ran.returncode == 0, ran.stderr
-    assert f"72 units, {len(kept)} of them done before" in ran.stderr
+    assert f"72 units, {len(kept)} already done" in ran.stderr
     assert re.search(r"overall +60 +72 +83\.3 %", ran.stdout)
     units = [json.loads(line)["unit"] for line in journal.read_text().splitlines()]
     assert len(units) == len(set(units)) == 72

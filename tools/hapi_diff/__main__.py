@@ -3,11 +3,12 @@
     python -m tools.hapi_diff HAPI.SH [--starts 3] [--count 1000] [--seed N] [--tier likely] [--keep FOLDER]
     python -m tools.hapi_diff --answers FILE …
 
-HAPI is started anew `--starts` times, loaded with the recorded data and sent the same requests in the same order; this
-server then gets them too. What no two runs share is blanked. Only rows on which all starts of HAPI agree are counted.
-`--keep` saves what each start answered; `--answers` compares with what was saved, and needs no HAPI. Differences are
-clustered by kind of request, statuses and the first words that differ; of each cluster the shortest request is printed
-with both answers. `--list` writes a line for each difference, `--docs docs/fhir-server.md` the tables of that page.
+HAPI is started `--starts` times. Each start is loaded with the recorded data and gets the same requests in the same
+order, and then this server gets them. Values that differ between any two runs are blanked. Only rows on which all
+starts of HAPI agree are counted. `--keep` saves the answers of each start; `--answers` compares with saved answers,
+without a HAPI. Differences are clustered by kind of request, statuses and the first differing words; for each cluster,
+the shortest request is printed with both answers. `--list` writes a line for each difference, and `--docs
+docs/fhir-server.md` writes the tables of that page.
 """
 
 from __future__ import annotations
@@ -97,22 +98,26 @@ def _starts(options: argparse.Namespace) -> tuple[Plan, list[list[list[Answer]]]
             print(f"{path}: {plan.count} requests", flush=True)
     read = [answers.read(path) for path in options.answers]
     if len({plan for plan, _ in read}) != 1:
-        raise SystemExit("these files hold answers to different requests")
+        raise SystemExit("these files have answers to different requests; name files of one run with --keep")
     return read[0][0], [rows for _, rows in read]
 
 
 def main() -> None:
     """Ask HAPI or read what it answered, ask this server, print the clusters and the shares by tier."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("hapi", type=Path, nargs="?", metavar="HAPI.SH", help="what starts HAPI on the port it is told")
-    parser.add_argument("--answers", type=Path, nargs="+", metavar="FILE", help="what starts of HAPI answered, saved")
+    parser.add_argument(
+        "hapi", type=Path, nargs="?", metavar="HAPI.SH", help="a script that starts HAPI on the port in its argument"
+    )
+    parser.add_argument("--answers", type=Path, nargs="+", metavar="FILE", help="saved answers of starts of HAPI")
     parser.add_argument("--starts", type=int, default=3, help="how often HAPI is started (default 3)")
     parser.add_argument("--count", type=int, default=1000, help="how many requests (default 1000)")
-    parser.add_argument("--seed", type=int, help="of the requests; one that nobody has seen where it is left out")
+    parser.add_argument("--seed", type=int, help="the seed of the requests (default: a new one)")
     parser.add_argument("--tier", choices=[*TIERS], help="only requests of this tier")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save what each start answers here")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="save the answers of each start here")
     parser.add_argument("--show", type=int, default=40, help="how many clusters to print (default 40)")
-    parser.add_argument("--docs", type=Path, metavar="PAGE", help="put the result into this page, between its marks")
+    parser.add_argument(
+        "--docs", type=Path, metavar="PAGE", help="write the result into this page, between its markers"
+    )
     parser.add_argument("--list", type=Path, metavar="FILE", help="write a line for each difference here")
     options = parser.parse_args()
     if not options.hapi and not options.answers:

@@ -1,7 +1,8 @@
-"""What one start of a server answered to the generated requests, kept as a file.
+"""The answers of one start of a server to the generated requests, as a file.
 
-A file holds the requests' settings in its first line, then a line for each request, in order: the answer and the next
-pages. Three starts of HAPI tell what HAPI itself decides by chance: only rows on which all agree are counted.
+The first line of a file has the settings of the requests. Then there is a line for each request, in order, with the
+answer and the next pages. Three starts of HAPI show which answers HAPI varies itself: only rows on which all starts
+agree are counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""HTTP to one server under comparison: requests as data, answers with what no two runs share blanked."""
+"""An HTTP client for a compared server: requests as data, and answers without values that vary between runs."""
 
 from __future__ import annotations
 

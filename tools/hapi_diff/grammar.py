@@ -1,6 +1,6 @@
-"""Requests by weight: what agents, clients and apps send, from the likely to the hostile.
+"""Random requests with weights, like those of agents, clients and apps, from likely to hostile ones.
 
-The same seed gives the same requests. `{last}` in a URL stands for the resource that the server at hand created last.
+The same seed gives the same requests. `{last}` in a URL is the resource that the server created last.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Single changes of the official examples, of the kinds that people and programs make: what `$validate` is held to.
+"""Single changes of the official examples, of the kinds that people and programs make, to test `$validate`.
 
-The same seed gives the same changes. Some leave a resource valid (an optional element is gone, a text reads otherwise),
-others do not (a list where there is one, an unknown code); which is which is for HAPI to say.
+The same seed gives the same changes. Some leave a resource valid (an optional element is removed, a text differs),
+others do not (a list instead of one value, an unknown code). HAPI decides which.
 """
 
 from __future__ import annotations

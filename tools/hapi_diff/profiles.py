@@ -1,12 +1,13 @@
-"""Measure whether `$validate` by uploaded profiles says of resources what a real HAPI says.
+"""Measures whether `$validate` with uploaded profiles gives the same results as a real HAPI.
 
     python -m tools.hapi_diff.profiles [--hapi URL] [--seed 1] [--all]
 
 Three profiles (`profiles.json`: their differentials, the value sets that they bind to, a resource of each, and edits)
-are uploaded; HAPI's `$snapshot` makes their snapshots. Resources that name a profile are sent to `$validate`: each with
-one or two of the edits, or with a single change of `mutations.py`, until HAPI has called 200 valid and 200 broken.
-With `--hapi` a fresh HAPI is asked first, and what it says is written into tests/data/hapi/profiles.jsonl.xz, which the
-tests read; without, this server is held against that file. A resource counts as valid where no issue is an error.
+are uploaded; HAPI's `$snapshot` makes their snapshots. Resources that name a profile are sent to `$validate`: each
+with one or two of the edits, or with a single change of `mutations.py`, until HAPI has called 200 valid and 200
+broken. With `--hapi`, a fresh HAPI validates them first, and its results are written to
+tests/data/hapi/profiles.jsonl.xz, which the tests read. Without it, this server is compared with that file. A resource
+is valid if no issue is an error.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def compared() -> Iterator[tuple[str, Words, Words]]:
 def main() -> None:
     """Ask HAPI or read what it said, ask this server, print the shares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--hapi", metavar="URL", help="ask this HAPI, and keep what it says")
+    parser.add_argument("--hapi", metavar="URL", help="use this HAPI, and save its results")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--all", action="store_true", help="print every difference")
     options = parser.parse_args()

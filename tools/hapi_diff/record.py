@@ -1,13 +1,13 @@
-"""Record what a real HAPI answers to the requests in cases.txt, into tests/data/hapi/live.jsonl.xz.
+"""Records a real HAPI's answers to the requests in cases.txt, in tests/data/hapi/live.jsonl.xz.
 
     python -m tools.hapi_diff.record http://localhost:18080/fhir [--loaded] [--only HEADING]
 
 HAPI must be fresh and empty (or `--loaded` with the recorded data alone): `hapi.sh PORT
---hapi.fhir.reuse_cached_search_results_millis=-1` starts it. A line of cases.txt is `METHOD URL`, then, each behind
-` | `, `H:{…}` for headers and a body; `#` begins a heading, which names the rows that follow. Ids that the server gave
-are blanked in what is recorded. `--only` asks what stands below headings that hold a text, and leaves the other rows as
-they were recorded: such requests must depend on the data and on each other alone.
-tests/fhir_server/test_live.py replays the rows.
+--hapi.fhir.reuse_cached_search_results_millis=-1` starts it. A line of cases.txt is `METHOD URL`, then, each after ` |
+`, `H:{…}` for headers, and a body. `#` begins a heading, which names the following rows. Ids from the server are
+blanked in the recording. `--only TEXT` repeats only the requests below headings with that text, and does not change
+the other rows; such requests must depend only on the data and on each other. tests/fhir_server/test_live.py replays
+the rows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("hapi", metavar="URL", help="the base address of the HAPI")
     parser.add_argument("--loaded", action="store_true", help="HAPI has the recorded data already")
-    parser.add_argument("--only", default="", metavar="HEADING", help="ask only what stands below such headings")
+    parser.add_argument("--only", default="", metavar="HEADING", help="only requests below headings with this text")
     options = parser.parse_args()
     side = Side(options.hapi)
     if not options.loaded:

@@ -1,4 +1,4 @@
-"""The result of a comparison as the tables that docs/fhir-server.md holds between two marks."""
+"""The result of a comparison as the tables between two markers of docs/fhir-server.md."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def put_into(page: Path, text: str) -> None:
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise SystemExit(f"{page} has no {BEGIN} … {END}")
+        raise SystemExit(f"{page}: no {BEGIN} … {END}; add these two markers")
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", "utf-8")

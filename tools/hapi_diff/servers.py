@@ -1,4 +1,4 @@
-"""The servers under comparison: started, loaded with the recorded data, and asked."""
+"""Starts the compared servers, loads them with the recorded data, and sends the requests."""
 
 from __future__ import annotations
 

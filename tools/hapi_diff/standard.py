@@ -1,7 +1,7 @@
-"""Requests from sources that are not ours: R4's search parameters with every modifier and prefix, HL7's own examples,
-changed, and a table of features: interactions, formats, kinds of patches and values of each JSON type.
+"""Requests from independent sources: R4's search parameters with every modifier and prefix, changed versions of HL7's
+examples, and a table of features (interactions, formats, kinds of patches and values of each JSON type).
 
-What is searched for are values that the examples have, as they stand: dates, codes, words, numbers, references.
+Searches use the values of the examples: dates, codes, words, numbers, references.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PATCH_TYPES = (
 @cache
 def _examples() -> list[str]:
     if not EXAMPLES.exists():
-        raise SystemExit(f"{EXAMPLES} is missing: HL7's examples as HAPI stored them are a source of requests")
+        raise SystemExit(f"{EXAMPLES} is missing; it needs HL7's examples in the form in which HAPI stored them")
     return examples(EXAMPLES)
 
 

@@ -1,11 +1,11 @@
-"""Measure whether `$validate` calls the same resources valid as a real HAPI does.
+"""Measures whether `$validate` calls the same resources valid as a real HAPI.
 
     python -m tools.hapi_diff.validate EXAMPLES.jsonl [--hapi URL] [--count 1000] [--seed 1]
 
-The 228 official examples of EXAMPLES.jsonl (shared/hapi/examples.jsonl) and single changes of them (`mutations.py`) are
-sent to `$validate`. With `--hapi` a fresh, empty HAPI is asked first, and what it says is written into
-tests/data/hapi/validate.jsonl.xz, which the tests read; without, this server is held against that file. A resource
-counts as valid where no issue is an error.
+The 228 official examples of EXAMPLES.jsonl (shared/hapi/examples.jsonl) and single changes of them (`mutations.py`)
+are sent to `$validate`. With `--hapi`, a fresh, empty HAPI validates them first, and its results are written to
+tests/data/hapi/validate.jsonl.xz, which the tests read. Without it, this server is compared with that file. A resource
+is valid if no issue is an error.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main() -> None:
     """Ask HAPI or read what it said, ask this server, print the shares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("examples", type=Path, metavar="EXAMPLES.jsonl", help="the official examples")
-    parser.add_argument("--hapi", metavar="URL", help="ask this HAPI, and keep what it says")
+    parser.add_argument("--hapi", metavar="URL", help="use this HAPI, and save its results")
     parser.add_argument("--count", type=int, default=1000, help="how many changed examples (default 1000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--all", action="store_true", help="print every difference")

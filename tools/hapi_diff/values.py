@@ -1,4 +1,4 @@
-"""What requests are made of: values of the recorded data, so that most searches find something, and odd ones."""
+"""Values for requests: those of the recorded data, so that most searches have matches, and unusual ones."""
 
 from __future__ import annotations
 

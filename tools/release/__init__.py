@@ -1,1 +1,1 @@
-"""`make release`: what a release needs, checked; nothing is published."""
+"""`make release`: checks a release; publishes nothing."""

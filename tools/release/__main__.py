@@ -1,11 +1,11 @@
-"""`make release`: builds sdist and wheel, checks them, installs the wheel where nothing else is, and tries it there.
+"""`make release`: builds sdist and wheel, checks them, and tries the wheel in empty environments.
 
     python -m tools.release [--out dist]
 
-Nothing is published, and no file of the checkout changes; `dist/` gets the two files. Each step is a line; the first
-that fails ends with its output and exit code 1. At the end stands what a person still has to do. Needs a package index
-for what medagent depends on, the programs of constraints/release.txt (`.venv-release`, made by make), and Go for
-actionlint (left out with a line that says so).
+It publishes nothing and changes no file of the checkout, except that it writes the two files to `dist/`. It prints a
+line for each step. If a step fails, it prints the step's output and ends with exit code 1. At the end it lists the
+manual steps. It needs a package index for medagent's dependencies, the programs of constraints/release.txt
+(`.venv-release`, made by make), and Go for actionlint (skipped with a message if Go is missing).
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.7"
 def main() -> int:
     """Take all steps; 1 where one failed."""
     parser = argparse.ArgumentParser(description="Build and check a release; nothing is published.")
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where sdist and wheel land (default: dist/)")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "dist", help="the folder for sdist and wheel (default: dist/)"
+    )
     out: Path = parser.parse_args().out
     try:
         with tempfile.TemporaryDirectory(prefix="medagent-release-") as folder:
@@ -148,14 +150,14 @@ def left_to_do(sdist: Path, wheel: Path) -> str:
     )
     owner = run(*listing, cwd=ROOT).split()
     version = wheel.name.split("-")[1]
-    todo = ["put the repository's owner for OWNER in pyproject.toml, and: python -m tools.repository"] if owner else []
+    todo = ["replace OWNER in pyproject.toml, and run: python -m tools.repository"] if owner else []
     todo += [
         f"date {version} in CHANGELOG.md and CITATION.cff, and commit",
         f"tag the commit v{version} and push the tag",
         f"upload: twine upload {sdist} {wheel} (needs an account and its token)",
-        "raise the version in medagent/core/version.py for what comes next",
+        "raise the version in medagent/core/version.py for the next release",
     ]
-    return "Nothing was published. Left for a person:\n" + "\n".join(f"  * {line}" for line in todo)
+    return "Nothing was published. Do these steps by hand:\n" + "\n".join(f"  * {line}" for line in todo)
 
 
 if __name__ == "__main__":

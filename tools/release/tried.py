@@ -1,4 +1,4 @@
-"""The wheel where nothing else is: installed into empty environments, used in empty folders."""
+"""Installs the wheel into empty environments, and uses it in empty folders."""
 
 from __future__ import annotations
 

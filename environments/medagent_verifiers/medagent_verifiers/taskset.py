@@ -13,7 +13,6 @@ from pydantic import Field, PrivateAttr, SerializeAsAny
 
 import medagent
 
-
 EPISODE_OPTIONS = {"dataset", "version", "protocol", "writes", "max_rounds"}
 
 

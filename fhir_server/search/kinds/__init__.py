@@ -1,4 +1,4 @@
-"""The kinds of search parameters, a module each. A new kind is one more module and one more line here."""
+"""The kinds of search parameters, one module each. A new kind needs a module and a line here."""
 
 from __future__ import annotations
 

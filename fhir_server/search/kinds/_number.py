@@ -1,4 +1,4 @@
-"""Numbers with a prefix; a bare one stands for itself alone, whatever its digits."""
+"""Numbers, with a prefix or without. A number without a prefix matches only the same number, not a range."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fhir_server.search.prefixes import compare, prefixed
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, float]
-"""Parameter, number rounded to two places as HAPI's column holds it."""
+"""Parameter, number rounded to two decimals like in HAPI's column."""
 
 _CENT: Final = Decimal("0.01")
 _LARGE: Final = Decimal(10) ** 17  # HAPI's column has 17 digits before the point
@@ -51,7 +51,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that the resource has a number that compares so."""
+    """The condition that a number of the resource matches one of the values."""
     parts: list[str] = []
     args: list[object] = [scope.number(parameter.name)]
     for value in criterion.values:

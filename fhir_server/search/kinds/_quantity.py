@@ -1,6 +1,6 @@
-"""Quantities: `[prefix]number`, `number|system|code` or `number||code`; a unit given so matches the code.
+"""Quantities: `[prefix]number`, `number|system|code` or `number||code`. `code` is compared with the code of the unit.
 
-A range gives its ends, money the currency as its unit (observed of HAPI FHIR 7.6.0).
+A Range is indexed by its two ends. The unit of Money is its currency (observed in HAPI FHIR 7.6.0).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fhir_server.search.prefixes import compare, prefixed
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, float, str, str]
-"""Parameter, amount, system and code of the unit; both empty where the resource has none."""
+"""Parameter, value, system and code of the unit. System and code are "" if the resource has none."""
 
 CURRENCIES: Final = "urn:iso:std:iso:4217"
 _NOTHING: Final[dict[str, Json]] = {}
 
 
 def _amount(amount: Json) -> float:
-    # By way of the text: an integer too large for a float would be an error, its digits are just infinite.
+    # From the text: `float` raises for an integer that is too large, but returns infinity for its digits.
     return float(str(amount))
 
 
@@ -59,7 +59,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that the resource has a quantity that compares so."""
+    """The condition that a quantity of the resource matches one of the values."""
     parts: list[str] = []
     args: list[object] = [scope.number(parameter.name)]
     for value in criterion.values:

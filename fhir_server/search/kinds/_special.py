@@ -1,4 +1,4 @@
-"""Special parameters: `near`, by `latitude|longitude|distance|unit`, inside the box around the circle, as HAPI."""
+"""Special parameters: `near` with `latitude|longitude|distance|unit`. Like HAPI, searches the box around the circle."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _position(rows: IndexRows, name: str, value: Json) -> None:
 
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
-    """What indexes positions."""
+    """The extractor of positions."""
     return each(parameter.name, _position) if path.keys[-1] == "position" else None
 
 
@@ -47,7 +47,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that the resource lies near one of the positions."""
+    """The condition that the resource is near one of the positions."""
     parts: list[str] = []
     args: list[object] = [scope.number(parameter.name)]
     for value in criterion.values:

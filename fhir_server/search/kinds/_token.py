@@ -1,6 +1,6 @@
-"""Tokens: `code`, `system|code`, `|code`, `system|`; `:not` for none of them, `:text` by the display text.
+"""Tokens: `code`, `system|code`, `|code`, `system|`. `:not` matches none of them, `:text` matches the display text.
 
-The display of a coding is a string row of the same parameter, for `:text` (observed of HAPI FHIR 7.6.0).
+For `:text`, the display of a coding is a string row of the same parameter (observed in HAPI FHIR 7.6.0).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fhir_server.wire.http import escape
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, str, str]
-"""Parameter, system, value; system and value are empty where the resource has none."""
+"""Parameter, system, value. System and value are "" if the resource has none."""
 
 
 def add(rows: IndexRows, name: str, system: str | None, value: str | None) -> None:
@@ -55,13 +55,13 @@ def _concept(rows: IndexRows, name: str, value: Json) -> None:
 
 
 def _identifier(rows: IndexRows, name: str, value: Json) -> None:
-    """An identifier or a contact point; one without a value is not indexed."""
+    """Adds an identifier or contact point, if it has a value."""
     if "value" in value:
         add(rows, name, value.get("system"), value["value"])
 
 
 def _enumerated(codes: str) -> ValueExtractor:
-    """A code of a closed list, whose system the list says."""
+    """An extractor of codes of a closed list, which has the system of each code."""
     systems = definitions.codes(codes)
 
     def extract(rows: IndexRows, name: str, value: Json) -> None:
@@ -82,7 +82,7 @@ _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
 
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
-    """What indexes codes, identifiers, booleans and plain texts."""
+    """The extractor of codes, identifiers, booleans and texts."""
     one = _enumerated(path.codes) if path.codes else _EXTRACTORS.get(path.type_name)
     return each(parameter.name, one) if one else None
 
@@ -109,30 +109,30 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
     where = f"param = ? AND {either([sql for sql, _, _ in parts])}"
     spread = any(sql == _SYSTEM for sql, _, _ in parts)
     clustered, access = len(parts) == 1 and not spread, _ACCESS[parts[0][0]]
-    found = Condition("tokens", where, args, weight=2, access=access, clustered=clustered, spread=spread)
+    condition = Condition("tokens", where, args, weight=2, access=access, clustered=clustered, spread=spread)
     if modifier == "not":
-        return [replace(found, negated=True)]
-    # Only alternatives of one form are looked up in one index of hashes, and so come in its order.
+        return [replace(condition, negated=True)]
+    # Only alternatives of the same form are in one index of hashes, and so in its order.
     if len(parts) > 1 and len({sql for sql, _, _ in parts}) == 1:
-        return [_by_hash(found, (scope.resource_type, parameter.name), parts)]
-    return [found]
+        return [_by_hash(condition, (scope.resource_type, parameter.name), parts)]
+    return [condition]
 
 
 def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: bool) -> Condition:
-    """The condition that the resource has a code within the value sets, or one outside of them all.
+    """The condition that the resource has a code in one of the value sets, or a code that is in none of them.
 
-    The codes are one argument, as there may be more of them than a statement takes.
+    All codes are one argument (JSON), since they may be more than SQLite's maximum number of arguments.
     """
-    # HAPI takes a bar for that of a token, not of a version, and what stands behind it for the URL.
+    # HAPI splits at a bar as in a token, not as before a version, and uses the text after it as the URL.
     urls = [unescape(split(value, "|")[-1]) for value in values]
     codes = [pair for url in urls for pair in _codes(scope.library, url)]
     number, access = scope.number(name), SYSTEM_AND_CODE
-    if within or not codes:  # to HAPI what is outside of no code is nothing
+    if within or not codes:  # with no codes, HAPI's `:not-in` matches nothing
         listed = "SELECT json_extract(pair.value, '$[0]'), json_extract(pair.value, '$[1]') FROM json_each(?) AS pair"
         where, order = f"param = ? AND (system, value) IN ({listed})", "token_hash(?, ?, system, value)"
         order_args = (scope.resource_type, name)
         return Condition("tokens", where, (number, json.dumps(codes)), order, 3, order_args=order_args, access=access)
-    # One text each: of pairs SQLite would look through the whole list for each row that is not in it.
+    # System and code are one text here: with pairs, SQLite would read the whole list for each row that is not in it.
     where, order = f"param = ? AND {_PAIR} NOT IN (SELECT value FROM json_each(?))", _PAIR
     return Condition(
         "tokens", where, (number, json.dumps(["\x01".join(pair) for pair in codes])), order, 3, access=access
@@ -140,10 +140,10 @@ def _by_value_set(scope: Scope, name: str, values: Sequence[str], *, within: boo
 
 
 def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str], *, above: bool) -> Sequence[str]:
-    """The codes of known code systems, each with those above or below it.
+    """The codes with all codes above or below them in their code systems. Unknown codes are left out.
 
     Raises:
-        FhirError: HAPI-1239 and HAPI-1240: a value lacks its code, or its system where no closed list says it.
+        FhirError: HAPI-1239 or HAPI-1240. A value has no code, or no system (unless it is a code of a closed list).
     """
     paths = compile_path(parameter.expression, scope.resource_type)
     closed = {code: system for path in paths if path.codes for code, system in definitions.codes(path.codes).items()}
@@ -167,11 +167,11 @@ def _in_hierarchy(scope: Scope, parameter: SearchParameter, values: Sequence[str
 
 
 _PAIR: Final = "system || char(1) || value"
-"""System and code of a row as one text."""
+"""SQL for the system and code of a row as one text."""
 
 
 def _codes(library: Library, url: str) -> list[tuple[str, str]]:
-    """The codes of a value set, each with its system; HAPI lists none where it is not said how they are composed."""
+    """The system and code of each code in a value set. Empty if the value set has no `compose`, as in HAPI."""
     from fhir_server.terminology.expansion import NotExpandable, expand  # late: few searches name a value set
 
     value_set = library.value_set(url)
@@ -189,7 +189,7 @@ _Part: TypeAlias = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 
 def _part(value: str) -> _Part:
-    """The condition on a token's row, its arguments, and what HAPI hashes of it."""
+    """SQL for a condition on a token's row, its arguments, and the parts of the token that HAPI hashes."""
     system, *rest = split(value, "|")
     if not rest:
         code = unescape(system)
@@ -201,7 +201,7 @@ def _part(value: str) -> _Part:
 
 
 def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Part]) -> Condition:
-    """Alternatives in the order of their hashes."""
+    """The condition with the alternatives in the order of their hashes."""
     ordered = sorted(parts, key=lambda part: index_hash(*name, *part[2]))
     cases = " ".join(f"WHEN {sql} THEN {rank}" for rank, (sql, _, _) in enumerate(ordered))
     args: tuple[Any, ...] = tuple(arg for _, part_args, _ in ordered for arg in part_args)
@@ -209,13 +209,13 @@ def _by_hash(condition: Condition, name: tuple[str, str], parts: Sequence[_Part]
 
 
 def cleaned(value: str) -> str:
-    """A value without blanks around it; a bar alone asks for nothing."""
+    """The value without blanks around it. A bar alone becomes ""."""
     stripped = value.strip()
     return "" if stripped.replace(" ", "") == "|" else stripped
 
 
 def check_modifier(resource_type: str, modifier: str) -> None:
-    """Raises HAPI's error for `:of-type`, which its default configuration leaves out."""
+    """Raises HAPI's error for `:of-type`, which its default configuration disables."""
     if modifier == "of-type":
         raise FhirError(405, "HAPI-2012: The :of-type modifier is not enabled on this server")
 

@@ -1,4 +1,4 @@
-"""URIs: equal; `:below` for what begins with it, `:above` for what it begins with. `_source` is one of them."""
+"""URIs. A value matches the same URI; `:below` also those that begin with it, `:above` those that it begins with."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
 
 
 def _sources(number: int, values: Sequence[str]) -> Condition:
-    """`uri`, `#request` or `uri#request` of `meta.source`."""
+    """`_source`: `uri`, `#request` or `uri#request` of `meta.source`."""
     parts: list[str] = []
     args: list[object] = [number]
     for value in map(unescape, values):
@@ -63,11 +63,11 @@ def _sources(number: int, values: Sequence[str]) -> Condition:
 
 
 def _prefixes(url: str) -> list[str]:
-    """The URLs above a URL, itself among them: cut at each slash of its path."""
+    """The URL and the URLs above it: the URL cut at each slash of its path."""
     start = url.find("//")
     cuts = [i for i, letter in enumerate(url) if letter == "/" and i > (start + 1 if start >= 0 else 0)]
-    found = [url, *(url[:i] for i in reversed(cuts)), *(url[: i + 1] for i in reversed(cuts))]
-    return list(dict.fromkeys(found))[:200]
+    urls = [url, *(url[:i] for i in reversed(cuts)), *(url[: i + 1] for i in reversed(cuts))]
+    return list(dict.fromkeys(urls))[:200]
 
 
 KIND = Kind(

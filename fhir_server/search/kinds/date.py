@@ -1,8 +1,8 @@
-"""Dates: a query value as bounds, and the comparison with what the index holds.
+"""Dates: the bounds of a value in a query, and their comparison with the index.
 
-A value of day precision or coarser compares day numbers (yyyymmdd as the resource says it), one with a time compares
-instants. With `gt`, `ge` and `sa` a year or month first becomes its last day, with `lt`, `le` and `eb` its first; that
-is HAPI's way (observed), which is why `ge2023` misses May 2023.
+A value without a time is compared with day numbers (yyyymmdd, as written in the resource). A value with a time is
+compared with instants. Like in HAPI (observed), a year or month becomes its last day with `gt`, `ge` and `sa`, and its
+first day with `lt`, `le` and `eb`. So `ge2023` does not match May 2023.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FORM = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_PLACE: Final = 100_000_000
 _DAYS: Final = f"low_day * {_DAY_PLACE} + high_day"
-"""First and last day as one number."""
+"""SQL for the first and last day as one number."""
 
 
 def _add(rows: IndexRows, name: str, stretch: Span | None) -> None:
@@ -70,7 +70,7 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 @dataclass(frozen=True, slots=True)
 class DateParam:
-    """A query value: first and last day it covers, and, where it has a time, first and last millisecond."""
+    """A value in a query: its first and last day, and its first and last millisecond. `timed`: it has a time."""
 
     prefix: str
     first_day: int
@@ -81,13 +81,13 @@ class DateParam:
 
 
 def date_param(text: str) -> DateParam:
-    """Reads a query value, a blank in it as the plus that it was; raises FhirError with HAPI-1882, 1940 or 1941."""
+    """Reads a value in a query. A blank in it was a plus. Raises FhirError with HAPI-1882, 1883, 1925, 1940 or 1941."""
     prefix, rest = prefixed(text.replace(" ", "+"))
-    found = _FORM.fullmatch(rest)
+    match = _FORM.fullmatch(rest)
     try:
-        if not found:
+        if not match:
             raise ValueError(rest)
-        bounds = _bounds(prefix, found)
+        bounds = _bounds(prefix, match)
     except (ValueError, OverflowError):
         raise invalid_date(rest) from None
     if prefix == "ap":
@@ -96,7 +96,7 @@ def date_param(text: str) -> DateParam:
 
 
 def invalid_date(text: str) -> FhirError:
-    """HAPI's words for a text that is no date: it names the first character that is out of place."""
+    """HAPI's error for an invalid date. It names the first wrong character."""
     if len(text) >= 16 and text[10] != "T" and re.match(r"\d{4}-\d\d-\d\d", text):
         why = f"Expected character 'T' at index 10 but found {text[10]}"
         return FhirError(400, f'HAPI-1883: Invalid date/time format: "{text}": {why}')
@@ -108,8 +108,8 @@ def invalid_date(text: str) -> FhirError:
     return FhirError(400, f'HAPI-1882: Invalid date/time format: "{text}"')
 
 
-def _bounds(prefix: str, found: re.Match[str]) -> DateParam:
-    year, month, day, hour, minute, second, fraction, zone = found.groups()
+def _bounds(prefix: str, match: re.Match[str]) -> DateParam:
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
     y, m, d = int(year), int(month or 1), int(day or 1)
     start = datetime(y, m, d, int(hour or 0), int(minute or 0), int(second or 0), tzinfo=UTC)
     last_month = int(month or 12)
@@ -128,12 +128,12 @@ def _bounds(prefix: str, found: re.Match[str]) -> DateParam:
 
 
 def date_params(values: Sequence[str]) -> list[DateParam]:
-    """The values of one parameter, which all hold, checked one after the other as HAPI's DateRangeParam does."""
-    found: list[DateParam] = []
+    """The values of one parameter, of which all must match, checked in order as by HAPI's DateRangeParam."""
+    params: list[DateParam] = []
     lower = upper = False
     for value in values:
         item = date_param(value)
-        found.append(item)
+        params.append(item)
         if item.prefix in LOWER:
             if lower:
                 raise _twice("1923", " that specify a lower bound")
@@ -146,7 +146,7 @@ def date_params(values: Sequence[str]) -> list[DateParam]:
             if lower or upper:
                 raise _twice("1922", " without a qualifier")
             lower = upper = True
-    return found
+    return params
 
 
 def _twice(number: str, which: str) -> FhirError:
@@ -154,37 +154,37 @@ def _twice(number: str, which: str) -> FhirError:
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that all values hold of one index row, or any of them where they are alternatives."""
+    """The condition that one index row matches all values, or any of them if they are alternatives."""
     values, any_of = criterion.values, not criterion.all_of
-    found = [date_param(value) for value in values] if any_of else date_params(values)
-    if parameter.name == "_lastUpdated":  # always an instant, and a column of the resources
-        where, args = _joined(found, "updated", "updated", timed=True, any_of=any_of)
+    params = [date_param(value) for value in values] if any_of else date_params(values)
+    if parameter.name == "_lastUpdated":  # an instant in a column of the table of resources
+        where, args = _joined(params, "updated", "updated", timed=True, any_of=any_of)
         return [of_type(scope.resource_type, where, args, "updated", 5)]
-    timed = any(item.timed for item in found)
+    timed = any(item.timed for item in params)
     low, high = ("low", "high") if timed else ("low_day", "high_day")
-    where, args = _joined(found, low, high, timed, any_of=any_of)
+    where, args = _joined(params, low, high, timed, any_of=any_of)
     order = low if timed else _DAYS
-    if len(found) == 1 and found[0].prefix in ("gt", "ge", "eb"):
+    if len(params) == 1 and params[0].prefix in ("gt", "ge", "eb"):
         order = high
-    elif not timed and (first := _first_day(found, any_of=any_of)):
+    elif not timed and (first := _first_day(params, any_of=any_of)):
         where, args = f"{where} AND {_DAYS} >= ?", (*args, first * _DAY_PLACE)
-    access = DATED[found[0].prefix] if len(found) == 1 else ANY_DATE if any_of else BETWEEN
+    access = DATED[params[0].prefix] if len(params) == 1 else ANY_DATE if any_of else BETWEEN
     args = (scope.number(parameter.name), *args)
     return [Condition("dates", f"param = ? AND {where}", args, order, 4, access=access, streams=True)]
 
 
-def _first_day(found: Sequence[DateParam], *, any_of: bool) -> int:
-    """The day before which no row begins that all values hold of, 0 where there is none: it shortens the index."""
+def _first_day(params: Sequence[DateParam], *, any_of: bool) -> int:
+    """The first day on which a matching row can begin; 0 if there is no such bound. Less of the index is then read."""
     if any_of:
         return 0
     firsts = {"eq": lambda item: item.first_day, "sa": lambda item: item.last_day + 1}
-    return max((firsts[item.prefix](item) for item in found if item.prefix in firsts), default=0)
+    return max((firsts[item.prefix](item) for item in params if item.prefix in firsts), default=0)
 
 
 def _joined(
-    found: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
+    params: Sequence[DateParam], low: str, high: str, timed: bool, *, any_of: bool
 ) -> tuple[str, tuple[int, ...]]:
-    compared = [_comparison(item, low, high, timed) for item in found]
+    compared = [_comparison(item, low, high, timed) for item in params]
     joined = (" OR " if any_of else " AND ").join(f"({sql})" for sql, _ in compared)
     return f"({joined})", tuple(bound for _, bounds in compared for bound in bounds)
 

@@ -1,4 +1,4 @@
-"""What each module of `search/kinds` defines: how a kind of parameter is indexed, stored, searched and sorted."""
+"""The interface of a module in `search/kinds`: how a kind of parameter is indexed, stored, searched and sorted."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from fhir_server.terminology.library import Library
 from fhir_server.wire.json_values import Json
 
 Extractor: TypeAlias = Callable[[IndexRows, list[Json]], None]
-"""Adds the rows that the values at the end of a path give."""
+"""Adds the rows for the values at the end of a path."""
 ValueExtractor: TypeAlias = Callable[[IndexRows, str, Json], None]
-"""Adds the rows that one value gives to a parameter, which is named."""
+"""Adds the rows of a parameter, given by its name, for one value."""
 TableRow: TypeAlias = tuple[Any, ...]
 
 TEXTS: Final = frozenset(("string", "markdown", "code", "id", "uri", "url", "canonical", "oid", "uuid"))
-"""The primitive types whose values are texts."""
+"""The primitive types with text values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where conditions are made: the type that is searched, how the criteria of any type become conditions, and the
-    value sets that `:in` may name.
+    """The input for making conditions: the type that is searched, the registry, and the library of value sets.
+
+    `conditions` makes the conditions of the criteria of any type, for chains.
     """
 
     resource_type: str
@@ -42,7 +43,7 @@ class Scope:
 
 
 def _any_modifier(resource_type: str, modifier: str) -> None:
-    """HAPI takes most modifiers with most parameters, and ignores those that mean nothing."""
+    """Accepts any modifier: HAPI ignores most modifiers that mean nothing for a parameter."""
 
 
 def _as_it_is(value: str) -> str:
@@ -57,13 +58,16 @@ def _no_condition(criterion: Criterion) -> list[Criterion]:
 class Kind:
     """A kind of search parameter.
 
-    `extractor` is what indexes the values at the end of a path, or None where such values are not indexed;
-    `table_rows` makes rows of the index table of index rows, the parameters' numbers and the resource's. `sort_key` is
-    the SQL expression over the table that sorts, empty where HAPI does not sort. `check_modifier` raises HAPI's errors;
-    `cleaned` is a value without what HAPI ignores, empty where it ignores all of it; `without_value` says what a
-    parameter without a value asks for. Of a kind that `combines`, all criteria for one parameter must hold of one row,
-    and a criterion at the top level has one value. `orders` are the SQL expressions, by names for their indexes, that
-    its conditions and its sort key order by and that the table is not clustered by.
+    * `conditions` makes the conditions of a criterion.
+    * `extractor` returns the function that indexes the values at the end of a path; None if they are not indexed.
+    * `table_rows` makes rows of the index table from index rows, the parameters' numbers and the resource's number.
+    * `sort_key` is the SQL expression for `_sort`; empty if HAPI does not sort by this kind.
+    * `check_modifier` raises HAPI's errors.
+    * `cleaned` removes the parts of a value that HAPI ignores.
+    * `without_value` makes the criteria for a parameter without a value.
+    * `combines`: one row must match all criteria of one parameter, and a criterion outside chains has one value.
+    * `orders`: SQL expressions, by names for their indexes, by which conditions or the sort key order, and by which the
+      table is not clustered.
     """
 
     name: str
@@ -81,7 +85,7 @@ class Kind:
 
 
 def by_type(extractors: Mapping[str, ValueExtractor]) -> Callable[[SearchParameter, ElementPath], Extractor | None]:
-    """An `extractor` that goes by the type of the values alone."""
+    """An `extractor` that depends only on the type of the values."""
 
     def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
         one = extractors.get(path.type_name)
@@ -91,7 +95,7 @@ def by_type(extractors: Mapping[str, ValueExtractor]) -> Callable[[SearchParamet
 
 
 def each(name: str, one: ValueExtractor) -> Extractor:
-    """What extracts from each of the values."""
+    """An extractor that applies `one` to each value."""
 
     def extract(rows: IndexRows, values: list[Json]) -> None:
         for value in values:

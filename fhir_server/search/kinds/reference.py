@@ -1,4 +1,4 @@
-"""References to one of the values: an id, `Type/id` or a URL as it stands. Chains are in `search/chains.py`."""
+"""References. A value is an id, `Type/id` or a URL. Chains are in `search/_chains.py`."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ TARGET = (
     "(SELECT aim.row_id FROM resources AS aim WHERE aim.type = substr(target, 1, instr(target, '/') - 1)"
     " AND aim.id = substr(target, instr(target, '/') + 1))"
 )
-"""The number of what a row of `links` leads to."""
+"""SQL for the `row_id` of the target of a row in `links`."""
 MODIFIERS = ("contains", "exact", "in", "iterate", "missing", "not-in", "of-type", "recurse", "text")
-"""The modifiers that HAPI names in its error for an unknown one."""
+"""The modifiers that HAPI lists in its error for an unknown one."""
 ALLOWED = frozenset((*MODIFIERS, *resource_types()))
 
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
-    """What indexes references, but not those to contained resources."""
+    """The extractor of references, except those to contained resources."""
     if path.type_name not in ("Reference", "canonical"):
         return None
-    name, wanted, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
+    name, target_type, place, is_object = parameter.name, path.target, path.path, path.type_name == "Reference"
     canonical = not is_object
 
     def extract(rows: IndexRows, values: list[Json]) -> None:
         for value in values:
             reference = value.get("reference") if is_object else value
-            if reference is None or reference[0] == "#" or (wanted and target(reference).type != wanted):
+            if reference is None or reference[0] == "#" or (target_type and target(reference).type != target_type):
                 continue
             rows["reference"].append(ReferenceRow(name, place, reference, canonical))
 
@@ -45,13 +45,13 @@ def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None
 
 
 def table_rows(rows: list[ReferenceRow], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `links`; a canonical URL with a version is found without it too."""
-    found = [
+    """Rows of the table `links`. A canonical URL with a version has a second row without it."""
+    links = [
         (numbers[row.parameter], without_version(row.reference), row_id) for row in rows if row.reference[0] != "#"
     ]
     versioned = (row for row in rows if row.canonical and "|" in row.reference)
-    found += [(numbers[row.parameter], row.reference.partition("|")[0], row_id) for row in versioned]
-    return found
+    links += [(numbers[row.parameter], row.reference.partition("|")[0], row_id) for row in versioned]
+    return links
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
@@ -63,7 +63,7 @@ def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -
         if "/" in value:
             _check_type(value)
             target_types(criterion, parameter)
-            if not (criterion.modifier and "://" in value):  # a type says that the id follows
+            if not (criterion.modifier and "://" in value):  # with a type as modifier, the value is an id
                 targets.append(value)
         else:
             targets += (f"{kind}/{value}" for kind in target_types(criterion, parameter))
@@ -82,12 +82,12 @@ def _check_type(reference: str) -> None:
 
 
 def unsupported_type(name: str) -> FhirError:
-    """HAPI's answer to a type in a reference that it does not know."""
+    """HAPI's error for an unknown type in a reference."""
     return FhirError(400, f'HAPI-1250: Invalid/unsupported resource type: "{name}"')
 
 
 def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[str]:
-    """The types an id without a type may belong to."""
+    """The types that an id without a type may have."""
     if criterion.modifier in resource_types():
         return (criterion.modifier,)
     if criterion.modifier:
@@ -97,13 +97,13 @@ def target_types(criterion: Criterion, parameter: SearchParameter) -> Sequence[s
 
 @cache
 def _pointed_to(parameter: SearchParameter) -> Sequence[str]:
-    """The types that rows of a reference parameter name: those its path resolves to, else its targets, else any."""
+    """The target types of a parameter: those that its path resolves to, otherwise its targets, otherwise any."""
     only = re.findall(r"resolve\(\) is (\w+)", parameter.expression)
     return tuple(only) or parameter.targets or resource_types()
 
 
 def check_modifier(resource_type: str, modifier: str) -> None:
-    """Raises HAPI-2498 for what is neither a type nor a modifier of any kind."""
+    """Raises HAPI-2498 if a modifier is neither a type nor a known modifier."""
     if modifier and modifier not in ALLOWED:
         listed = ", ".join(f":{known}" for known in MODIFIERS)
         raise FhirError(
@@ -114,7 +114,7 @@ def check_modifier(resource_type: str, modifier: str) -> None:
 
 
 def cleaned(value: str) -> str:
-    """A value, or nothing where it is blank."""
+    """The value, or "" if it is blank."""
     return value if value.strip() else ""
 
 

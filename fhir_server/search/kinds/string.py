@@ -1,4 +1,4 @@
-"""Strings: starts with, by the text without case and accents; `:exact`, `:contains`."""
+"""Strings: the text begins with the value, without regard to case and accents. Also `:exact` and `:contains`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from fhir_server.search.parameters import SearchParameter
 from fhir_server.wire.json_values import Json
 
 Row: TypeAlias = tuple[str, str, str]
-"""Parameter, the text folded for comparison (see `fold`), the text as it is."""
+"""Parameter, the folded text (see `fold`), the original text."""
 
 TEXT_LIMIT: Final = 768
-"""Longer texts are cut before they are indexed, as in HAPI's columns."""
+"""Only this many characters of a text are indexed, as in HAPI's columns."""
 _HUMAN_NAME: Final = ("family", "given", "text", "prefix", "suffix")
 _ADDRESS: Final = ("line", "city", "district", "state", "country", "postalCode", "text")
 
 
 def fold(text: str) -> str:
-    """A text without case and accents, as string searches compare it (HAPI: NFD, accents dropped, upper case)."""
+    """A text without case and accents, for comparison (HAPI: NFD, accents dropped, upper case)."""
     if text.isascii():
         return text.upper()
     decomposed = unicodedata.normalize("NFD", text)
@@ -32,14 +32,14 @@ def fold(text: str) -> str:
 
 
 def add(rows: IndexRows, name: str, value: Json) -> None:
-    """Adds the row of a text, if there is one."""
+    """Adds the row of a text, unless it is None."""
     if value is not None:
         cut = value[:TEXT_LIMIT]
         rows["string"].append((name, fold(cut)[:TEXT_LIMIT], cut))
 
 
 def _parts(keys: tuple[str, ...]) -> ValueExtractor:
-    """Each of the named members, texts or lists of texts, as a string row."""
+    """An extractor of these members, which are texts or lists of texts."""
 
     def extract(rows: IndexRows, name: str, value: Json) -> None:
         for key in keys:
@@ -64,12 +64,12 @@ def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list
 
 
 def conditions(scope: Scope, parameter: SearchParameter, criterion: Criterion) -> list[Condition]:
-    """The condition that the resource has a text that begins so."""
+    """The condition that a text of the resource matches one of the values."""
     return [condition(scope.number(parameter.name), criterion.values, criterion.modifier)]
 
 
 def condition(number: int, values: Sequence[str], modifier: str) -> Condition:
-    """A condition on texts. An underscore matches any letter, as in HAPI's LIKE."""
+    """A condition on texts. An underscore matches any character, as in HAPI's LIKE."""
     parts: list[str] = []
     args: list[object] = [number]
     for value in map(unescape, values):
@@ -94,7 +94,7 @@ def _like(text: str) -> str:
 
 
 def without_value(criterion: Criterion) -> list[Criterion]:
-    """An empty text is the beginning of every text; in a chain HAPI asks for nothing."""
+    """An empty value matches every text. In a chain, HAPI ignores it."""
     return [] if criterion.chain else [Criterion(criterion.name, "", ("",))]
 
 

@@ -1,1 +1,1 @@
-"""FHIR-AgentBench: questions about a hospital's patients; what was found and what was answered are graded apart."""
+"""FHIR-AgentBench: questions about a hospital's patients. Retrieval and answer are graded separately."""

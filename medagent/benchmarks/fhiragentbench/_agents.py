@@ -1,4 +1,4 @@
-"""The benchmark's own agents, none of which needs a model: they answer at once, or read all that a patient has."""
+"""The bundled agents, which need no model: one gives fixed answers, one reads a patient's whole chart."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _MORE = {
 
 
 def chart_queries(patient: str) -> Iterator[tuple[str, str]]:
-    """The searches that read a whole chart, each with the one to fall back on if the server refuses it.
+    """The searches that read a whole chart. Each has a second search to use if the server refuses the first, or "".
 
-    Every type by patient, with the drugs that prescriptions name and the places that stays name.
+    They search every type by patient, and include the drugs of prescriptions and the locations of stays.
     """
     for kind in TYPES:
         yield f"{kind}?patient={patient}{_MORE.get(kind, '')}", f"Patient?_id={patient}" if kind == "Patient" else ""
 
 
 class FetchAllAgent(Agent):
-    """Reads the whole chart, and answers nothing."""
+    """Reads the whole chart and answers that nothing was found."""
 
     async def play(self, task: FhirTask, prompt: str) -> AsyncIterator[str]:
         """See `Agent.play`."""
@@ -45,7 +45,7 @@ class FetchAllAgent(Agent):
 
 
 class FixedAgent(Agent):
-    """Gives each question the answer that was laid down for it."""
+    """Gives a fixed answer to each question."""
 
     def __init__(self, answers: Mapping[str, str]) -> None:
         super().__init__(AgentContext())
@@ -58,26 +58,26 @@ class FixedAgent(Agent):
 
 @dataclass(frozen=True, slots=True)
 class OwnAgent:
-    """One of the agents that come with the benchmark; `answers` are those of `nop` and `yes`."""
+    """A bundled agent with its data. `answers` are the fixed answers of `nop` and `yes`, by question id."""
 
     kind: str
     toolbox: Toolbox
     now: datetime
     code: bool = False
-    """Whether the reference agent acts by programs."""
+    """Whether the reference agent acts in Python programs."""
     answers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, kind: str, items: Sequence[Any], toolbox: Toolbox, now: datetime, *, code: bool) -> OwnAgent:
-        """The agent of a name, over these items."""
-        asked: Sequence[QuestionItem] = items
-        whether = {item.id for item in asked if kind == "yes" and item.asked.template.startswith("Has_verb")}
-        answers = {item.id: "Yes." if item.id in whether else NOTHING for item in asked}
+        """The agent with this name, for these items."""
+        questions: Sequence[QuestionItem] = items
+        whether = {item.id for item in questions if kind == "yes" and item.asked.template.startswith("Has_verb")}
+        answers = {item.id: "Yes." if item.id in whether else NOTHING for item in questions}
         return cls(kind, toolbox, now, code, answers)
 
     @property
     def label(self) -> str:
-        """What tables and folders call it."""
+        """The agent's name in tables and folders."""
         return self.kind
 
     @asynccontextmanager

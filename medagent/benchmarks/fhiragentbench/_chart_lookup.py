@@ -1,8 +1,9 @@
-"""What a chart says to a question of the generator: the searches to make, the values, and the ids that hold them.
+"""Answers a generated question from a chart: the searches to make, the values, and the ids that support them.
 
-Plain functions, without anything of this project: the code protocol sends this file's text as a program. A lookup is an
-object with `kind` (what is looked for) and `op` (what is to be said of it), and as far as the question has them
-`names`, `route`, `window`, `exact`, `other`, `agg`, `side`, `limit`, `per`, `unit` and `field`.
+This file imports nothing of this project, because the code protocol sends its text to the sandbox as a program.
+
+A lookup is an object with `kind` (the kind of entries) and `op` (what to compute from them). It also has those of
+`names`, `route`, `window`, `exact`, `other`, `agg`, `side`, `limit`, `per`, `unit` and `field` that the question needs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LATE = "9999"
 
 
 def searches(lookup: Json, patient: str) -> list[Any]:
-    """The searches that bring what a lookup goes by: pairs of a type and its parameters."""
+    """The searches for the resources that a lookup needs: pairs of a type and its parameters."""
     kind = lookup["kind"]
     if kind == "patient":
         return [("Patient", {"_id": patient})]
@@ -41,7 +42,7 @@ def searches(lookup: Json, patient: str) -> list[Any]:
 
 
 def _narrowed(lookup: Json) -> Json:
-    """The parameters of a search for Observations: their codes, or what all of a kind have in common."""
+    """The parameters of a search for Observations: their codes, or the category or code system of the kind."""
     kind, names = lookup["kind"], lookup.get("names")
     if names:
         narrowed = {"code": ",".join(sorted({name.split("/")[0] for name in names}))}
@@ -59,9 +60,10 @@ def _narrowed(lookup: Json) -> Json:
 
 
 def entries(lookup: Json, now: str, resources: list[Json]) -> list[Json]:
-    """The entries of a chart that a lookup is about, in order of time.
+    """The entries of a chart that match a lookup, sorted by time.
 
-    An entry has `time`, `name`, `ids` (pairs of type and id) and, by its kind, `value`, `unit`, `route`, `end`.
+    An entry has `time`, `name` and `ids` (pairs of type and id). Depending on its kind it has more, such as `value`,
+    `unit`, `route` or `end`.
     """
     bounds = _bounds(lookup["window"], now, resources)
     if bounds is None:
@@ -86,7 +88,7 @@ def entries(lookup: Json, now: str, resources: list[Json]) -> list[Json]:
 
 
 def answer(lookup: Json, now: str, chosen: list[Json]) -> tuple[list[Any], list[Any]]:
-    """The values that answer a lookup, from its entries, and the ids that hold them. Yes and no are booleans."""
+    """The values that answer a lookup, and the ids of the entries that they come from. Yes and no are booleans."""
     op = lookup["op"]
     every = [one for entry in chosen for one in entry["ids"]]
     if op == "any":
@@ -115,7 +117,7 @@ def answer(lookup: Json, now: str, chosen: list[Json]) -> tuple[list[Any], list[
 
 
 def _summed(lookup: Json, chosen: list[Json]) -> list[Any]:
-    """A total or an aggregate of all values, or of those of each day, month or year."""
+    """A total or an aggregate, over all values or for each day, month or year."""
     if not chosen:
         return []
     if lookup["op"] != "per":
@@ -128,7 +130,7 @@ def _summed(lookup: Json, chosen: list[Json]) -> list[Any]:
 
 
 def _compared(lookup: Json, chosen: list[Json]) -> tuple[list[Any], list[Any]]:
-    """How one value differs from an earlier one."""
+    """The change from an earlier value to a later one, or whether the later one is above or below it."""
     before, after = PLACES[lookup["exact"]], PLACES[lookup["other"]]
     if len(chosen) < 2:
         return [], []
@@ -152,7 +154,7 @@ def _beyond(value: Any, side: str, limit: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A number without the noise of binary fractions; a whole one as an int."""
+    """A number rounded to four places, without the noise of binary fractions. Whole numbers become ints."""
     rounded = round(value, 4)
     return int(rounded) if rounded == int(rounded) else rounded
 
@@ -163,7 +165,7 @@ def _since(time: str, now: str, unit: str) -> Any:
 
 
 def _bounds(window: Any, now: str, resources: list[Json]) -> tuple[str, str] | None:
-    """The first and the last moment of a window; None for a stay that there is not."""
+    """The first and the last time of a window. None if the window is a stay that does not exist."""
     form = window[0]
     if form == "ever":
         return "", LATE
@@ -180,7 +182,7 @@ def _bounds(window: Any, now: str, resources: list[Json]) -> tuple[str, str] | N
 
 
 def _periods(one: Json, form: str) -> list[tuple[str, str]]:
-    """The period of an Encounter of a form, as a list of one; an empty list for another resource."""
+    """The period of an Encounter of this form, in a list. Empty for any other resource."""
     if one["resourceType"] != "Encounter" or one["class"]["code"] != STAYS[form] or one["status"] in VOID:
         return []
     period = one["period"]
@@ -188,7 +190,7 @@ def _periods(one: Json, form: str) -> list[tuple[str, str]]:
 
 
 def _read(lookup: Json, one: Json, by_reference: Json) -> list[Json]:
-    """The entries of a lookup's kind that a resource holds."""
+    """The entries of the lookup's kind in a resource."""
     kind, type_ = lookup["kind"], one["resourceType"]
     own = {"name": "", "ids": [[type_, one["id"]]]}
     if kind == "patient" and type_ == "Patient":
@@ -213,7 +215,7 @@ def _read(lookup: Json, one: Json, by_reference: Json) -> list[Json]:
 
 
 def _measured(lookup: Json, one: Json, by_reference: Json, own: Json) -> list[Json]:
-    """A measurement with its value; of a blood pressure the one of its two values that is looked for."""
+    """The entries of an Observation. A blood pressure has two: `BP/0` (systolic) and `BP/1` (diastolic)."""
     kind, coding = lookup["kind"], one["code"]["coding"][0]
     system, category = coding.get("system"), one["category"][0]["coding"][0]["code"]
     time = _time(one["effectiveDateTime"])
@@ -234,22 +236,22 @@ def _measured(lookup: Json, one: Json, by_reference: Json, own: Json) -> list[Js
 
 
 def _culture(lookup: Json, one: Json, by_reference: Json) -> Json:
-    """A microbiology test with its specimen and organisms; `held` are the ids of what the lookup reads of them."""
-    wanted = "specimen" if lookup.get("field") == "specimen" else "organism"
-    links = [one["specimen"]] if wanted == "specimen" else one.get("hasMember", [])
-    if lookup["op"] != "grew" and lookup.get("field") != wanted:
+    """A microbiology test with its specimen or organisms. `held` are the ids of those that the lookup reads."""
+    part = "specimen" if lookup.get("field") == "specimen" else "organism"
+    links = [one["specimen"]] if part == "specimen" else one.get("hasMember", [])
+    if lookup["op"] != "grew" and lookup.get("field") != part:
         links = []
     read = [by_reference[link["reference"]] for link in links]
-    texts = [each["type"]["text"] if wanted == "specimen" else each["code"]["text"] for each in read]
+    texts = [each["type"]["text"] if part == "specimen" else each["code"]["text"] for each in read]
     return {
         "name": one["code"]["text"],
-        wanted: texts,
+        part: texts,
         "held": [[each["resourceType"], each["id"]] for each in read],
     }
 
 
 def _ordered(one: Json, by_reference: Json) -> Json:
-    """A prescription with its drug, route and dose."""
+    """A prescription's time, drug, route and dose."""
     dosage = one["dosageInstruction"][0]
     dose = dosage["doseAndRate"][0]["doseQuantity"]
     entry = {
@@ -266,7 +268,7 @@ def _ordered(one: Json, by_reference: Json) -> Json:
 
 
 def _stay(one: Json, kind: str) -> Json:
-    """A stay with its times, days, urgency and way of admission."""
+    """A stay's times, length in days, urgency and source of admission."""
     start, end = _periods(one, kind)[0]
     entry = {"time": start, "end": end, "days": 0 if end == LATE else _since(start, end, "days")}
     if "priority" in one:
@@ -277,12 +279,12 @@ def _stay(one: Json, kind: str) -> Json:
 
 
 def _unit(place: Json, by_reference: Json, own: Json) -> Json:
-    """A stay's time in a care unit."""
+    """The time at which a stay in a care unit began, and the unit."""
     location = by_reference[place["location"]["reference"]]
     ids = [*own["ids"], ["Location", location["id"]]]
     return {"time": _time(place["period"]["start"]), "name": location["name"], "ids": ids}
 
 
 def _time(text: str) -> str:
-    """A time as answers have it, without its zone: the hospital's clock has one zone."""
+    """A time in the form of answers. Its zone is dropped, because all times of the hospital have the same zone."""
     return text[:19].replace("T", " ")

@@ -1,4 +1,4 @@
-"""What pages and `medagent show` display of a question: true and found ids, the resources that matter, the judges."""
+"""The blocks of a question on pages and in `medagent show`: true and found ids, true resources, judges."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from medagent.fhir_episodes.benchmark import spoken
 from medagent.fhir_episodes.episode import EpisodeRow
 
 LISTED = 200
-"""Extra ids that are shown; whole charts have thousands."""
+"""The most extra ids that are shown. Whole charts have thousands."""
 SHOWN = 20
-"""Resources that are shown."""
+"""The most resources that are shown."""
 
 
 def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) -> Iterator[Block]:
-    """A question, the answers, what was found, the resources that matter, the judges, the messages."""
+    """The blocks of a question: answers, retrieval, true resources, judges, messages."""
     question = item.asked
     output = output_of(row, item.source)
     yield TextBlock("Question", f"{item.question}\n\n{item.context}")
     yield from ending_blocks(row)
-    given = None if output.answer is None else str(output.answer)
-    yield AnswerBlock(given, [question.judged_answer], score.correct if score else None)
+    text = None if output.answer is None else str(output.answer)
+    yield AnswerBlock(text, [question.judged_answer], score.correct if score else None)
     if score is not None:
         recall, precision = score.part["recall"], score.part["precision"]
         facts = [("template", question.template), ("recall", _shown(recall)), ("precision", _shown(precision))]
@@ -47,7 +47,7 @@ def question_blocks(item: QuestionItem, row: EpisodeRow, score: Score | None) ->
     yield _ids(question.true_ids, output.resources)
     yield from _resources(item)
     if score is not None and (words := score.details.get("words")):
-        yield VotesBlock([(judge, _labels(said), _words(said)) for judge, said in words.items()])
+        yield VotesBlock([(judge, _labels(verdicts), _words(verdicts)) for judge, verdicts in words.items()])
     yield ConversationBlock(spoken(row))
 
 
@@ -55,31 +55,31 @@ def _shown(value: float | None) -> str:
     return "not counted" if value is None else f"{value:.4f}"
 
 
-def _labels(said: Sequence[Sequence[str]]) -> str:
-    return "; ".join(f"{query}: {label or 'unreadable'}" for query, label, _ in said)
+def _labels(verdicts: Sequence[Sequence[str]]) -> str:
+    return "; ".join(f"{query}: {label or 'unreadable'}" for query, label, _ in verdicts)
 
 
-def _words(said: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"{query}: {reply}" for query, _, reply in said)
+def _words(verdicts: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"{query}: {reply}" for query, _, reply in verdicts)
 
 
-def _ids(true: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]) -> SetsBlock:
-    """True ids and found ids in two columns, by type; of types that the truth does not name, the number found."""
+def _ids(true: Mapping[str, Sequence[str]], output_ids: Mapping[str, Sequence[str]]) -> SetsBlock:
+    """True ids and found ids in two columns, by type. For types without true ids, the number of found ids."""
     rows: list[SetRow] = []
     left = 0
     for kind, ids in true.items():
-        seen = set(found.get(kind, ()))
+        seen = set(output_ids.get(kind, ()))
         rows += [("found", (kind, one, one)) if one in seen else ("missed", (kind, one, "")) for one in ids]
-        extra = [one for one in found.get(kind, ()) if one not in set(ids)]
+        extra = [one for one in output_ids.get(kind, ()) if one not in set(ids)]
         left += max(0, len(extra) - LISTED)
         rows += [("extra", (kind, "", one)) for one in extra[:LISTED]]
-    others = ", ".join(f"{len(ids):,} {kind}" for kind, ids in found.items() if kind not in true and ids)
-    notes = [f"{left:,} more that are not true" if left else "", f"not counted: {others}" if others else ""]
+    others = ", ".join(f"{len(ids):,} {kind}" for kind, ids in output_ids.items() if kind not in true and ids)
+    notes = [f"{left:,} more found ids that are not true" if left else "", f"not counted: {others}" if others else ""]
     return SetsBlock("True and found ids", ("type", "true", "found"), rows, "; ".join(filter(None, notes)))
 
 
 def _resources(item: QuestionItem) -> Iterator[Block]:
-    """The resources of the true ids, if the patients are there."""
+    """The resources of the true ids, if the patients' file is available."""
     file = patients_of(item.source)
     if file is None or not item.asked.true_ids:
         return
@@ -90,7 +90,7 @@ def _resources(item: QuestionItem) -> Iterator[Block]:
     texts = [json.dumps(_plain(one), ensure_ascii=False, indent=1) for one in list(resources.values())[:SHOWN]]
     more = [f"… {len(resources) - SHOWN} more"] if len(resources) > SHOWN else []
     if texts:
-        title = f"Resources that matter ({len(resources)})"
+        title = f"True resources ({len(resources)})"
         yield TextBlock(title, "\n".join([*texts, *more]), folded=True, verbatim=True)
 
 

@@ -1,4 +1,4 @@
-"""Scores rows by the rules of refsol: by the comparison without a judge, or by what a panel said."""
+"""Scores rows by the rules of refsol: by the comparison without a judge, or by the verdicts of a panel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_ALL_READ = "not all true ids were found"
 
 
 class QuestionGrader(Grader[EpisodeRow]):
-    """Grades by the rule set of its source."""
+    """Grades by the rule set of the source."""
 
     def __init__(self, source: QuestionSource) -> None:
         self.source = source
@@ -34,10 +34,10 @@ class QuestionGrader(Grader[EpisodeRow]):
     @property
     def digests(self) -> Mapping[str, str]:
         """See `Grader.digests`."""
-        found = f"{self.source.found_in_effect} {self.source.protocol}"
+        options = f"{self.source.found_in_effect} {self.source.protocol}"
         return {
             "questions": digest_of(questions_of(self.source.dataset)),
-            "found": hashlib.sha256(found.encode()).hexdigest(),
+            "found": hashlib.sha256(options.encode()).hexdigest(),
         }
 
     @property
@@ -50,13 +50,13 @@ class QuestionGrader(Grader[EpisodeRow]):
         return self.graded(item, output_of(row, self.source), judged)
 
     def graded(self, item: QuestionItem, output: Output, judged: Judged | None = None) -> Score:
-        """The score of what an agent did with a question."""
+        """The score of an agent's output for a question."""
         question, rules = item.asked, self.source.rule_set
         compared = decide(question, output, rules)
         if judged is None:
             graded = grade_row(question, output, compared, rules=rules)
             return _score(graded, compared, {})
-        votes = {name: self._vote(item, output, said) for name, said in judged.verdicts.items()}
+        votes = {name: self._vote(item, output, verdicts) for name, verdicts in judged.verdicts.items()}
         counted = Counter(vote for vote in votes.values() if vote is not None)
         best = next(iter(counted.most_common(1)), None)
         correct = best[0] if best is not None and 2 * best[1] > len(votes) else None
@@ -64,8 +64,8 @@ class QuestionGrader(Grader[EpisodeRow]):
         normal = next((one.label for one in normals.values()), None)
         graded = grade_row(question, output, correct, rules=rules, normalized=normal)
         words = {
-            name: [(one.query, one.label or "", one.reply or "") for one in said]
-            for name, said in judged.verdicts.items()
+            name: [(one.query, one.label or "", one.reply or "") for one in verdicts]
+            for name, verdicts in judged.verdicts.items()
         }
         return _score(graded, compared, votes, {"words": words})
 
@@ -73,9 +73,9 @@ class QuestionGrader(Grader[EpisodeRow]):
         """See `Grader.figures`."""
         return question_figures(scores, self.source, questions_of(self.source.dataset))
 
-    def _vote(self, item: QuestionItem, output: Output, said: Sequence[Verdict]) -> Correct | None:
-        """What one judge makes of a row; None without a label that can be read."""
-        labels = {one.query: one.label for one in said}
+    def _vote(self, item: QuestionItem, output: Output, verdicts: Sequence[Verdict]) -> Correct | None:
+        """One judge's vote on a row. None if no label can be read."""
+        labels = {one.query: one.label for one in verdicts}
         label = labels.get(JUDGE)
         if label is not None:
             return 1 if label == "1" else 0

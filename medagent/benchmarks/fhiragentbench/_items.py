@@ -1,4 +1,4 @@
-"""The questions as items, the question files that settings name, and the filters of a run."""
+"""Questions as items, and the filters of a run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from refsol.fhiragentbench import Question
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionItem(FhirItem):
-    """A question; its group is the family of its template, its cluster the patient."""
+    """A question. Its group is the family of its template; its cluster is the patient."""
 
     asked: Question
     source: QuestionSource = field(repr=False, compare=False)
 
 
 def question_items(source: QuestionSource) -> Sequence[QuestionItem]:
-    """The items of the data set that a source names. Raises UserError, InputError."""
+    """The items of a source's data set. Raises UserError, InputError."""
     return [item_of(question, source) for question in questions_of(source.dataset)]
 
 
 def item_of(question: Question, source: QuestionSource) -> QuestionItem:
-    """A question as an item. The agent is told the patient's id, and the assumption if there is one."""
+    """Make an item of a question. The context has the patient's id, and the assumption if there is one."""
     lines = [f"Patient FHIR ID is {question.patient}.", *([question.assumption] if question.assumption else [])]
     return QuestionItem(
         id=question.id,
@@ -44,7 +44,7 @@ def item_of(question: Question, source: QuestionSource) -> QuestionItem:
 
 
 def digest_of(questions: Sequence[Question]) -> str:
-    """SHA-256 of the questions with their truth, whichever columns their file has beside them."""
+    """The SHA-256 of the questions with their true answers and ids. Other columns of the file do not change it."""
     lines = [
         [one.id, one.question, one.assumption, one.patient, one.true_answer, dict(one.true_ids), one.template]
         for one in questions
@@ -53,10 +53,10 @@ def digest_of(questions: Sequence[Question]) -> str:
 
 
 def filtered(settings: FhirAgentBenchSettings, items: Sequence[QuestionItem]) -> list[QuestionItem]:
-    """The items that pass the filters of a run. Raises UserError for a filter that nothing passes."""
+    """The items that pass the filters of a run. Raises UserError if none does."""
     if settings.split and not any(item.asked.split for item in items):
         raise UserError("--split: the question file has no column split; import the published file with twelve columns")
-    found = list(items)
+    matches = list(items)
     filters: list[tuple[str, Sequence[str], Callable[[QuestionItem, str], bool]]] = [
         ("split", settings.split, lambda item, name: item.asked.split == name),
         ("family", settings.family, lambda item, name: item.group == name),
@@ -64,7 +64,7 @@ def filtered(settings: FhirAgentBenchSettings, items: Sequence[QuestionItem]) ->
     ]
     for flag, names, passes in filters:
         if names:
-            found = [item for item in found if any(passes(item, name) for name in names)]
-        if not found:
-            raise UserError(f"--{flag} {','.join(names)}: no question is left")
-    return found
+            matches = [item for item in matches if any(passes(item, name) for name in names)]
+        if not matches:
+            raise UserError(f"--{flag} {','.join(names)}: no question matches; change or remove this filter")
+    return matches

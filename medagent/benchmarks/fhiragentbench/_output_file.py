@@ -1,4 +1,4 @@
-"""The published output file: a run written as one, and one that anybody made graded like a run."""
+"""The published output file: writes runs in this form, and grades any such file like a run."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from medagent.reports.tables import named
 from refsol.fhiragentbench import Output, read_outputs, write_outputs
 
 
-def graded_file(path: Path, given: Mapping[str, Any]) -> Report:
-    """Grade an output file by the comparison without a judge; the truth comes from the question file.
+def graded_file(path: Path, options: Mapping[str, Any]) -> Report:
+    """Grade an output file by the comparison without a judge. True answers and ids come from the question file.
 
-    As published, rows about other questions are dropped and counted, and two rows of a question count twice.
-    Without a data set among the options, the file's rows say whether it is about the bundled questions or the published
-    ones. Raises UserError, InputError.
+    As in the published evaluator, rows of other questions are ignored, and two rows of one question count twice. If the
+    options name no data set, the ids in the file tell whether it is the bundled or the published one. Raises UserError,
+    InputError.
     """
-    options = checked(FhirAgentBenchGrading, given)
+    grading = checked(FhirAgentBenchGrading, options)
     outputs = read_outputs(path)
     source = QuestionSource(
-        dataset=options.dataset or _dataset(outputs),
-        ehr=options.ehr,
-        rule_set=options.rules or "published",
+        dataset=grading.dataset or _dataset(outputs),
+        ehr=grading.ehr,
+        rule_set=grading.rules or "published",
     )
     questions = {question.id: question for question in questions_of(source.dataset)}
     known = [one for one in outputs if one.question_id in questions]
     if not known:
         raise UserError(
-            f"{path}: [0].question_id: {outputs[0].question_id!r}: no row is about a question of {source.dataset}"
+            f"{path}: [0].question_id: {outputs[0].question_id!r} is not a question of {source.dataset}, nor that of "
+            "any other row; name the data set with --dataset"
         )
     grader = QuestionGrader(source)
     items = {one: item_of(question, source) for one, question in questions.items()}
@@ -77,23 +78,23 @@ def _scored(outputs: Sequence[Output], items: Mapping[str, QuestionItem], grader
 
 
 def _notes(outputs: Sequence[Output], known: Sequence[Output], total: int) -> Iterator[str]:
-    """What is odd about the file."""
+    """Notes about unknown questions, several rows of one question, and questions without a row."""
     if others := sorted({one.question_id for one in outputs} - {one.question_id for one in known}):
         yield f"{len(outputs) - len(known)} rows are about other questions and do not count: {named(others, 5)}"
     distinct = {one.question_id for one in known}
     if twice := len(known) - len(distinct):
-        yield f"{twice} rows are about a question that has a row already; they count too, as published."
+        yield f"{twice} rows repeat a question that has another row. They count too, as in the published evaluator."
     if len(distinct) < total:
-        yield f"{total - len(distinct):,} of {total:,} questions have no row and count nowhere."
+        yield f"{total - len(distinct):,} of {total:,} questions have no row and do not count."
 
 
 def export_outputs(run: Run, source: QuestionSource, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
-    """Write an output file for each trial into a folder, which is made. Raises UserError, InputError."""
+    """Write an output file for each trial into a folder, which is created if needed. Raises UserError, InputError."""
     questions = {question.id: question for question in questions_of(source.dataset)}
     trials = sorted({one.trial for one in scores})
     files = {trial: out / ("outputs.json" if trials == [1] else f"outputs_{trial}.json") for trial in trials}
     if present := [path for path in files.values() if path.exists()]:
-        raise UserError(f"{present[0]}: is there already; name another folder")
+        raise UserError(f"{present[0]}: already exists; name another folder")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Rows of a run as rows of the published output file, and back."""
+"""Converts rows of a run to rows of the published output file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from medagent.fhir_episodes.reads import read_ids
 from refsol.fhiragentbench import Output
 
 NOTHING = "No answer was found."
-"""An empty list of answers in words."""
+"""The text for an empty list of answers."""
 _ENDINGS = {
     "round_limit": "No final answer reached within iteration limit.",
 }
-"""What a row without an answer answers, by how its episode ended, in words that evaluators know."""
+"""The answer of a row without one, by the status of its episode. Evaluators know these texts."""
 
 
 def output_of(row: EpisodeRow, source: QuestionSource) -> Output:
-    """What an agent did with a question. Found ids come from what was read, never from what the agent says.
+    """An agent's output for a question. Found ids are those of the resources that it read, not those that it names.
 
-    An episode that ended without an answer has an `error`, unless its turns were used.
+    An episode that ended without an answer has an `error`, unless it reached the limit of rounds.
     """
     ids = read_ids(row.reads or (), last=source.found_in_effect == "last")
     answer = row.answer if row.answer is None or source.strategy else in_words(row.answer)
@@ -34,7 +34,7 @@ def output_of(row: EpisodeRow, source: QuestionSource) -> Output:
 
 
 def in_words(answer: str) -> str:
-    """An answer that is a JSON list as the words that a clinician would read: one value, or several with commas."""
+    """An answer as a clinician would read it. A JSON list becomes its value, or its values separated by commas."""
     try:
         values = json.loads(answer)
     except (ValueError, RecursionError):

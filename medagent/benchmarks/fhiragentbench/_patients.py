@@ -1,4 +1,4 @@
-"""The patients of a run: whether they have what questions need, whose data they are, what a whole chart finds."""
+"""The patients of a run: opens them, checks that they have the true ids, and reads whole charts."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 MIMIC = "http://mimic.mit.edu/"
 DEMO = 100
-"""Patients of the open demo; more of them are PhysioNet's credentialed data."""
+"""The number of patients in the open MIMIC demo. A file with more of them has PhysioNet's credentialed data."""
 _KINDS = 6
 
 
 def patients_file(source: QuestionSource, say: Say = lambda _: None) -> EhrFile:
-    """The patients for the embedded server: the user's own file, or those of the questions. Raises UserError."""
+    """The patients for the embedded server: the user's file, or the patients of the data set. Raises UserError."""
     file = source.ehr or hospital_of(source.dataset)
     if file is not None:
         return imported_file(file, say)
     if source.dataset == SYNTHETIC:
         return bundled_file(say)
     raise UserError(
-        "the questions are about patients that do not come along; import them once (medagent ehr import "
-        "mimic-demo/*.ndjson.gz --data mimic.sqlite) and name them: --ehr mimic.sqlite"
+        "the patients of these questions are not bundled: import them once (medagent ehr import "
+        "mimic-demo/*.ndjson.gz --data mimic.sqlite), then pass --ehr mimic.sqlite"
     )
 
 
 def patients_of(source: QuestionSource) -> Path | None:
-    """The embedded server's file of the patients, if it is at hand."""
+    """The embedded server's file of the patients, or None if it is not available."""
     if source.fhir is not None:
         return None
     stat = source.ehr.stat() if source.ehr is not None and source.ehr.is_file() else None
@@ -62,19 +62,20 @@ def _at_hand(dataset: str, ehr: Path | None, changed: tuple[int, int] | None) ->
 
 
 def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> list[str]:
-    """The ids of the questions of which true ids are missing from the patients' file. Raises UserError if it has none
-    of the true ids at all.
+    """The ids of the questions with true ids that the patients' file lacks.
+
+    Raises UserError if the file has none of the true ids.
     """
-    wanted: dict[str, set[str]] = {}
+    needed: dict[str, set[str]] = {}
     for question in questions:
         for kind, ids in question.true_ids.items():
-            wanted.setdefault(kind, set()).update(ids)
-    missing = missing_ids(file, wanted)
-    absent, total = (sum(map(len, some.values())) for some in (missing, wanted))
+            needed.setdefault(kind, set()).update(ids)
+    missing = missing_ids(file, needed)
+    absent, total = (sum(map(len, some.values())) for some in (missing, needed))
     if absent and absent == total:
         raise UserError(
-            f"{file}: has none of the {total:,} true ids of the questions: they are over other patients, or another "
-            "version of them; the published questions need the MIMIC-IV demo on FHIR 2.1.0, the bundled ones no --ehr"
+            f"{file}: has none of the {total:,} true ids of the questions, so it has other patients or another version "
+            "of them; the published questions need the MIMIC-IV demo on FHIR 2.1.0, the bundled ones need no --ehr"
         )
     left = [
         question.id
@@ -82,28 +83,28 @@ def without_their_ids(questions: Sequence[Question], file: Path, say: Say) -> li
         if any(not missing.get(kind, set()).isdisjoint(ids) for kind, ids in question.true_ids.items())
     ]
     if left:
-        kinds = ", ".join(f"{len(ids):,} of {len(wanted[kind]):,} {kind}" for kind, ids in missing.items())
+        kinds = ", ".join(f"{len(ids):,} of {len(needed[kind]):,} {kind}" for kind, ids in missing.items())
         say(
-            f"{file}: {absent:,} of {total:,} true ids are not there ({kinds}); {len(left)} of {len(questions):,} "
+            f"{file}: {absent:,} of {total:,} true ids are missing ({kinds}); {len(left)} of {len(questions):,} "
             "questions are left out"
         )
     return left
 
 
 def check_credentialed(file: Path, confirmed: bool, say: Say) -> None:
-    """Say that PhysioNet's credentialed data needs an agreement before it goes to a provider.
+    """Warn that PhysioNet's credentialed data needs an agreement before it is sent to a provider.
 
-    Raises UserError if there is no terminal, and nobody has confirmed it.
+    Raises UserError if there is no terminal and `confirmed` is False.
     """
     count = count_types(file).get("Patient", 0)
     if count <= DEMO or not any(MIMIC in line and f'"system": "{MIMIC}' in line for line in _first_patients(file)):
         return
     text = (
-        f"{file}: {count:,} patients of MIMIC: PhysioNet's credentialed data must not go to a model's provider without "
-        "a suitable agreement"
+        f"{file}: has {count:,} patients of MIMIC: PhysioNet's credentialed data must not be sent to a model's "
+        "provider without a suitable agreement"
     )
     if not confirmed and not sys.stdin.isatty():
-        raise UserError(f"{text}. If there is one, or the model runs with you: --yes")
+        raise UserError(f"{text}. If you have one, or the model runs on your own machines, pass --yes")
     say(text)
 
 
@@ -117,8 +118,8 @@ def _first_patients(file: Path) -> list[str]:
 
 
 async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict[str, list[str]]:
-    """The ids that reading a whole chart finds, by type and each once."""
-    found: dict[str, dict[str, None]] = {}
+    """The ids that an agent finds by reading a whole chart, by type, each once."""
+    by_type: dict[str, dict[str, None]] = {}
     base = FhirBase(API_BASE)
 
     async def read(query: str) -> bool:
@@ -129,7 +130,7 @@ async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict
                 return False
             page = read_page(reply.text)
             for kind, ids in page.ids.items():
-                found.setdefault(kind, {}).update(dict.fromkeys(ids))
+                by_type.setdefault(kind, {}).update(dict.fromkeys(ids))
             target = base.target(page.next) if page.next else ""
         return True
 
@@ -137,11 +138,11 @@ async def _chart_ids(ehr: EmbeddedEhr, patient: str, handling: Handling) -> dict
         for query, instead in chart_queries(patient):
             if not await read(query) and instead:
                 await read(instead)
-    return {kind: list(ids) for kind, ids in found.items()}
+    return {kind: list(ids) for kind, ids in by_type.items()}
 
 
 def fetch_all(questions: Sequence[Question], file: Path, handling: Handling, rules: RuleName) -> Figures:
-    """The figures of an agent that reads whole charts, over these questions; its answers are not judged."""
+    """The retrieval figures of an agent that reads whole charts. Its answers are not judged."""
     charts = _charts(file, tuple(sorted({question.patient for question in questions})), handling)
     return figures(
         grade_row(question, Output(question.id, None, charts[question.patient]), None, rules=rules).part
@@ -164,5 +165,5 @@ def _charts(file: Path, patients: Sequence[str], handling: Handling) -> Mapping[
 
 
 def left_out_line(left: Sequence[str], total: int) -> str:
-    """How a score states the questions that were left out; empty if none was."""
+    """A text about the questions that were left out. Empty if there are none."""
     return f"{len(left)} of {total:,} questions left out: true ids that the patients' file lacks" if left else ""

@@ -1,4 +1,4 @@
-"""Where imported data lies, and what `medagent data import` takes over: question files and judge cases."""
+"""The files that `medagent data import` imports: questions and judge cases."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ JUDGE_CASES = "judge_cases.jsonl"
 
 
 def place(name: str) -> Path:
-    """The file of imported data, whether it is there or not."""
+    """The path of an imported file, whether it exists or not."""
     return data_dir() / "fhir-agentbench" / name
 
 
 def imported(name: str) -> Path:
-    """The file of imported data. Raises UserError if nothing was imported."""
+    """The path of an imported file. Raises UserError if it was not imported."""
     path = place(name)
     if not path.is_file():
         raise UserError(
-            f"{name} of FHIR-AgentBench is not packed with medagent; take it over once: medagent data import {name}"
+            f"{name} of FHIR-AgentBench is not bundled with medagent; import it once: medagent data import {name}"
         )
     return path
 
 
 def keep(source: Path, name: str) -> Path:
-    """Copy a file that was checked to its place; it is there whole or not at all. Raises UserError."""
+    """Copy a checked file to the imported data. The target is replaced only by a complete copy. Raises UserError."""
     target = place(name)
     aside = target.with_name(f".{name}.part")
     try:

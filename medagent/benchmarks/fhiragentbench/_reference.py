@@ -1,7 +1,7 @@
-"""The reference agent: reads a question of the generator, makes the searches it needs, and answers from the resources.
+"""The reference agent: parses a generated question, makes the searches that it needs, and answers from the resources.
 
-It knows the generator's sentences and no answer. Under the text and tools protocols it calls the tools; under the code
-protocol the lookup is a program.
+It knows the sentences of the generator, but no answers. Under the text and tools protocols it calls the tools. Under
+the code protocol it sends a program.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ finish(["yes" if one is True else "no" if one is False else one for one in value
 
 
 class ReferenceAgent(Agent):
-    """Knows the tools and the clock of the hospital."""
+    """Acts through tool calls. `now` is the hospital's time."""
 
     def __init__(self, context: AgentContext, toolbox: Toolbox, now: datetime) -> None:
         super().__init__(context)
@@ -57,10 +57,10 @@ class ReferenceAgent(Agent):
 
 
 class CodeReferenceAgent(ReferenceAgent):
-    """Writes one program a question: the searches and the lookup."""
+    """Acts through one program per question, which searches and answers."""
 
     def start(self, task: FhirTask, *, key: str, seed: int | None) -> Any:
-        """See `Agent.start`: messages are those of `play`."""
+        """See `Agent.start`. The messages come from `play`."""
         return Agent.start(self, task, key=key, seed=seed)
 
     def play(self, task: FhirTask, prompt: str) -> Iterator[str]:
@@ -71,23 +71,23 @@ class CodeReferenceAgent(ReferenceAgent):
 
 
 def stated(values: list[Any]) -> list[Any]:
-    """Values as an agent answers them: yes and no in words."""
+    """The values of an answer. Booleans become `yes` and `no`."""
     return ["yes" if one is True else "no" if one is False else one for one in values]
 
 
 def check_readable(items: Iterable[FhirItem]) -> None:
-    """Raise UserError for a question that is none of the generator's."""
+    """Raises UserError if a question was not made by the generator."""
     for item in items:
         if read(item.question) is None:
             raise UserError(
-                f"--agent reference reads questions of the generator, and {item.id} is none: leave --dataset out, or "
-                "name a folder of medagent data new --like fhir-agentbench"
+                f"--agent reference can only read generated questions, and {item.id} is not one: leave --dataset out, "
+                "or name a folder made by medagent data new --like fhir-agentbench"
             )
 
 
 def _lookup(task: FhirTask) -> Lookup:
-    """The lookup that a task means. Raises ValueError for a question that is none of the generator's."""
+    """The lookup of a task's question. Raises ValueError if the generator did not make the question."""
     lookup = read(task.instruction)
     if lookup is None:
-        raise ValueError(f"{task.id} is no question of the generator")
+        raise ValueError(f"{task.id}: its question was not made by the generator")
     return lookup

@@ -1,4 +1,4 @@
-"""What a judge of FHIR-AgentBench is asked: whether an answer says anything (`normalize`), and whether it is right."""
+"""The judge's calls in FHIR-AgentBench: `normalize` (does the answer say anything?) and `judge` (is it right?)."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _MAX_CASE = 1 << 20
 """The most bytes that are read to see whether a file has judge cases."""
 _FUNCTIONS = {NORMALIZE: "normalize_null_answers_with_llm", JUDGE: "check_answer_correctness_with_llm"}
 _FIELDS = {"question": "question", "ref_answer": "true_answer", "answer": "answer"}
-"""The published names of what is put in, and ours."""
+"""The published names of the fields in a prompt, and ours."""
 DIGESTS = {
     NORMALIZE: "533ef5bacb93589fc3d2ff493954c5167384dfb15549665470660c182c2c1784",
     JUDGE: "ab6d1227e81b281ce383e8a7564b783241b6a8f81801b6b891704fed290168e8",
 }
-"""SHA-256 of the published texts with Q, T and A for question, true answer and answer."""
+"""The SHA-256 of the published texts, with Q, T and A for question, true answer and answer."""
 _MARKS = {"question": "Q", "true_answer": "T", "answer": "A"}
 
 
 class AnswerRubric(Rubric[Prompt]):
-    """Two calls in `published` and `paper`, the second if the first does not decide; one in `a2a`.
+    """`published` and `paper` make two calls, the second only if the first does not decide. `a2a` makes one.
 
-    A row whose answer is wrong whatever a judge says is not put to one.
+    A row is not judged if its answer is wrong whatever the judge says.
     """
 
     labels = ("1", "0")
@@ -48,9 +48,9 @@ class AnswerRubric(Rubric[Prompt]):
     bundled = Prompt.read(_HERE / "judge.toml")
 
     def prompt(self, name: str) -> Prompt:
-        """See `Rubric.prompt`: `bundled`, `a2a`, `published=DIR`, or a file with the texts `judge` and `normalize`.
+        """See `Rubric.prompt`. `name` is `bundled`, `a2a`, `published=DIR`, or a file with `judge` and `normalize`.
 
-        Without `normalize` there is one call, as `a2a` has it.
+        Without the text `normalize` there is one call per row, as in `a2a`.
         """
         if name == BUNDLED:
             return self.bundled
@@ -61,7 +61,9 @@ class AnswerRubric(Rubric[Prompt]):
             return published_prompt(checkout)
         prompt = Prompt.read(Path(name))
         if JUDGE not in prompt.texts or not prompt.texts.keys() <= {JUDGE, NORMALIZE}:
-            raise UserError(f"{name}: a judge prompt of this benchmark has the texts judge and normalize")
+            raise UserError(
+                f"{name}: a judge prompt of this benchmark must have the text judge, may have normalize, and no other"
+            )
         return prompt
 
     def queries(self, subject: Subject, prompt: Prompt, labels: Mapping[str, str]) -> Sequence[Query]:
@@ -70,8 +72,9 @@ class AnswerRubric(Rubric[Prompt]):
         output: Output = subject.answer
         values = {"question": question.question, "answer": str(output.answer)}
         if NORMALIZE not in prompt.texts:
-            asked = settle(output.answer, output.error, question.true_answer, "", "a2a") is None
-            return (Query(prompt.fill(JUDGE, **values, true_answer=question.true_answer), name=JUDGE),) if asked else ()
+            if settle(output.answer, output.error, question.true_answer, "", "a2a") is not None:
+                return ()
+            return (Query(prompt.fill(JUDGE, **values, true_answer=question.true_answer), name=JUDGE),)
         if is_error(output.error) or OVER_CAP in str(output.answer):
             return ()
         first = Query(prompt.fill(NORMALIZE, **values), name=NORMALIZE, rule=NORMALIZE)
@@ -90,7 +93,7 @@ class AnswerRubric(Rubric[Prompt]):
         return None if label is None else str(label)
 
     def cases(self, prompt: Prompt) -> Sequence[Case]:
-        """See `Rubric.cases`: those that were imported. Raises UserError without them."""
+        """See `Rubric.cases`. Returns the imported cases. Raises UserError if there are none."""
         return [
             Case(
                 f"case{number}",
@@ -108,9 +111,9 @@ def _case(value: Any) -> Mapping[str, Any]:
 
     missing = _CASE - (value.keys() if isinstance(value, dict) else set())
     if missing:
-        raise FaultsError([Fault(f"lacks {', '.join(sorted(missing))}")])
-    found: Mapping[str, Any] = value
-    return found
+        raise FaultsError([Fault(f"has no {', '.join(sorted(missing))}")])
+    case: Mapping[str, Any] = value
+    return case
 
 
 def has_cases(path: Path) -> bool:
@@ -126,28 +129,31 @@ def has_cases(path: Path) -> bool:
 
 
 def check_cases(path: Path) -> int:
-    """How many judge cases a file has. Raises InputError with everything that is wrong."""
+    """The number of judge cases in a file. Raises InputError, which lists all problems."""
     return len(read_jsonl(path, _case, expected="a judge case of FHIR-AgentBench is expected"))
 
 
 def published_prompt(checkout: Path) -> Prompt:
-    """The published texts, read out of the evaluator's source, which is not run. Raises UserError."""
+    """The published texts, parsed from the evaluator's source without running it. Raises UserError."""
     path = checkout / "evaluation_metrics.py"
     try:
         tree = ast.parse(read_text(path, error=UserError))
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is no Python: {error}") from None
+        raise UserError(f"{path}: is not valid Python: {error}") from None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     prompt = Prompt({name: "".join(_parts(functions.get(_FUNCTIONS[name]), path)) for name in (JUDGE, NORMALIZE)})
     for name, expected in DIGESTS.items():
         digest = hashlib.sha256(prompt.fill(name, **_MARKS).encode("utf-8")).hexdigest()
         if digest != expected:
-            raise UserError(f"{path}: {_FUNCTIONS[name]}: the text is not the published one: {json.dumps(digest)}")
+            raise UserError(
+                f"{path}: {_FUNCTIONS[name]}: the text is not the published one (its SHA-256 is {digest}); check out "
+                "the published version"
+            )
     return prompt
 
 
 def _parts(function: ast.FunctionDef | None, path: Path) -> Iterator[str]:
-    """The f-string of a function with our names in braces."""
+    """The parts of a function's f-string, with our field names in braces."""
     text = next((one for one in ast.walk(function) if isinstance(one, ast.JoinedStr)), None) if function else None
     if text is None:
         raise UserError(f"{path}: has no published judge prompt; name a checkout of FHIR-AgentBench: published=DIR")

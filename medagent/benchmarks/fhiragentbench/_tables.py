@@ -1,4 +1,4 @@
-"""The figures of a run as tables: accuracy with and without true ids, retrieval, groups, baselines, reasons."""
+"""The figures of a run as tables: accuracy, retrieval, groups, reasons, agreement of judges, baselines."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from refsol.fhiragentbench.figures import f1
 from refsol.stats import wilson
 
 _TEMPLATE = 66
-"""Characters of a template in a table."""
+"""The most characters of a template in a table."""
 REBUILT = (
-    "Laboratory results that were rebuilt from labevents.csv: mark figures over them, and do not publish these figures."
+    "If laboratory results were rebuilt from labevents.csv: mark the figures that use them, and do not publish them."
 )
 
 
 def question_figures(scores: Sequence[Scored], source: QuestionSource, questions: Sequence[Question]) -> Figures:
-    """The tables of a run, from its scores; the baseline that fetches all is measured if the patients are there."""
+    """The tables of a run, from its scores. The baseline fetch-all is computed if the patients are available."""
     done = [one for one in scores if one.score is not None]
     parts = [_part(one) for one in done]
-    asked = [one.item.asked for one in done]
+    questions_done = [one.item.asked for one in done]
     whole = total(parts)
     sections = [
         TableSection(
@@ -49,7 +49,7 @@ def question_figures(scores: Sequence[Scored], source: QuestionSource, questions
         *_groups("By template", parts, lambda one: short_template(one.template)),
         *_reasons(done),
         *_agreement(done),
-        *_baselines(asked, source, questions),
+        *_baselines(questions_done, source, questions),
     ]
     return Figures(
         table=[one for one in sections if one.lines],
@@ -68,25 +68,22 @@ def _part(one: Scored) -> RowPart:
 
 
 def _line(name: str, parts: Sequence[RowPart]) -> TableLine:
-    return figures_line(name, total(parts))
-
-
-def figures_line(name: str, found: Total) -> TableLine:
-    """Figures as a line: the decided rows, those that are right, and retrieval with the rows it is of."""
-    interval = wilson(found.right, found.decided) if found.decided else None
+    """The figures of some rows: accuracy over the decided rows, and retrieval with its numbers of rows."""
+    values = total(parts)
+    interval = wilson(values.right, values.decided) if values.decided else None
     return TableLine(
         name=name,
-        n=found.decided,
-        value=found.accuracy,
+        n=values.decided,
+        value=values.accuracy,
         interval=None if interval is None else (interval.low, interval.high),
-        counts={"questions": found.rows, "right": found.right},
+        counts={"questions": values.rows, "right": values.right},
         more={
-            "precision": found.precision,
-            "n (precision)": found.precision_rows,
-            "recall": found.recall,
-            "n (recall)": found.recall_rows,
-            "F1": found.f1,
-            "grounded": found.grounded,
+            "precision": values.precision,
+            "n (precision)": values.precision_rows,
+            "recall": values.recall,
+            "n (recall)": values.recall_rows,
+            "F1": values.f1,
+            "grounded": values.grounded,
         },
     )
 
@@ -100,7 +97,7 @@ def _groups(title: str, parts: Sequence[RowPart], key: Callable[[RowPart], str])
 
 
 def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
-    """Why rows are not right, in the order in which reasons are looked for."""
+    """The reasons why rows are not right, in the order in which they are checked."""
     kinds = Counter(one.score.kind for one in done if one.score is not None and one.correct is False)
     undecided = sum(one.correct is None for one in done)
     lines = [TableLine(name=words, n=kinds[kind]) for kind, words in KIND_WORDS.items() if kinds[kind]]
@@ -111,7 +108,7 @@ def _reasons(done: Sequence[Scored]) -> Iterator[TableSection]:
 
 
 def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
-    """The comparison beside the judges, and each judge of a panel."""
+    """How often the comparison, and each judge of a panel, agree with the verdict."""
     parts = [one.score.part for one in done if one.score is not None and one.score.part["votes"]]
     if not parts:
         return
@@ -139,25 +136,25 @@ def _agreement(done: Sequence[Scored]) -> Iterator[TableSection]:
 
 
 def _baselines(
-    asked: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
+    done: Sequence[Question], source: QuestionSource, questions: Sequence[Question]
 ) -> Iterator[TableSection]:
-    """Agents that look at nothing, and one that reads every chart."""
-    lines = [_blind_line(name, len(asked), value, asked) for name, value in baselines(asked).items()]
-    if len(asked) < len(questions):
+    """The baselines: agents that read nothing, and one that reads whole charts."""
+    lines = [_blind_line(name, len(done), value, done) for name, value in baselines(done).items()]
+    if len(done) < len(questions):
         lines += [
             _blind_line(f"{name}, whole data set", len(questions), value, questions)
             for name, value in baselines(questions).items()
         ]
-    if asked and (file := patients_of(source)) is not None:
-        found = fetch_all(asked, file, source.handling, source.rule_set)
-        more = {"precision": found.precision, "recall": found.recall, "F1": found.f1}
-        lines.append(TableLine(name="fetch-all", n=len(asked), more=more))
+    if done and (file := patients_of(source)) is not None:
+        chart_figures = fetch_all(done, file, source.handling, source.rule_set)
+        more = {"precision": chart_figures.precision, "recall": chart_figures.recall, "F1": chart_figures.f1}
+        lines.append(TableLine(name="fetch-all", n=len(done), more=more))
     if lines:
         yield TableSection(lines=tuple(lines), title="Baselines", name="agent", figure="accuracy", count="questions")
 
 
 def _blind_line(name: str, count: int, value: float, questions: Sequence[Question]) -> TableLine:
-    """An agent that fetches nothing: right, with precision and recall 1, on retrieval of what there is not."""
+    """The line of an agent that fetches nothing. Its recall and precision are 1 for questions without true ids."""
     recall = sum(not any(one.true_ids.values()) for one in questions) / count
     precision = 1.0 if recall else None
     return TableLine(
@@ -166,7 +163,7 @@ def _blind_line(name: str, count: int, value: float, questions: Sequence[Questio
 
 
 def short_template(template: str) -> str:
-    """A template as a line of a table: without its filters of time and the patient's place, and not too long."""
+    """A template shortened for a table, without its time filters and the field for the patient."""
     words = re.sub(r"\s*\[time_filter\w*\]|\s*\{patient_id\}('s)?", "", template)
     return words if len(words) <= _TEMPLATE else f"{words[: _TEMPLATE - 20]} … {words[-17:]}"
 
@@ -175,12 +172,12 @@ def _notes(whole: Total, source: QuestionSource, questions: Sequence[Question]) 
     if undecided := whole.rows - whole.decided:
         yield (
             f"{undecided} of {whole.rows} answers are not decided and not scored: the comparison without a judge "
-            "decides what is plain (--judge NAME decides the rest)."
+            "decides only clear cases. To decide the rest, pass --judge NAME."
         )
     if faulty := always_empty(questions):
         yield (
-            f"Faulty truth: {len(faulty)} templates with {sum(faulty.values())} questions of the data set have no true "
-            "answer in any of them. They are not corrected."
+            f"Wrong true answers: {len(faulty)} templates of the data set have no true ids in any of their "
+            f"{sum(faulty.values())} questions. They are graded as they are."
         )
     if source.dataset == PUBLISHED:
         yield REBUILT

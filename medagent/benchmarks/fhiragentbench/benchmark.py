@@ -1,4 +1,4 @@
-"""FHIR-AgentBench as a benchmark with FHIR sessions: questions over real charts, retrieval and answer graded apart."""
+"""FHIR-AgentBench as a benchmark with FHIR sessions: questions about charts, with retrieval and answer graded."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ from refsol.files import json_object, read_json
 
 _PROMPTS = Path(__file__).parent / "prompts"
 _SOURCE = "source.json"
-"""The rules of a packed question."""
+"""The file of a packed question that has the options for grading."""
 
 
 class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[FhirAgentBenchSettings, EpisodeRow]):
-    """Questions about a hospital's patients: an agent finds the resources that hold the answer, and answers."""
+    """Questions about a hospital's patients: an agent finds the resources that have the answer, and answers."""
 
     name = "fhir-agentbench"
     example = "medagent run fhir-agentbench --agent reference"
@@ -90,11 +90,11 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return manifest.made.canary if manifest else ""
 
     def patients(self, source: QuestionSource, say: Say) -> EhrFile:
-        """See `FhirBenchmark.patients`. The published questions are about patients that do not come along."""
+        """See `FhirBenchmark.patients`. The patients of the published questions are not bundled."""
         return patients_file(source, say)
 
     def protocol(self, source: QuestionSource, kind: str) -> Protocol:
-        """See `FhirBenchmark.protocol`; a strategy has a system prompt, and shows the question alone."""
+        """See `FhirBenchmark.protocol`. A strategy has a system prompt; its first message is only the question."""
         strategy = source.strategy
         functions = _PROMPTS / "functions.json"
         if strategy is not None and kind == strategy.name:
@@ -103,7 +103,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return load_protocol(kind, file=_PROMPTS / f"{kind}.toml", functions=functions)
 
     def words(self, settings: FhirAgentBenchSettings) -> Protocol:
-        """See `FhirBenchmark.words`; `--prompt published=DIR` names the published system prompt."""
+        """See `FhirBenchmark.words`. `--prompt published=DIR` uses the published system prompt."""
         checkout = checkout_of(settings.prompt)
         if checkout is None:
             return super().words(settings)
@@ -113,13 +113,13 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return words.model_copy(update={"system": published_prompt(settings.strategy, checkout)})
 
     def prompt_digest(self, settings: FhirAgentBenchSettings) -> str | None:
-        """See `FhirBenchmark.prompt_digest`; the published prompt is in the digest of the protocol."""
+        """See `FhirBenchmark.prompt_digest`. The digest of the protocol covers a published prompt."""
         return None if checkout_of(settings.prompt) else super().prompt_digest(settings)
 
     def pack(self, source: QuestionSource, item: Any) -> Mapping[str, bytes]:
-        """See `FhirBenchmark.pack`: a question file of one question, which needs no data set beside it."""
+        """See `FhirBenchmark.pack`. The files have the question and the options for grading."""
         options = {"rule_set": source.rule_set, "found": source.found_in_effect}
-        return {QUESTIONS: questions_text([_asked(item)]).encode(), _SOURCE: json.dumps(options).encode()}
+        return {QUESTIONS: questions_text([_question(item)]).encode(), _SOURCE: json.dumps(options).encode()}
 
     def unpack(self, folder: Path) -> tuple[FhirItem, Grader[EpisodeRow]]:
         """See `FhirBenchmark.unpack`."""
@@ -128,12 +128,12 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return self.items(source)[0], QuestionGrader(source)
 
     def grader(self, source: QuestionSource, rules: str) -> Grader[EpisodeRow]:
-        """See `Benchmark.grader`; the source says by which rules."""
+        """See `Benchmark.grader`. The source names the rule set."""
         return QuestionGrader(source)
 
-    def source(self, run: Run, given: Mapping[str, Any]) -> QuestionSource:
+    def source(self, run: Run, options: Mapping[str, Any]) -> QuestionSource:
         """See `Benchmark.source`."""
-        renamed = {"rule_set" if name == "rules" else name: value for name, value in given.items()}
+        renamed = {"rule_set" if name == "rules" else name: value for name, value in options.items()}
         protocol = run.settings.get("protocol")
         source: QuestionSource = Benchmark.source(self, run, renamed)
         return source.model_copy(update={"protocol": protocol})
@@ -160,12 +160,12 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
     def left_out(
         self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem], ehr: EhrChoice, say: Say
     ) -> Sequence[str]:
-        """See `FhirBenchmark.left_out`; of a FHIR server's patients nothing is known before a run."""
+        """See `FhirBenchmark.left_out`. The patients of a FHIR server cannot be checked before a run."""
         if ehr.file is None:
             return ()
         if settings.model is not None or settings.judge or (settings.agent and settings.agent not in AGENTS):
             check_credentialed(ehr.file, settings.yes, say)
-        return without_their_ids([_asked(item) for item in items], ehr.file, say)
+        return without_their_ids([_question(item) for item in items], ehr.file, say)
 
     def selected(self, settings: FhirAgentBenchSettings, items: Sequence[FhirItem]) -> Sequence[FhirItem]:
         """See `FhirBenchmark.selected`."""
@@ -174,7 +174,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         )
 
     async def plan(self, settings: FhirAgentBenchSettings, say: Say) -> Plan:
-        """See `Benchmark.plan`; with judges, every answer is judged."""
+        """See `Benchmark.plan`. If judges are named, every answer is judged."""
         plan = await super().plan(settings, say)
         plan = _with_note(plan)
         if not settings.judge:
@@ -189,7 +189,7 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return {**super().decides(settings), **({"seed-digest": manifest.made.seed_sha256} if manifest else {})}
 
     def subjects(self, run: Run) -> Iterator[Subject]:
-        """See `JudgedBenchmark.subjects`; rows without an answer are judged too, as published."""
+        """See `JudgedBenchmark.subjects`. Rows without an answer are judged too, as in the published evaluator."""
         source = self.source(run, {})
         items = {item.id: item for item in self.items(source)}
         for row in run.rows(self.row):
@@ -198,38 +198,38 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
                 yield Subject(row.unit, items[name.item], output_of(row, source))
 
     def judged(self, run: Run) -> Mapping[str, Judgement] | None:
-        """See `Benchmark.judged`; without a panel nobody judges."""
+        """See `Benchmark.judged`. None if the run has no panel."""
         return judgements_of(run, self) if Judging(run.path, self.rubric).panels() else None
 
     def notes(self, run: Run) -> Iterator[str]:
-        """See `Benchmark.notes`: whose judge prompt it is."""
+        """See `Benchmark.notes`. The note names the judge prompt."""
         for panel in Judging(run.path, self.rubric).panels()[-1:]:
             own = panel.prompt.digest in {self.rubric.prompt(name).digest for name in ("bundled", "a2a")}
             yield f"{'own judge prompt' if own else 'judge prompt'}: sha256 {panel.prompt.digest}"
 
     def import_data(self, path: Path) -> str | None:
-        """See `Benchmark.import_data`: a question file (.csv), or judge cases."""
+        """See `Benchmark.import_data`. `path` is a question file (.csv) or a file of judge cases."""
         if path.suffix == ".csv":
             questions = read_questions(path)
-            kept = keep(path, QUESTIONS)
+            target = keep(path, QUESTIONS)
             return (
-                f"{kept}: {len(questions):,} questions of FHIR-AgentBench imported. Run them: medagent run "
+                f"{target}: {len(questions):,} questions of FHIR-AgentBench imported. Run them: medagent run "
                 f"{self.name} --dataset published --ehr mimic.sqlite"
             )
         if path.name == JUDGE_CASES or has_cases(path):
             count = check_cases(path)
-            kept = keep(path, JUDGE_CASES)
-            return f"{kept}: {count} judge cases imported. Ask them: medagent judge check {self.name} --judge NAME"
+            target = keep(path, JUDGE_CASES)
+            return f"{target}: {count} judge cases imported. Ask them: medagent judge check {self.name} --judge NAME"
         return None
 
-    def graded_file(self, path: Path, given: Mapping[str, Any]) -> Report:
-        """See `Benchmark.graded_file`: the published output file."""
+    def graded_file(self, path: Path, options: Mapping[str, Any]) -> Report:
+        """See `Benchmark.graded_file`. `path` is a published output file."""
         from medagent.benchmarks.fhiragentbench._output_file import graded_file
 
-        return graded_file(path, given)
+        return graded_file(path, options)
 
     def export_official(self, run: Run, scores: Sequence[Scored], out: Path) -> Sequence[Path]:
-        """See `Benchmark.export_official`: an output file a trial."""
+        """See `Benchmark.export_official`: one output file per trial."""
         from medagent.benchmarks.fhiragentbench._output_file import export_outputs
 
         return export_outputs(run, self.source(run, {}), scores, out)
@@ -241,13 +241,13 @@ class FhirAgentBench(FhirBenchmark[FhirAgentBenchSettings], JudgedBenchmark[Fhir
         return list(question_blocks(item, row, score)) if isinstance(item, QuestionItem) else []
 
 
-def _asked(item: FhirItem) -> Any:
+def _question(item: FhirItem) -> Any:
     assert isinstance(item, QuestionItem)
     return item.asked
 
 
 def _with_note(plan: Plan) -> Plan:
-    """A plan whose data say how many questions were left out."""
+    """Add a note to a plan's data about the questions that were left out."""
     from dataclasses import replace
 
     notes = (plan.data.note, left_out_line(plan.data.left_out, len(plan.items)))

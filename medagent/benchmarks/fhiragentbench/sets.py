@@ -1,6 +1,6 @@
 """Sets of questions: the bundled one, the published one that a user imports, folders of `medagent data new`, and files.
 
-A folder has `questions.csv` and `dataset.json`, which has the digest of each file, and may have its patients.
+A folder has `questions.csv`, `dataset.json` with the digest of each file, and possibly the patients.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SYNTHETIC, PUBLISHED = "synthetic", "published"
 
 
 class Manifest(BaseModel):
-    """`dataset.json`. `files` are SHA-256s by name."""
+    """The content of `dataset.json`. `files` has the SHA-256 of each file by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,20 +31,20 @@ class Manifest(BaseModel):
 
 
 def questions_of(dataset: str) -> tuple[Question, ...]:
-    """The questions of a data set's name, folder or file. Raises UserError, InputError."""
+    """The questions of a data set: its name, folder or question file. Raises UserError, InputError."""
     path = _file(dataset)
     stat = path.stat()
     return _read(path, stat.st_mtime_ns, stat.st_size)
 
 
 def manifest_of(dataset: str) -> Manifest | None:
-    """How a set was made; None for questions that were not made by the generator. Raises UserError."""
+    """The manifest of a generated set. None for other questions. Raises UserError."""
     folder = _folder(dataset)
     return read_manifest(folder) if folder else None
 
 
 def hospital_of(dataset: str) -> Path | None:
-    """The patients that lie in a set's folder. Raises UserError if their file has changed."""
+    """The file of patients in a set's folder, or None. Raises UserError if the file has changed."""
     folder = _folder(dataset)
     if folder is None:
         return None
@@ -58,18 +58,18 @@ def bundled_folder() -> Path:
 
 
 def is_set(folder: Path) -> bool:
-    """Whether a folder has a set of FHIR-AgentBench."""
+    """Whether a folder has the files of a FHIR-AgentBench set."""
     return (folder / MANIFEST).is_file() and (folder / QUESTIONS).is_file()
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """A folder's `dataset.json`. Raises UserError."""
+    """Read a folder's `dataset.json`. Raises UserError."""
     expected = "the manifest of a set of FHIR-AgentBench is expected"
     return read_json(folder / MANIFEST, validator(Manifest), expected=expected, error=UserError)
 
 
 def _folder(dataset: str) -> Path | None:
-    """The folder of a set that the generator made."""
+    """The folder of a generated set. None for other data sets."""
     folder = bundled_folder() if dataset == SYNTHETIC else Path(dataset)
     return folder if dataset != PUBLISHED and is_set(folder) else None
 
@@ -82,8 +82,8 @@ def _file(dataset: str) -> Path:
     path = imported(QUESTIONS) if dataset == PUBLISHED else Path(dataset)
     if not path.is_file():
         raise UserError(
-            f"--dataset {dataset}: there is no such question file; {SYNTHETIC} is the bundled set, {PUBLISHED} the "
-            "imported one, and a folder of `medagent data new --like fhir-agentbench` is a set too"
+            f"--dataset {dataset}: there is no such question file; pass {SYNTHETIC} (bundled), {PUBLISHED} (imported), "
+            "a question file, or a folder made by `medagent data new --like fhir-agentbench`"
         )
     return path
 

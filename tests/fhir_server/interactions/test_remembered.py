@@ -110,7 +110,7 @@ def test_what_is_asked_once_is_not_kept_and_what_is_kept_is_bounded(
     assert not known._known
     before = [shown(server, search) for search in asked]
     assert len(known._known) == 9
-    for name, most in (("MAX_KEPT", 4), ("MAX_ASKED", 4), ("MAX_BYTES", 3000)):
+    for name, most in (("MAX_CACHED", 4), ("MAX_SENT_ONCE", 4), ("MAX_BYTES", 3000)):
         monkeypatch.setattr(remembered, name, most)
         for _ in range(3):
             assert [shown(server, search) for search in asked] == before

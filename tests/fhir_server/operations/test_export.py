@@ -188,7 +188,7 @@ def test_only_so_many_are_written_and_kept(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(exports, "RUNNING", 0)
         assert said(send(server, "GET", "$export", **LATER))[0] == 429
         monkeypatch.setattr(exports, "RUNNING", 2)
-        monkeypatch.setattr(exports, "KEPT", 1)
+        monkeypatch.setattr(exports, "MAX_EXPORTS", 1)
         first, _ = finished(server, "$export?_type=Patient")
         second, manifest = finished(server, "$export?_type=Patient")
         assert manifest["output"] == []

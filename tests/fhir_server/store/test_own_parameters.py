@@ -156,7 +156,7 @@ def test_the_last_of_several_counts(server: Server) -> None:
         ({"expression": "Patient.blah()"}, (422, "The name blah is not a valid function name")),
         ({"expression": "Patient.name.where(use = 'x'"}, (422, "the expression is incomplete")),
         ({"expression": "Patient..name"}, (422, "HAPI-1121")),
-        ({"type": "special"}, (422, "no rule for search parameters of type")),
+        ({"type": "special"}, (422, "cannot evaluate search parameters of type")),
         ({"type": "composite", "expression": None}, (422, "must have 2 composite types, found 0")),
         ({"type": "composite", "component": [{"definition": "http://x/y", "expression": "x"}]}, (422, "http://x/y")),
         ({"base": ["DomainResource"]}, (400, "DomainResource")),
@@ -271,7 +271,7 @@ def test_an_expression_that_takes_too_many_steps_is_refused(server: Server) -> N
     many = {**person("many", "Blue"), "contact": [{"name": {"given": ["x", "y", "z"]}}] * 40}
     assert send(server, "PUT", "Patient/many", many).status == 201
     code, words = said(send(server, "PUT", "SearchParameter/sp-grown", definition("grown", "string", grown)))
-    assert (code, "takes too many steps over this Patient" in words) == (400, True), words
+    assert (code, "takes too many steps for this Patient" in words) == (400, True), words
     assert status(server, "Patient?grown=x") == 400  # it is not in force
     assert send(server, "PUT", "Patient/many", {**many, "active": True}).status == 200
 

@@ -150,4 +150,4 @@ with agent("a2a", "purple", "--model", "knows.py:Knows") as purple, agent("a2a",
     assert assessed_0_3(green, asked["text"]) == expected
     assert asyncio.run(assessed(green, "http://127.0.0.1:9")) is None
 assert scenario() == 10
-print("clients 1.x and 0.3; text and private FHIR base: the verdicts of medagent run; scenario.toml; away fails")
+print("clients 1.x and 0.3; text and private FHIR base: the verdicts of medagent run; scenario.toml; unreachable fails")

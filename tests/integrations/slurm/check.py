@@ -128,7 +128,7 @@ def array() -> None:
     folders = sorted(Path("results").glob("v2_array_*"))
     lines = [len((folder / "episodes.jsonl").read_text().splitlines()) for folder in folders]
     assert lines == [20, 20, 20], lines
-    print(f"array: {len(folders)} models, a folder each")
+    print(f"array: {len(folders)} models, one folder each")
 
 
 with slurm():

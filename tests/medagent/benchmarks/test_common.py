@@ -54,7 +54,7 @@ def test_trials_workers_limit_and_the_commands_that_read_a_run(words: dict[str, 
     assert (report["benchmark"], len(items)) == (name, 6)
     assert len(report["data"]["digest"]) == 64
     again = medagent(*command, "--trials", 2, "--limit", 3)
-    assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+    assert (again.code, "is complete and was not changed" in again.err) == (0, True)
     assert json.loads(medagent(*command, "--trials", 2, "--limit", 3, "--json", "--quiet").out)["benchmark"] == name
     shown = medagent("show", folder)
     assert (shown.code, "6 completed" in shown.out) == (0, name != "simpleqa")
@@ -86,7 +86,7 @@ def _check_the_folder(folder: Path, command: list[Any]) -> None:
     """
     with read_only(folder):
         shown = medagent(*command)
-    assert (shown.code, "is finished and stays as it is" in shown.err) == (0, True), shown.err
+    assert (shown.code, "is complete and was not changed" in shown.err) == (0, True), shown.err
     (official,) = [file for file in folder.iterdir() if file.name in ("results.json", "imaps.jsonl")]
     before, times = official.read_bytes(), official.stat()
     official.write_bytes(b"[]")
@@ -100,7 +100,7 @@ def _check_the_folder(folder: Path, command: list[Any]) -> None:
     for damaged in (medagent(*command), medagent("show", folder), medagent("grade", folder)):
         assert damaged.code == 1
         said = damaged.err.splitlines()[-1]
-        assert f"{journal}:1: is damaged (its checksum is not that of its content); put back what it was" in said
+        assert f"{journal}:1: the row is damaged (its checksum does not match its content); restore it" in said
     journal.write_bytes(b"".join(rows.splitlines(keepends=True)[:-1]))  # a larger run that was interrupted
     smaller = medagent(*command[:-1], 1)
     assert smaller.code == 0, smaller.out + smaller.err

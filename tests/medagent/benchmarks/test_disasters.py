@@ -120,7 +120,7 @@ def test_a_signal_keeps_what_is_finished(words: Words, name: str, api: str, sent
     finally:
         signal.signal(sent, before)
     assert ran.code == code, ran.err
-    assert "What was finished is kept. Continue: medagent run" in ran.err
+    assert "Finished units are saved. Continue: medagent run" in ran.err
     assert "Traceback" not in ran.err
     left = Counter(row["status"] for row in rows())
     assert left["cancelled"] == 2
@@ -319,7 +319,7 @@ def test_a_folder_that_vanishes_stops_the_run_at_the_next_row(words: Words, name
         ran = run(words, name, api, server, "--limit", 12, "--concurrency", 1)
         assert ran.code == 1
         assert ran.err.count("medagent: ") == 1
-        assert "episodes.jsonl: was removed or replaced while the run went on, so nothing more is run" in ran.err
+        assert "episodes.jsonl: was removed or replaced during the run, so the run stops" in ran.err
         assert len(server.calls) <= gone + (12 if name == "imapscore" else 2)
     assert not list(Path().rglob("episodes.jsonl"))
 

@@ -42,7 +42,7 @@ def test_the_help_of_run_is_in_groups_and_names_the_other_benchmarks() -> None:
         (["shwo"], "(see medagent --help)"),
         (["run", "--limit", "0", "--agent", "nop"], "--limit: is below 1 (given: 0)"),
         (["run", "--limit", "few", "--agent", "nop"], "is not a whole number"),
-        (["run", "--retry", "foo", "--agent", "nop"], "--retry: foo: what can be done again is agent_error, "),
+        (["run", "--retry", "foo", "--agent", "nop"], "--retry: foo: cannot be retried; use one of agent_error, "),
         (["run", "simpleqa", "--model", "m"], "--judge is needed: A judge model"),
     ],
 )

@@ -108,7 +108,7 @@ def test_ten_failures_of_one_kind_at_the_beginning_stop_the_run(tmp_path: Path) 
             raise KeyError(unit.key)
 
     summary, _ = run(tmp_path, Hopeless(), 100)
-    assert (summary.stopped or "").startswith("the first 10 units failed alike: benchmark_error: KeyError")
+    assert (summary.stopped or "").startswith("the first 10 units failed in the same way: benchmark_error: KeyError")
     assert (tmp_path / "j.jsonl").read_text().count("\n") < 20
 
 
@@ -143,7 +143,7 @@ def test_an_agents_failure_is_final_counted_and_repeated_on_demand(tmp_path: Pat
     shown = medagent("show", folder, "task3_2").out
     assert "verdict: wrong – the agent raised an error" in shown
     assert "KeyError: 'a bug of mine'" in shown
-    assert "is finished and stays as it is" in medagent(*words).err
+    assert "is complete and was not changed" in medagent(*words).err
     assert medagent(*words, "--retry", "agent_error").code == 0
     assert (folder / "episodes.jsonl").read_text().count("agent_error") == 2
 
@@ -152,8 +152,8 @@ def test_an_agent_that_always_fails_stops_the_run_with_its_words(tmp_path: Path)
     (tmp_path / "fragile.py").write_text(AGENT.format(condition="True"))
     ran = medagent("run", "--agent", f"{tmp_path / 'fragile.py'}:Fragile", "--results-dir", tmp_path, "--quiet")
     assert ran.code == 2
-    assert "the first 10 units failed alike: agent_error: KeyError: 'a bug of mine'; " in ran.err
-    assert "episodes ended as agent_error: KeyError: 'a bug of mine'. The score is no measure" in ran.out
+    assert "the first 10 units failed in the same way: agent_error: KeyError: 'a bug of mine'; " in ran.err
+    assert "episodes ended as agent_error: KeyError: 'a bug of mine'. The score is not a measurement" in ran.out
     assert "KeyError: 'a bug of mine'" in medagent("show", tmp_path / "v2_r1_Fragile", "--wrong").out
     assert "Traceback" not in ran.err
 

@@ -17,7 +17,7 @@ from medagent.core.errors import ModelError, StopRunError, UserError
 from medagent.engine import _crew as crew
 from medagent.engine._cluster import IN_WORKER, ClusterExecutor
 from medagent.engine._cluster_demand import WorkerWait
-from medagent.engine._cluster_worker import GivenFile, Opened, Opening, close_here, installed_here, pack, take_here
+from medagent.engine._cluster_worker import DriverFile, Opened, Opening, close_here, installed_here, pack, take_here
 from medagent.engine._cluster_worker import open_here as opening_here
 from medagent.engine.job import JobFile
 from medagent.engine.journal import Journal
@@ -134,7 +134,7 @@ class Reading(Where):
         yield self
 
 
-def opening(job: Where, *files: GivenFile, **installed: str) -> Opening:
+def opening(job: Where, *files: DriverFile, **installed: str) -> Opening:
     return Opening(uuid4().hex, replace(installed_here(), **installed), pack(job), files)
 
 
@@ -144,7 +144,7 @@ def open_here(wanted: Opening) -> Opened:
 
 def test_a_worker_opens_nothing_that_it_was_not_given(tmp_path: Path) -> None:
     away = tmp_path / "away.sqlite"
-    given = GivenFile(away, hashlib.sha256(b"patients").hexdigest())
+    given = DriverFile(away, hashlib.sha256(b"patients").hexdigest())
     wanted = opening(Reading(file=away), given)
     assert open_here(wanted).lacking == (given,)
     away.write_bytes(b"other patients")
@@ -164,9 +164,9 @@ def test_a_worker_opens_nothing_that_it_was_not_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("installed", "words"),
     [
-        ({"medagent": "0.0.9"}, "the run 0.0.9: install the same there"),
+        ({"medagent": "0.0.9"}, "but the run has 0.0.9; install the same version there"),
         ({"sources": "0" * 64}, "has other sources of medagent "),
-        ({"python": "3.9.1"}, "the run 3.9.1: install the same there"),
+        ({"python": "3.9.1"}, "but the run has 3.9.1; install the same version there"),
         ({"dask": "1.0"}, "has distributed "),
     ],
 )
@@ -239,7 +239,7 @@ def test_a_worker_that_does_not_open_the_job_is_named_and_left_out(
         address = cluster.workers[0].address
     journal.close()
     assert (summary.stopped or "").endswith("no worker is left")
-    assert progress.notes == [f"worker {address} did not open the job within 0.2 s and is left out"]
+    assert progress.notes == [f"worker {address} did not open the job within 0.2 s and is not used"]
 
 
 def test_a_scheduler_that_goes_while_workers_are_waited_for_ends_the_run(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_scheduler_that_goes_while_workers_are_waited_for_ends_the_run(tmp_pat
         executor = ClusterExecutor(scheduler.address, None, 4, wait=WorkerWait(1, 60))
         summary = asyncio.run(run_units(Where(), numbers(3), journal, executor, Watch(Killing(quiet=True))))
     assert len(summary.owed) == 3
-    assert "the scheduler is gone" in (summary.stopped or "")
+    assert "the connection to the scheduler is lost" in (summary.stopped or "")
     journal.close()
 
 
@@ -266,7 +266,7 @@ def test_workers_are_waited_for_so_long_and_no_longer(tmp_path: Path) -> None:
         return asyncio.run(run_units(Where(), numbers(3), journal, executor, Watch(Progress(quiet=True))))
 
     with LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as cluster:
-        with pytest.raises(UserError, match=r"no worker came within 0\.2 s \(--wait-for-workers\)"):
+        with pytest.raises(UserError, match=r"no worker within 0\.2 s \(--wait-for-workers\)"):
             run_on(cluster.scheduler_address, WorkerWait(2, 0.2))
         cluster.scale(1)
         cluster.wait_for_workers(1)

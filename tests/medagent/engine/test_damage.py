@@ -150,7 +150,7 @@ def test_a_damaged_journal_is_refused_or_ends_as_the_undisturbed_one(
 def test_a_row_that_a_person_gives_up_is_an_empty_line(tmp_path: Path, whole: Path) -> None:
     path, lines = tmp_path / "j", whole.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    with pytest.raises(UserError, match=r"j:3: is row 4, .* or an empty line for each row that is lost"):
+    with pytest.raises(UserError, match=r"j:3: this is row 4, .* or put an empty line in the place of each lost row"):
         run(path, Counting())
     path.write_bytes(b"".join([*lines[:2], b"\n", *lines[3:]]))
     job = Counting(cost=1.0)

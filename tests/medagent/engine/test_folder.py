@@ -110,7 +110,7 @@ def test_a_run_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None:
     text = json.dumps({**json.loads(path.read_text()), "format": 2, "settings": "of another form"})
     path.write_text(text)
     for use in (lambda: RunFolder(tmp_path, "medagent run", SETTINGS), lambda: of_folder(tmp_path)):
-        with pytest.raises(UserError, match=r"run.json: was written by a newer medagent \(format 2 of run.json; "):
+        with pytest.raises(UserError, match=r"run.json: written by a newer medagent \(format 2 of run.json; "):
             use()
     assert path.read_text() == text
 

@@ -65,7 +65,7 @@ def test_a_damaged_line_inside_is_named_and_nothing_is_lost(tmp_path: Path) -> N
     append(path, NumberRow(unit="a", status="completed"))
     before = path.read_bytes() + b"{broken\n"
     path.write_bytes(before)
-    with pytest.raises(UserError, match=":2: is damaged"):
+    with pytest.raises(UserError, match=":2: the row is damaged"):
         Journal(path, NumberRow)
     assert path.read_bytes() == before
 

@@ -47,7 +47,7 @@ def test_no_changed_byte_is_accepted(whole: Path, place: int, change: int) -> No
     raw[place % len(raw)] ^= change
     path.write_bytes(raw)
     if raw.endswith(b"\n"):
-        with pytest.raises(UserError, match=r"changed:\d: (is damaged|was written by a newer medagent)"):
+        with pytest.raises(UserError, match=r"changed:\d: (the row is damaged|written by a newer medagent)"):
             list(last_rows(path, NumberRow))
     else:  # a row that was never written
         assert list(last_rows(path, NumberRow)) == ROWS[:-1]
@@ -64,12 +64,12 @@ def test_rows_without_checksum_or_number_and_rows_out_of_place_are_refused(tmp_p
     plain = b'{"unit":"n9","status":"completed","spent":{"calls":1},"square":81}\n'
     numberless = checked('{"unit":"n8","status":"completed","spent":{},"square":64')
     for odd, words in (
-        ([*lines, plain], r":5: is damaged \(it has no checksum\); put back what it was"),
-        ([*lines, numberless], r":5: is damaged \(it has no number\)"),
-        ([plain, *lines], ":1: is damaged"),
-        (lines[1:], ":1: is row 2, so that lines before it were removed, added or moved"),
-        ([lines[1], lines[0], *lines[2:]], ":1: is row 2"),
-        ([*lines, lines[-1]], ":5: is row 4"),
+        ([*lines, plain], r":5: the row is damaged \(it has no checksum\); restore it"),
+        ([*lines, numberless], r":5: the row is damaged \(it has no number\)"),
+        ([plain, *lines], ":1: the row is damaged"),
+        (lines[1:], ":1: this is row 2, so lines before it were removed, added or moved"),
+        ([lines[1], lines[0], *lines[2:]], ":1: this is row 2"),
+        ([*lines, lines[-1]], ":5: this is row 4"),
     ):
         path.write_bytes(b"".join(odd))
         with pytest.raises(UserError, match=words):
@@ -82,7 +82,7 @@ def test_a_journal_of_a_newer_version_is_refused_by_name(tmp_path: Path) -> None
     path = tmp_path / "j"
     for text in ('{"unit":"a","format":4,"crc32":"00000000"}\n', '{"format":7,"unit":"a"}\n'):
         path.write_text(text)
-        with pytest.raises(UserError, match=r"written by a newer medagent \(format [47] of journals"):
+        with pytest.raises(UserError, match=r"written by a newer medagent \(journal format [47];"):
             Journal(path, NumberRow)
         assert path.read_text() == text
 
@@ -117,7 +117,7 @@ def test_a_file_that_was_touched_meanwhile_gets_no_row(tmp_path: Path, spoil: Ca
     async def write() -> None:
         await journal.append(ROWS[2])
 
-    with pytest.raises(UserError, match="while the run went on, so nothing more is run"):
+    with pytest.raises(UserError, match="during the run, so the run stops"):
         asyncio.run(write())
     assert (path.read_bytes() if path.exists() else None) == before
     journal.close()
@@ -126,7 +126,7 @@ def test_a_file_that_was_touched_meanwhile_gets_no_row(tmp_path: Path, spoil: Ca
 def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j", NumberRow)
     (tmp_path / ".lock").unlink()
-    with pytest.raises(UserError, match="process unknown is running into this folder"):
+    with pytest.raises(UserError, match="process unknown is writing to this folder"):
         Journal(tmp_path / "j", NumberRow)
     assert list(last_rows(tmp_path / "j", NumberRow)) == []  # reading needs no lock
     journal.close()
@@ -138,10 +138,10 @@ def test_the_lock_is_the_journals_own(tmp_path: Path) -> None:
     [
         (
             errno.ENOLCK,
-            r"gives no locks \(ENOLCK\), as NFS without a lock service does; put the results on",
+            r"has no locks \(ENOLCK\), like NFS without a lock service; put the results on",
         ),
         (errno.EINVAL, "cannot be locked: Invalid argument"),
-        (errno.EWOULDBLOCK, "is running into this folder"),
+        (errno.EWOULDBLOCK, "is writing to this folder"),
     ],
 )
 def test_why_there_is_no_lock_is_named(
@@ -191,7 +191,7 @@ def test_a_descriptor_that_became_another_file_s_is_opened_and_locked_again(tmp_
         own = os.open(other, os.O_RDWR | os.O_CREAT)
         os.dup2(own, number)
         await journal.append(ROWS[2])
-        with pytest.raises(UserError, match="is running into this folder"):
+        with pytest.raises(UserError, match="is writing to this folder"):
             Journal(tmp_path / "j", NumberRow)
         journal.close()
         os.fstat(own)  # still open

@@ -108,7 +108,7 @@ def test_a_folder_that_cannot_be_written_starts_nothing_that_is_owed(tmp_path: P
     with read_only(tmp_path), pytest.raises(UserError, match="cannot be written"):
         Journal(tmp_path / "j", NumberRow)
     journal = Journal(tmp_path / "j", NumberRow, writable=False)
-    with pytest.raises(UserError, match="cannot be written, and 3 of 3 units are owed"):
+    with pytest.raises(UserError, match="cannot be written, but 3 of 3 units are owed"):
         asyncio.run(run_units(Counting(), numbers(3), journal, LocalExecutor(1), Watch(Progress(quiet=True))))
     journal.close()
 

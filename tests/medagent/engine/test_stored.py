@@ -93,7 +93,7 @@ def test_the_same_command_derives_nothing(noted: Callable[[], list[str]]) -> Non
     before = {file.name: file.read_bytes() for file in FOLDER.iterdir() if file.name != ".lock"}
     again = medagent(*RUN)
     assert (again.code, noted()) == (0, [])
-    assert "is finished and stays as it is" in again.err
+    assert "is complete and was not changed" in again.err
     assert "overall" in again.out
     assert {file.name: file.read_bytes() for file in FOLDER.iterdir() if file.name != ".lock"} == before
     assert json.loads(medagent(*RUN, "--json").out)["items"][47]["item"] == "3+3"

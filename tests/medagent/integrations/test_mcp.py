@@ -82,7 +82,7 @@ def test_a_run_goes_on_with_the_next_trial(tmp_path: Path) -> None:
     async def refused(offer: TaskOffer) -> None:
         answer = await offer.call("start_task", {"task_id": "task1_2"})
         assert answer.failed
-        assert "was made under other settings" in answer.text
+        assert "the run has other settings" in answer.text
 
     offered(tmp_path, refused, max_rounds=3)
 

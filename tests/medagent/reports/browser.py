@@ -48,10 +48,10 @@ class Opened:
 
 def program() -> str:
     """The browser; skips the test where there is none, or no driver, and says how to get one."""
-    pytest.importorskip("playwright.sync_api", reason="needs playwright: see CONTRIBUTING, Tests")
+    pytest.importorskip("playwright.sync_api", reason="needs playwright: see CONTRIBUTING, Browser")
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        pytest.skip("no Chromium is on this machine: see CONTRIBUTING, Tests")
+        pytest.skip("this machine has no Chromium: see CONTRIBUTING, Browser")
     return found
 
 
@@ -76,7 +76,7 @@ def opened(**options: Any) -> Iterator[Opened]:
 def serious(found: Opened) -> list[str]:
     """What axe-core finds serious or critical on the page as it is; skips where axe-core is not installed."""
     if not AXE.is_file():
-        pytest.skip("axe-core is not installed: see CONTRIBUTING, Tests")
+        pytest.skip("axe-core is not installed: see CONTRIBUTING, Browser")
     # The page's policy lets no other script in; a debugger's evaluation is outside of it.
     found.page.evaluate(AXE.read_text(encoding="utf-8"))
     result = found.page.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations")

@@ -42,7 +42,7 @@ def test_runs_are_graded_anew_and_ranked(tmp_path: Path, monkeypatch: pytest.Mon
     ]
     assert made.out.count("Not the published tasks: scores do not compare with published ones.") == 2
     assert "* Protocol: text, prompts " in made.out
-    assert medagent("leaderboard", "v1_r1_nop", tmp_path).err.endswith("is no run's folder (it has no run.json)\n")
+    assert medagent("leaderboard", "v1_r1_nop", tmp_path).err.endswith("not a run's folder (it has no run.json)\n")
 
 
 def test_published_figures_stand_below_and_texts_stay_in_their_cells() -> None:

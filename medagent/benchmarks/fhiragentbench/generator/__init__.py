@@ -1,1 +1,1 @@
-"""Questions of our own over a synthetic hospital: sentences, charts, questions dealt from them, folders."""
+"""Makes questions about a synthetic hospital, with our own sentences, and writes them into folders."""

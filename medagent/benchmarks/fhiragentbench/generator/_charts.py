@@ -1,4 +1,4 @@
-"""The charts of a hospital, from which questions are drawn."""
+"""The charts of a hospital, as the generator reads them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPES: Mapping[str, Sequence[str]] = {
     "careunit": ("Location",),
     "microbiology": ("Specimen",),
 }
-"""The types that hold what a kind of lookup is about, beside Observation, and Encounter, which has the windows."""
+"""The resource types for each kind of lookup, in addition to Observation and Encounter (which has the windows)."""
 _GROUPS = {"lab": "laboratory", "output": "survey", "microbiology": "microbiology"}
 
 
@@ -34,14 +34,14 @@ class Chart:
         self._entries: dict[str, list[dict[str, Any]]] = {}
 
     def add(self, one: dict[str, Any]) -> None:
-        """Add a resource of the patient's."""
+        """Add a resource of the patient."""
         self.by_type[one["resourceType"]].append(one)
         if one["resourceType"] == "Observation":
             for key in _keys(one):
                 self._observations[key].append(one)
 
     def resources(self, lookup: Lookup) -> list[Any]:
-        """The resources among which a lookup finds its entries."""
+        """The resources that may have entries for a lookup."""
         kind, names = lookup["kind"], lookup.get("names", ())
         chosen = [one for name in ("Encounter", *_TYPES.get(kind, ())) for one in self.by_type[name]]
         if kind in CODED:
@@ -51,7 +51,7 @@ class Chart:
         return chosen
 
     def everything(self, kind: str) -> Sequence[dict[str, Any]]:
-        """All entries of a kind that questions have names for."""
+        """All entries of a kind whose names questions can use."""
         if kind not in self._entries:
             lookup = {"kind": kind, "op": "count", "window": ["ever"]}
             if kind in CODED:
@@ -61,14 +61,14 @@ class Chart:
 
 
 def _keys(one: dict[str, Any]) -> Sequence[str]:
-    """The code of an Observation, and the group it belongs to."""
+    """The code of an Observation, and its group."""
     coding = one["code"]["coding"][0]
     group = one["category"][0]["coding"][0]["code"] if coding["system"] == LOINC else "microbiology"
     return coding["code"], group
 
 
 def read_charts(lines: Iterable[str]) -> list[Chart]:
-    """The charts of a hospital's lines, each a resource as compact JSON that begins with its type."""
+    """Read the charts from a hospital's lines. Each line is a resource as compact JSON that begins with its type."""
     shared: dict[str, list[Any]] = defaultdict(list)
     own: dict[str, list[Any]] = defaultdict(list)
     for line in lines:

@@ -1,8 +1,8 @@
-"""Questions dealt from charts: each template in turn, with the true answer and the ids that hold it.
+"""Deals questions from charts, from all templates in turn, with true answers and true ids.
 
-A question is dealt only if its truth is plain: one entry at the moment it asks about, one unit, no long list of ids,
-and an answer that the comparison without a judge decides. Of the questions of a template that can be about nothing,
-every fourth is.
+A question must have an unambiguous answer: a single entry at the time in question, one unit, a short list of ids, and
+an answer that the comparison without a judge can decide. If a template allows questions without an answer, every
+fourth question has none.
 """
 
 from __future__ import annotations
@@ -31,21 +31,19 @@ from medagent.core.errors import UserError
 from refsol.fhiragentbench import Question, compare, family_of
 
 MOST_IDS = 40
-"""True ids that a question may have: a longer list is work for nobody who checks it."""
+"""The most true ids of a question, so that people can check them."""
 _TRIES = 60
 _EMPTY_EVERY = 4
 _BY_REFERENCE = 0.6
-"""How often a drug that its order names by reference is preferred, and a chart without one is passed over: there are
-few of them.
-"""
+"""How often (as a probability) only drugs that their order names by reference are used, because they are rare."""
 _MEASURED = ("total", "agg", "per", "change", "compare", "when-extreme")
-"""What is said of several values, which must then have one unit."""
+"""The operations on several values, which must have the same unit."""
 _PERIODS = (2, 12)
-"""How many values a list by day, month or year has."""
+"""The fewest and the most values of a list by day, month or year."""
 
 
 def deal(charts: Sequence[Chart], now: datetime, dice: Dice, count: int) -> list[Question]:
-    """So many questions over charts. Raises UserError if the hospital has too few patients for a template."""
+    """`count` questions about charts. Raises UserError if the hospital has too few patients for a template."""
     dealer = _Dealer(charts, f"{now:%Y-%m-%d %H:%M:%S}", dice)
     numbers: dict[str, int] = {}
     questions = []
@@ -59,7 +57,7 @@ def deal(charts: Sequence[Chart], now: datetime, dice: Dice, count: int) -> list
 
 
 def truth_text(values: Sequence[Any]) -> str:
-    """True values as the published file writes them: a table with one column."""
+    """True values in the form of the published file: a table with one column."""
     rows = [repr(int(one) if isinstance(one, bool) else one) for one in values]
     return "[" + "\n ".join(f"[{row}]" for row in rows) + "]"
 
@@ -67,10 +65,10 @@ def truth_text(values: Sequence[Any]) -> str:
 class _Dealer:
     def __init__(self, charts: Sequence[Chart], now: str, dice: Dice) -> None:
         self._charts, self._now, self._dice = charts, now, dice
-        self._asked: set[str] = set()
+        self._dealt: set[str] = set()
 
     def question(self, name: str, template: Template, number: int) -> Question:
-        """A question of a template. Raises UserError if no patient fits."""
+        """A question of a template. Raises UserError if no patient matches."""
         can_be_empty = template.windows not in (("ever",), ("current",)) or template.named > 0
         empty = can_be_empty and (templates().index(template) + number) % _EMPTY_EVERY == 0
         for _ in range(_TRIES):
@@ -78,16 +76,16 @@ class _Dealer:
                 lookup = self._draft(template, chart, empty=empty)
                 question = self._question(name, template, number, chart, lookup, empty) if lookup else None
                 if question is not None:
-                    self._asked.add(question.question)
+                    self._dealt.add(question.question)
                     return question
         raise UserError(
-            f"the hospital has no patient for a question like {template.template!r}: give it more (--patients)"
+            f"the hospital has no patient for a question of the template {template.template!r}: raise --patients"
         )
 
     def _question(
         self, name: str, template: Template, number: int, chart: Chart, lookup: Lookup, empty: bool
     ) -> Question | None:
-        """The question of a lookup; None if its truth is not plain."""
+        """The question of a lookup. None if its answer is ambiguous or the question was dealt before."""
         chosen = entries(lookup, self._now, chart.resources(lookup))
         values, ids = answer(lookup, self._now, chosen)
         if empty != (not ids) or not (empty or _is_plain(template, lookup, chosen, values)) or len(ids) > MOST_IDS:
@@ -107,11 +105,11 @@ class _Dealer:
             patient=chart.patient,
             assumption=assumption(lookup, self._now),
         )
-        readable = read(text) == lookup and text not in self._asked
+        readable = read(text) == lookup and text not in self._dealt
         return question if readable and compare(question, in_words(json.dumps(stated(values)))) else None
 
     def _draft(self, template: Template, chart: Chart, *, empty: bool) -> Lookup | None:
-        """A lookup of a template over a chart; None if the chart has nothing for it."""
+        """A lookup of a template for a chart. None if the chart has no entries for it."""
         dice = self._dice
         known = chart.everything(template.kind)
         pool = known if not empty else dice.pick(self._charts).everything(template.kind)
@@ -139,7 +137,7 @@ class _Dealer:
         return lookup
 
     def _choices(self, template: Template) -> Lookup:
-        """What a template's first sentence leaves open, beside names and the window."""
+        """Values for the slots of a template's first sentence, except names and the window."""
         dice, slots = self._dice, template.sentences[0]
         choices: Lookup = {}
         if "{agg}" in slots:
@@ -158,7 +156,7 @@ class _Dealer:
         return choices
 
     def _window(self, template: Template, time: str) -> list[str]:
-        """A window around a time."""
+        """A window that contains a time."""
         form = self._dice.pick(template.windows)
         if form in ("ever", "current"):
             return ["stay", "current"] if form == "current" else default_window(template)
@@ -172,7 +170,7 @@ def _order(place: str) -> int:
 
 
 def _is_plain(template: Template, lookup: Lookup, chosen: Sequence[Mapping[str, Any]], values: Sequence[Any]) -> bool:
-    """Whether nobody can read the entries in two ways."""
+    """Whether the entries allow only one answer."""
     if template.is_single or template.is_paired:
         places = [PLACES[lookup[name]] for name in ("exact", "other") if name in lookup] or [PLACES["last"]]
         picked = [chosen[place] for place in places]

@@ -1,4 +1,4 @@
-"""The sentences of the generator: a lookup in words, and the lookup that a sentence means."""
+"""The sentences of the generator: writes a lookup as a sentence, and parses a sentence into its lookup."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from medagent.benchmarks.fhiragentbench._chart_lookup import CODED, PLACES, STAYS
 
 Lookup = dict[str, Any]
-"""What `chart_lookup` looks up."""
+"""The lookup of a question. `_chart_lookup.py` describes its keys."""
 
 _FILE = Path(__file__).with_name("wording.toml")
 _MONTHS = (
@@ -51,12 +51,15 @@ _SLOTS = {
         r"| during the (?:first|last|current) (?:hospital stay|stay in intensive care)"
     ),
 }
-"""What a slot of a sentence can hold. A window brings its own blank, or is empty."""
+"""The pattern of each slot of a sentence. A window begins with a space, or is empty."""
 _CARE = {"stay": "hospital stay", "icu": "stay in intensive care"}
 
 
 class Template(BaseModel):
-    """A template. `named` is how many names its sentences have, `published` the beginning of a SHA-256."""
+    """A template. `named` is the number of names in its sentences.
+
+    `published` is the beginning of the SHA-256 of the published template that it corresponds to.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -76,7 +79,7 @@ class Template(BaseModel):
 
     @property
     def fixed(self) -> Lookup:
-        """What all lookups of the template have in common."""
+        """The values that all lookups of the template have in common."""
         return {"kind": self.kind, "op": self.op, **({"field": self.field} if self.field else {})}
 
     @property
@@ -86,7 +89,7 @@ class Template(BaseModel):
 
     @property
     def is_single(self) -> bool:
-        """Whether one entry is picked by its place in time."""
+        """Whether one entry is selected by its position in time."""
         return self.op in _SINGLE
 
 
@@ -97,12 +100,12 @@ def templates() -> tuple[Template, ...]:
 
 
 def coded_names(kind: str) -> Mapping[str, str]:
-    """The names that questions use for a kind's codes; empty for kinds whose names stand in the chart."""
+    """The names that questions use for a kind's codes. Empty for kinds whose names are in the chart."""
     return dict(_words()["names"][kind]) if kind in CODED else {}
 
 
 def sentence(template: Template, number: int, patient: str, lookup: Lookup) -> str:
-    """A question in one of the template's sentences."""
+    """A question: one of the template's sentences, filled in."""
     names = [_spoken(lookup["kind"], name) for name in lookup.get("names", ())]
     slots = {**lookup, "patient": patient, "window": _window_words(lookup["window"])}
     slots |= dict(zip(("name", "name2", "name3"), names, strict=False))
@@ -110,7 +113,7 @@ def sentence(template: Template, number: int, patient: str, lookup: Lookup) -> s
 
 
 def assumption(lookup: Lookup, now: str) -> str:
-    """What an agent has to know beside the question, such as codes and the time."""
+    """Further information that an agent needs for the question, such as codes and the time."""
     texts: Mapping[str, str] = _words()["assumptions"]
     kind, names = lookup["kind"], lookup.get("names", ())
     lines = [texts["now"].format(now=now)] if lookup["op"] == "elapsed" else []
@@ -127,7 +130,7 @@ def assumption(lookup: Lookup, now: str) -> str:
 
 
 def read(question: str) -> Lookup | None:
-    """The lookup that a question of the generator means; None for any other question."""
+    """Parse a generated question into its lookup. None for any other question."""
     for template, pattern in _patterns():
         match = pattern.fullmatch(question)
         lookup = _lookup(template, match.groupdict()) if match else None
@@ -137,7 +140,7 @@ def read(question: str) -> Lookup | None:
 
 
 def _lookup(template: Template, slots: Mapping[str, str]) -> Lookup | None:
-    """The lookup of a template's slots; None if a name is none of its kind."""
+    """The lookup of a template with these slots. None if a name is unknown for its kind."""
     lookup = dict(template.fixed)
     names = [slots[slot] for slot in ("name", "name2", "name3") if slot in slots]
     if template.kind in CODED:
@@ -157,7 +160,7 @@ def _lookup(template: Template, slots: Mapping[str, str]) -> Lookup | None:
 
 
 def default_window(template: Template) -> list[str]:
-    """The window of a sentence that names none."""
+    """The window of a sentence without one."""
     return ["stay", "current"] if template.windows == ("current",) else ["ever"]
 
 
@@ -180,7 +183,7 @@ def _pattern(text: str) -> str:
 
 
 def _spoken(kind: str, name: str) -> str:
-    """A code as questions call it; any other name as it is."""
+    """The name that questions use for a code. Other names are unchanged."""
     return next((words for words, code in coded_names(kind).items() if code == name), name)
 
 

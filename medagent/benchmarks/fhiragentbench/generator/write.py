@@ -1,4 +1,4 @@
-"""Writes the folder of a set of questions from a seed, and makes one again to say whether every byte agrees."""
+"""Writes the folder of a set of questions from a seed, and regenerates one to check every byte."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from refsol.fhiragentbench import Question, questions_text
 GENERATOR = 1
 KIND = f"fhir-agentbench {GENERATOR}"
 TYPES = 10
-"""A set has as many questions as other sets have tasks: ten times `--per-type`."""
+"""A set has ten times `--per-type` questions, so that it is as large as the sets of other benchmarks."""
 
 
 def make(folder: Path, order: Order) -> Manifest:
-    """Make a set in a new or empty folder. Raises UserError; what was begun is then removed."""
+    """Make a set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
     if order.per_type < 1:
-        raise UserError(f"--per-type: at least 1, which makes {TYPES} questions")
+        raise UserError(f"--per-type: {order.per_type} is too low; at least 1 is needed, which makes {TYPES} questions")
     return make_folder(folder, order.seed, lambda seed: _write(folder, order, seed, private=order.seed is None))
 
 
 def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
-    """The files of a folder that are not what the seed gives, in words. Raises UserError."""
+    """How the files of a folder differ from what the seed gives, one text per file. Raises UserError."""
 
     def write(again: Path, made: Made) -> None:
         _write(again, Order(seed, made.patients, made.per_type), seed, private=made.private)
@@ -53,7 +53,7 @@ def differing(folder: Path, manifest: Manifest, seed: str) -> list[str]:
 
 
 def write_bundled(folder: Path, seed: str) -> Manifest:
-    """Write the bundled set: the questions of a seed over the bundled hospital, which every installation can make."""
+    """Write the bundled set: questions from a seed for the bundled hospital, which every installation can generate."""
     order, counts = Order(seed), Counter[str]()
     questions = _deal(counted(hospital(), counts), seed_number(seed, KIND) + 1, order)
     return _write_questions(folder, questions, Made.of(GENERATOR, seed, False, order, counts), SYNTHETIC)
@@ -71,7 +71,7 @@ def _deal(patients: Iterable[str], number: int, order: Order) -> list[Question]:
 
 
 def _write_questions(folder: Path, questions: Sequence[Question], made: Made, name: str) -> Manifest:
-    """Write questions and manifest beside the hospital, if it is there."""
+    """Write the questions and the manifest. The manifest lists the hospital's file if the folder has one."""
     (folder / QUESTIONS).write_text(questions_text(questions), encoding="utf-8", newline="\n")
     manifest = Manifest(name=name, files=file_digests(folder, (HOSPITAL, QUESTIONS)), made=made)
     write_manifest(folder, manifest)

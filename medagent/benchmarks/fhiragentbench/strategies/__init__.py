@@ -1,1 +1,1 @@
-"""The five published strategies: what each lets a model do, the tools with their published schemas, and the cap."""
+"""The five published strategies: their agents, the tools with the published schemas, and the input cap."""

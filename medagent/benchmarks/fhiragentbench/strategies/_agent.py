@@ -1,7 +1,7 @@
-"""A chat model that acts as a published strategy lets it: which tools a call has, when an episode ends, and with what.
+"""A chat model that acts by a published strategy, which defines the tools of each call and when an episode ends.
 
-Each tool call is one message to the session, `name(arguments)`; the end is `FINISH(answer)`, where the answer is the
-whole last message. Sentences that end an episode are the published ones, since evaluators look for them.
+Each tool call is one message to the session, `name(arguments)`. An episode ends with `FINISH(answer)`, where the answer
+is the whole last message. Texts that end an episode are the published ones, because evaluators search for them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from refsol.fhiragentbench.answers import OUT_OF_TURNS, OVER_CAP
 
 FINAL = "the final answer is:"
 NO_CALL = "No tool calls found in the response"
-"""What ends an episode in which a tool call is missing."""
+"""The answer if a reply lacks a required tool call."""
 
 
 class StrategyAgent(Agent):
-    """Lets a model act by a strategy. `cap` is in tokens; None: none."""
+    """A model that acts by a strategy. `cap` is the input cap in tokens, or None."""
 
     def __init__(self, model: ChatModel, strategy: Strategy, system: str, cap: int | None) -> None:
         super().__init__(AgentContext(model))
@@ -64,7 +64,7 @@ class _StrategyPolicy:
         return Move(f"{call.name}({call.arguments})", self._reasoning, call=made)
 
     async def _call(self) -> Move | None:
-        """Call the model; the end of the episode, None if it goes on."""
+        """Call the model. Returns the last move of the episode, or None if the episode continues."""
         self._turn += 1
         strategy = self._strategy
         if strategy.many_turns and self._turn >= TURNS:
@@ -83,7 +83,7 @@ class _StrategyPolicy:
         return self._after(completion, has_tools=bool(offered))
 
     def _after(self, completion: Completion, *, has_tools: bool) -> Move | None:
-        """What follows from a reply: its calls wait, or the episode ends, or (None) the model is called again."""
+        """Handle a reply: queue its tool calls, or return the last move. None means to call the model again."""
         if completion.tool_calls and has_tools:
             self._waiting.extend(completion.tool_calls)
             return None

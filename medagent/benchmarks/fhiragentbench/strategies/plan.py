@@ -1,4 +1,4 @@
-"""The five published strategies as data: their tools, by name and schema as published, and the order of their calls."""
+"""The five published strategies as data: the tools with their published names and schemas, and the order of calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES = (
 )
 """The resource types that the prompts name."""
 TURNS = 30
-"""Model calls of a strategy with many turns."""
+"""The most model calls of a strategy with many turns."""
 
 
 def _tool(name: str, description: str, properties: Mapping[str, object], *required: str) -> Tool:
@@ -78,10 +78,10 @@ SEARCH = _tool(
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One strategy. `code`: what is read goes to programs, and the model is shown counts.
+    """One strategy. `code`: resources are passed to programs, and the model sees only their counts.
 
-    `expected` are the names of the tools that are carried out, in the order in which the sentence for another tool has
-    them; by default those that are offered.
+    `expected` are the names of the tools that may be called, in the order of the published error text. By default they
+    are the tools that are offered.
     """
 
     name: str
@@ -91,14 +91,14 @@ class Strategy:
     expected: tuple[str, ...] = ()
 
     def offered(self, turn: int) -> tuple[Tool, ...]:
-        """The tools of a model call, counted from 0."""
+        """The tools of a model call. Turns are counted from 0."""
         if self.many_turns:
             return (*self.tools, PROGRAM) if self.code else self.tools
         phases: tuple[tuple[Tool, ...], ...] = (self.tools, (PROGRAM,), ()) if self.code else (self.tools, ())
         return phases[turn]
 
     def unknown(self, turn: int, name: str) -> str:
-        """The sentence that ends an episode in which another tool was called; empty for a tool that is carried out."""
+        """The text that ends an episode if an unexpected tool was called. Empty if the tool may be called."""
         names = self.expected or tuple(tool.name for tool in self.offered(turn))
         listed = " or ".join(f"'{one}'" for one in names)
         return "" if name in names else f"Expected {listed} tool call, but got '{name}'"

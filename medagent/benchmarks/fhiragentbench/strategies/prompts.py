@@ -1,7 +1,7 @@
 """The system prompts of the strategies: the bundled ones, or the published ones read from a checkout.
 
-The published texts are read out of the source files as text (`ast`); nothing of a checkout is imported or run. A text
-is known by its digest.
+The published texts are parsed from the source files with `ast`; no code of a checkout is imported or run. A text is
+accepted only if it has the published digest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from medagent.models.wording import fill
 from refsol.files import read_text
 
 PUBLISHED = "published="
-"""What a prompt option begins with that names a checkout."""
+"""The prefix of a prompt option that names a checkout."""
 _BUNDLED = Path(__file__).parent.parent / "prompts" / "strategies.toml"
 DIGESTS = {
     "single_turn_request": "c6cfd24886710256d10ecbfe4de548f69fecbec7589b2848cd9356205eb2aad3",
@@ -27,23 +27,23 @@ DIGESTS = {
     "multi_turn_resource": "024ec2db9e32314f67c911a3af4cf38fbb7686b924d63d85b78c39eb9c408e5a",
     "multi_turn_code_resource": "3974d1b3560a9adf7b9ebc210966f1404ab48b82323271475b5249a55efcc301",
 }
-"""SHA-256 of the published texts, filled in, by strategy."""
+"""By strategy, the SHA-256 of the published text with its fields filled in."""
 
 
 def bundled_prompt(strategy: Strategy) -> str:
-    """The project's own system prompt."""
+    """The bundled system prompt of a strategy."""
     texts = tomllib.loads(_BUNDLED.read_text(encoding="utf-8"))
     return fill(texts[strategy.name].strip(), types=", ".join(TYPES))
 
 
 def checkout_of(option: Path | str | None) -> Path | None:
-    """The checkout that a prompt option names; None if it names a file of the user's own, or nothing."""
+    """The checkout that a prompt option names. None if it names the user's own file, or if there is no option."""
     text = str(option or "")
     return Path(text.removeprefix(PUBLISHED)) if text.startswith(PUBLISHED) else None
 
 
 def published_prompt(strategy: Strategy, checkout: Path) -> str:
-    """The published system prompt. Raises UserError if it is not there, or is another text than the published one."""
+    """The published system prompt. Raises UserError if it is missing or differs from the published one."""
     path = checkout / "agent" / f"{strategy.name}_agent.py"
     text = "".join(_filled(_system_text(path), strategy, path))
     digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
@@ -60,7 +60,7 @@ def _system_text(path: Path) -> ast.JoinedStr:
     try:
         tree = ast.parse(read_text(path, error=UserError))
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: is no Python: {error}") from None
+        raise UserError(f"{path}: is not valid Python: {error}") from None
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(ast.unparse(one) == "self.system_msg" for one in node.targets):
             for part in ast.walk(node.value):
@@ -70,7 +70,7 @@ def _system_text(path: Path) -> ast.JoinedStr:
 
 
 def _filled(text: ast.JoinedStr, strategy: Strategy, path: Path) -> Iterator[str]:
-    """The parts of an f-string; its two expressions name the resource types and the tools."""
+    """The parts of an f-string. Its two expressions are replaced by the resource types and the tools."""
     tools = (*strategy.tools, PROGRAM) if strategy.code else strategy.tools
     for part in text.values:
         if isinstance(part, ast.Constant):
@@ -82,4 +82,4 @@ def _filled(text: ast.JoinedStr, strategy: Strategy, path: Path) -> Iterator[str
         elif "tool['function']['name']" in expression:
             yield ", ".join(tool.name for tool in tools)
         else:
-            raise UserError(f"{path}: the system prompt has an expression that is not known: {expression}")
+            raise UserError(f"{path}: the system prompt has an unknown expression: {expression}")

@@ -1,7 +1,7 @@
 """The session of the published strategies: a message is a tool call, `name(arguments)`, or `FINISH(answer)`.
 
-Resources are shown as Python prints them, as published, or (where programs work on them) only counted. The transcript
-has the beginning of long replies; what was found is recorded whole.
+A reply shows resources as Python prints them, as published. If programs work on the resources, it shows only counts.
+The transcript has the beginning of long replies. All found ids are recorded.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from medagent.sandbox.base import CallError, Surface
 from medagent.sandbox.wording import traceback_text
 
 PAGE = 1000
-"""Resources that are asked for on a page."""
+"""The page size of searches."""
 MOST = 50_000
-"""Resources that one call may give: a whole hospital does not fit into an episode."""
+"""The most resources of one call, so that an episode does not read a whole hospital."""
 SHOWN = 20_000
-"""Characters of a reply in the transcript."""
+"""The most characters of a reply in the transcript."""
 ANSWER = "answer"
 PRELUDE = "import datetime, json, math, re\nanswer = None\n"
 _CALL = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
@@ -40,12 +40,12 @@ Resources = dict[str, list[Any]]
 
 
 class ArgumentsError(Exception):
-    """The arguments of a call cannot be read; the published agents fail there."""
+    """The arguments of a call cannot be parsed. The published agents fail on such calls."""
 
 
 @dataclass(slots=True)
-class Found:
-    """What one call gave: ids by type, and the resources where they are needed; `error` is what the tool says."""
+class CallResult:
+    """The result of one call: ids by type, resources if they are needed, or the error text."""
 
     ids: dict[str, list[str]] = field(default_factory=dict)
     resources: Resources = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class StrategyActing:
-    """See `Acting`. Without a strategy it is for the benchmark's own agents, which read and are shown counts."""
+    """See `Acting`. Without a strategy it serves the bundled agents, which see only counts."""
 
     strategy: Strategy | None = None
     cap: int | None = None
@@ -100,7 +100,7 @@ class StrategySession(Session):
         return super().reset()
 
     async def act(self, message: str, reasoning: str | None = None, call: MadeCall | None = None) -> str:
-        """See `Session.act`. Arguments that cannot be read end the episode as an invalid action."""
+        """See `Session.act`. Arguments that cannot be parsed end the episode with `invalid_action`."""
         self._check_open()
         self._outcome.transcript.append(Turn("agent", message, reasoning=reasoning, call=call))
         self._outcome.rounds += 1
@@ -120,7 +120,7 @@ class StrategySession(Session):
         return reply
 
     async def _carried_out(self, name: str, text: str) -> str | None:
-        """The reply to a call; None for a tool that there is not. Raises ArgumentsError."""
+        """Carry out a call and return the reply. None if there is no such tool. Raises ArgumentsError."""
         if name == PROGRAM.name:
             return await self._program(_arguments(PROGRAM, text)["code"])
         if name == REQUEST.name:
@@ -135,35 +135,35 @@ class StrategySession(Session):
         query = f"{kind}?{'id' if tool is BY_ID else 'patient'}={one}" if one else kind
         return self._shown(await self._search(query), kind)
 
-    def _shown(self, found: Found, kind: str = "") -> str:
+    def _shown(self, result: CallResult, kind: str = "") -> str:
         if self._shows == "resources":
-            return str(found.shown)
-        if found.error:
-            return str(found.shown)
-        self._retrieved.update(found.resources)
+            return str(result.shown)
+        if result.error:
+            return str(result.shown)
+        self._retrieved.update(result.resources)
         if kind:
-            return f"retrieved_fhir_resources['{kind}'] ({len(found.ids.get(kind, ()))} items)"
-        return ", ".join(f"{kind}: {len(ids)}" for kind, ids in found.ids.items()) or "nothing"
+            return f"retrieved_fhir_resources['{kind}'] ({len(result.ids.get(kind, ()))} items)"
+        return ", ".join(f"{kind}: {len(ids)}" for kind, ids in result.ids.items()) or "nothing"
 
-    async def _search(self, query: str, *, request: bool = False) -> Found:
-        """All pages of a search, or the first one of a `request`; the ids in it are recorded."""
+    async def _search(self, query: str, *, request: bool = False) -> CallResult:
+        """Read all pages of a search, or the first page of a `request`. The ids are recorded."""
         counted = query if "_count=" in query else f"{query}{'&' if '?' in query else '?'}_count={PAGE}"
-        found, sent = Found(), ""
+        result, sent = CallResult(), ""
         try:
             sent = handled(self._base.target(self._base.shown + counted), self._rules.handling or "strict")
             async for text, page in self._pages(sent):
-                self._take(found, text, page, whole=request)
-                if request or sum(map(len, found.ids.values())) > MOST:
+                self._take(result, text, page, whole=request)
+                if request or sum(map(len, result.ids.values())) > MOST:
                     break
-            if sum(map(len, found.ids.values())) > MOST:
+            if sum(map(len, result.ids.values())) > MOST:
                 raise ActionError(f"more than {MOST:,} resources match; ask for fewer")
         except (ActionError, TooMuchError) as error:
-            found = Found(error=str(error))
-        self._outcome.reads.append(Read(query, sent, found.ids, found.error or None))
-        return found
+            result = CallResult(error=str(error))
+        self._outcome.reads.append(Read(query, sent, result.ids, result.error or None))
+        return result
 
     async def _pages(self, sent: str) -> AsyncIterator[tuple[str, Page]]:
-        """The pages, as texts and read. Raises ActionError for what the server refuses."""
+        """The pages, as text and parsed. Raises ActionError if the server refuses the request."""
         while sent:
             reply = await self._ehr.get(sent)
             if not reply.ok:
@@ -172,8 +172,8 @@ class StrategySession(Session):
             yield reply.text, page
             sent = self._base.target(page.next) if page.next else ""
 
-    def _take(self, found: Found, text: str, page: Page, *, whole: bool) -> None:
-        """Add a page. Of resources, `text` and `meta` are cut, but for those of a request (`whole`), as published."""
+    def _take(self, result: CallResult, text: str, page: Page, *, whole: bool) -> None:
+        """Add a page. As published, `text` and `meta` of resources are removed, unless it is a request (`whole`)."""
         if self._acting.strategy is None:
             ids = page.ids
         else:
@@ -183,13 +183,13 @@ class StrategySession(Session):
                 if not whole:
                     one.pop("text", None)
                     one.pop("meta", None)
-                found.resources.setdefault(one["resourceType"], []).append(one)
+                result.resources.setdefault(one["resourceType"], []).append(one)
             ids = ids_of(entries)
         for kind, some in ids.items():
-            found.ids.setdefault(kind, []).extend(some)
+            result.ids.setdefault(kind, []).extend(some)
 
     async def _program(self, code: str) -> str:
-        """Run a program in a fresh interpreter; what comes back is its variable `answer`."""
+        """Run a program in a new interpreter. The reply has its variable `answer`."""
         if self._code is None:
             raise FhirUnavailableError("there is no sandbox for programs")
         variables = {"retrieved_resources": self._retrieved}
@@ -214,7 +214,7 @@ async def _no_calls(name: str, *_: Any) -> Any:
 
 
 def _arguments(tool: Tool, text: str) -> Mapping[str, Any]:
-    """The arguments of a call; texts where the schema has texts. Raises ArgumentsError."""
+    """Parse the arguments of a call and check them against the schema. Raises ArgumentsError."""
     try:
         arguments = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
@@ -224,5 +224,5 @@ def _arguments(tool: Tool, text: str) -> Mapping[str, Any]:
         raise ArgumentsError(f"{tool.name}: takes {', '.join(known)}")
     for name, value in arguments.items():
         if known[name]["type"] == "string" and not isinstance(value, str):
-            raise ArgumentsError(f"{tool.name}: {name} is no text")
+            raise ArgumentsError(f"{tool.name}: {name} is not text")
     return arguments

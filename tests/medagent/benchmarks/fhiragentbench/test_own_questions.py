@@ -81,9 +81,9 @@ def test_a_seed_makes_the_same_bytes_and_a_changed_file_is_named(made: Path, tmp
     [
         (["--split", "train"], "--split is not available with --like fhir-agentbench"),
         (["--seed", " "], "--seed is empty"),
-        (["--per-type", 0], "--per-type: at least 1"),
+        (["--per-type", 0], "--per-type: 0 is too low; at least 1"),
         (["--patients", 1], "--patients: 1 is too low; at least 2"),
-        (["--seed", "x", "--patients", 2], "give it more (--patients)"),
+        (["--seed", "x", "--patients", 2], "raise --patients"),
     ],
 )
 def test_what_cannot_be_made_is_refused_and_leaves_nothing(words: list[Any], problem: str, tmp_path: Path) -> None:

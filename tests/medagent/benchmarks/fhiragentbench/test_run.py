@@ -56,7 +56,7 @@ def test_reading_whole_charts_finds_everything_and_is_precise_by_the_handling(ru
 def test_questions_without_their_resources_are_left_out_and_said(run: Run, tmp_path: Path) -> None:
     ran = run("--agent", "nop")
     assert ran.code == 0, ran.err
-    assert "1 of 9 true ids are not there (1 of 2 Observation); 1 of 7 questions are left out" in ran.err
+    assert "1 of 9 true ids are missing (1 of 2 Observation); 1 of 7 questions are left out" in ran.err
     assert "1 of 7 questions left out: true ids that the patients' file lacks" in ran.out
     run_file = json.loads((tmp_path / "fhir-agentbench_r1_nop" / "run.json").read_text())
     assert run_file["data"]["left_out"] == ["q7"]
@@ -91,9 +91,12 @@ def test_filters(run: Run, tmp_path: Path, words: list[str], chosen: set[str]) -
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--agent", "nop", "--family", "vital signs"], "--family vital signs: there are prescriptions, laboratory"),
-        (["--agent", "nop", "--template", "nothing like it"], "--template nothing like it: no question is left"),
-        (["--agent", "nop", "--split", "holdout"], "--split holdout: no question is left"),
+        (
+            ["--agent", "nop", "--family", "vital signs"],
+            "unknown family 'vital signs'; known: prescriptions, laboratory",
+        ),
+        (["--agent", "nop", "--template", "nothing like it"], "--template nothing like it: no question matches"),
+        (["--agent", "nop", "--split", "holdout"], "--split holdout: no question matches"),
         (["--agent", "nop", "--ids", "q9"], "q9"),
         (["--agent", "nop", "--model", "m"], "--model has no use"),
         (["--protocol", "multi_turn_resource"], "--protocol multi_turn_resource needs --model"),
@@ -103,7 +106,7 @@ def test_filters(run: Run, tmp_path: Path, words: list[str], chosen: set[str]) -
             "--code-returns needs a published code",
         ),
         (["--agent", "nop", "--judge-prompt", "x.toml"], "--judge-prompt needs --judge"),
-        (["--agent", "reference"], "--agent reference reads questions of the generator"),
+        (["--agent", "reference"], "--agent reference can only read generated questions"),
         (["--agent", "nop", "--dataset", "synthetic"], "has none of the"),
         (["--agent", "none-of-these"], "unknown agent 'none-of-these'; known: text, reference, nop, yes, fetch-all"),
     ],
@@ -134,7 +137,7 @@ def test_credentialed_patients_need_a_word(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps({"*": ["FINISH([])"]}))
     model = ("--results-dir", tmp_path, "--model", f"scripted:{tmp_path / 's.json'}", "--ids", "q1", "--quiet")
     ran = medagent(*words, *model)
-    assert (ran.code, "must not go to a model's provider without a suitable agreement" in ran.err) == (1, True)
+    assert (ran.code, "must not be sent to a model's provider without a suitable agreement" in ran.err) == (1, True)
     assert ran.err.rstrip().endswith("--yes")
     assert medagent(*words, *model, "--yes").code == 0
     assert medagent(*words, "--agent", "nop", "--results-dir", tmp_path, "--quiet").code == 0
@@ -149,8 +152,8 @@ def test_the_published_file_is_imported_once(ward: Path, tmp_path: Path, monkeyp
     bad = write_questions(tmp_path, rows=[{**QUESTIONS[0], "true_fhir_ids": "open('x')"}, QUESTIONS[1], QUESTIONS[1]])
     refused = medagent("data", "import", bad)
     assert refused.code == 1
-    assert "true_fhir_ids: is no Python literal" in refused.err
-    assert "q2 stands in the file twice" in refused.err
+    assert "true_fhir_ids: is not a Python literal" in refused.err
+    assert "duplicate question_id q2" in refused.err
     assert not (tmp_path / "home" / "data").exists()
     assert "7 questions of FHIR-AgentBench imported" in medagent("data", "import", ward / "questions.csv").out
     assert medagent(*words, "--quiet").code == 0
@@ -197,7 +200,7 @@ def test_a_run_is_written_as_the_published_file_and_graded_from_it(run: Run, war
         tmp_path / "out" / "outputs.json"
     )
     again = medagent("export", "official", folder, tmp_path / "out")
-    assert (again.code, "is there already" in again.err) == (1, True)
+    assert (again.code, "already exists" in again.err) == (1, True)
     written = json.loads((tmp_path / "out" / "outputs.json").read_text())
     assert [len(row) for row in written] == [11] * 6
     words = ("grade", "--benchmark", "fhir-agentbench", tmp_path / "out" / "outputs.json", "--json")
@@ -218,7 +221,7 @@ def test_a_run_is_written_as_the_published_file_and_graded_from_it(run: Run, war
     )
     assert (ran.code, "[0].question_id: 'other'" in ran.err) == (1, True)
     unknown = medagent("grade", "--benchmark", "fhir-agentbench", tmp_path / "own.json", "--key", "x")
-    assert "--key has no use" in unknown.err
+    assert "--key does not apply to" in unknown.err
 
 
 def test_show_and_the_page_have_ids_in_two_columns_and_the_resources(run: Run, tmp_path: Path) -> None:

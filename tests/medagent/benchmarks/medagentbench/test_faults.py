@@ -142,7 +142,7 @@ def test_a_full_context_window_ends_the_episode_and_is_not_owed(tmp_path: Path) 
         assert [item["answer"] is None for item in items] == [True] * 4 + [False] * 6
         assert (grade(tmp_path)["right"], grade(tmp_path)["wrong"]) == (6, 4)
         calls = len(server.calls)
-        assert "finished" in ask(tmp_path, server).err
+        assert "is complete" in ask(tmp_path, server).err
         assert len(server.calls) == calls
 
 

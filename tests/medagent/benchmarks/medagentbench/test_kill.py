@@ -108,11 +108,11 @@ def test_a_signal_keeps_what_is_finished_and_records_what_was_under_way(
         wait_until(lambda: len(finished(path)) == 6, lambda: process.poll() is None)
         second = run(tmp_path, *args, "--model", "m", "--base-url", server.url)
         assert second.code == 1
-        assert f"process {process.pid} is running into this folder" in second.err
+        assert f"process {process.pid} is writing to this folder" in second.err
         process.send_signal(sent)
         _, err = process.communicate()
     assert process.returncode == code
-    assert "What was finished is kept. Continue: medagent run --version v1" in err
+    assert "Finished units are saved. Continue: medagent run --version v1" in err
     assert "Traceback" not in err
     assert {task for task, row in episodes(path).items() if row["status"] == "cancelled"} == stalled
     assert len(rows(path)) == 10

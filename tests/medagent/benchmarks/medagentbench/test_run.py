@@ -128,7 +128,7 @@ def test_failed_episodes_are_no_wrong_answers_and_are_run_again(tmp_path: Path) 
         before = (tmp_path / "v1_r1_m" / "results.json").read_bytes()
         again = run(tmp_path, *args[:-3], server.url, *args[-2:])
         assert again.code == 0
-        assert "finished" in again.err
+        assert "is complete" in again.err
         assert "--overwrite" in again.err
         assert "overall" in again.out
         assert (tmp_path / "v1_r1_m" / "results.json").read_bytes() == before
@@ -180,9 +180,9 @@ def test_the_commands_to_copy_work(tmp_path: Path) -> None:
         assert all(call.body["note"] == "it's" and "temperature" not in call.body for call in server.calls)
         refused = run(tmp_path, "--model", "m", "--base-url", server.url)
         assert refused.code == 1
-        old = refused.err.partition("Continue it with the old ones: ")[2].partition("; or choose another")[0]
+        old = refused.err.partition("Continue it with its settings: ")[2].partition("; or choose another")[0]
         again = medagent(*shlex.split(old)[1:])
-        assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+        assert (again.code, "is complete and was not changed" in again.err) == (0, True)
 
 
 @pytest.mark.parametrize("option", ["--ids", "--tasks"])

@@ -123,7 +123,7 @@ def test_a_run_is_filled_parsed_and_scored(tmp_path: Path, gold: Path, capsys: p
         assert run(server, gold=gold) == 0
         assert len(server.calls) == calls
         out, err = capsys.readouterr()
-        assert "is finished and stays as it is" in err
+        assert "is complete and was not changed" in err
         assert "score 1280 63.00" in words(out)
 
 
@@ -253,7 +253,7 @@ def test_a_refused_key_stops_the_run(tmp_path: Path) -> None:
     run = Run(tmp_path, LINES[:5])
     with (
         ModelServer(answer, faults=lambda _: status(401, message="bad key")) as server,
-        pytest.raises(StopRunError, match=r"bad key.*\(the run stopped; what was finished is kept\)"),
+        pytest.raises(StopRunError, match=r"bad key.*\(the run stopped; finished units are saved\)"),
     ):
         run(server)
     assert run.files == set()

@@ -91,7 +91,7 @@ def test_lessons_survive_kills_in_play_and_in_learn(published: Set, tmp_path: Pa
     copies = [{one.name for one in (run_folder / "agent").iterdir()} for run_folder in (path, again)]
     assert copies[0] == copies[1] == {"current", *map(str, range(1, 13))}
     finished = run(killed, published, "--trials", 2)
-    assert "is finished and stays as it is" in finished.stderr
+    assert "is complete and was not changed" in finished.stderr
 
 
 def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_p
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--sequential", "--workers", 2), "--sequential does one item after the other: leave --workers out"),
-        (("--sequential", "--cluster", "tcp://x:1"), "leave --cluster out"),
+        (("--sequential", "--workers", 2), "--sequential runs one item after the other; omit --workers"),
+        (("--sequential", "--cluster", "tcp://x:1"), "omit --cluster"),
         (("--learn-from", "facts"), "--learn-from needs --sequential"),
         ((), "learns from each score; pass --sequential"),
     ],
@@ -145,7 +145,7 @@ def test_a_copy_that_was_changed_is_not_put_back(published: Set, tmp_path: Path)
     (last / "lessons.txt").write_text("another lesson\n")
     (tmp_path / "die-at").unlink()
     refused = run(tmp_path, published)
-    assert (refused.returncode, "is not the copy that learned.jsonl names" in refused.stderr) == (1, True)
+    assert (refused.returncode, "not the copy in learned.jsonl" in refused.stderr) == (1, True)
 
 
 def test_judged_benchmarks_refuse_to_learn(tmp_path: Path) -> None:
@@ -156,4 +156,4 @@ def test_judged_benchmarks_refuse_to_learn(tmp_path: Path) -> None:
     words = ("--model", f"scripted:{tmp_path / 'model.json'}", "--judge", f"scripted:{tmp_path / 'judge.json'}")
     ran = medagent("run", "simpleqa", *words, "--lang", "hu", "--sequential", "--results-dir", tmp_path / "results")
     assert ran.code == 1
-    assert "come after all answers" in ran.err.splitlines()[-1]
+    assert "whose scores exist only after all answers are judged" in ran.err.splitlines()[-1]

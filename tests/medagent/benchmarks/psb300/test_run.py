@@ -120,7 +120,7 @@ def test_an_episode_without_finish_counts_as_an_empty_list_or_as_wrong(published
     assert "an episode without FINISH is wrong" in strict.out
     assert "2 invalid-action" in strict.out
     refused = published.run(*words[:2], "--ids", "task9_1", "--round", "ends", "--unfinished", "wrong")
-    assert "was made under other settings (unfinished empty → wrong)" in refused.err
+    assert "the run has other settings (unfinished empty → wrong)" in refused.err
 
 
 def test_an_agent_that_raises_is_wrong_where_doing_nothing_is_right(published: Set, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_the_clock_is_recorded_when_the_run_begins(published: Set, tmp_path: Pat
     clock = datetime.fromisoformat(json.loads((path / "run.json").read_text())["settings"]["clock"])
     assert timedelta(0) <= datetime.now(UTC) - clock < timedelta(minutes=10)
     again = medagent(*words)
-    assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+    assert (again.code, "is complete and was not changed" in again.err) == (0, True)
     assert f"clock {clock.isoformat()}" in medagent("grade", path).out
 
 
@@ -158,7 +158,7 @@ def test_charts_of_a_server_are_those_before_the_first_episode(published: Set, t
         orders = sum(method == "POST" for method, _ in live.requests)
         asked = len(live.requests)
         again = published.run(*words, "--fhir", live.url, "--results-dir", tmp_path)
-        assert (again.code, "is finished and stays as it is" in again.err) == (0, True)
+        assert (again.code, "is complete and was not changed" in again.err) == (0, True)
         assert len(live.requests) - asked < 10  # the charts are not read again
     assert orders == 4
     assert "rules official, clock 2023-11-07T22:47:00+00:00, cut-off not applied" in ran.out

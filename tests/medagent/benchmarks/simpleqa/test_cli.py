@@ -120,7 +120,7 @@ def test_groups_come_from_the_questions(tmp_path: Path) -> None:
         (["judge", "agree", "oc", "oc@J"], "has several judges; name one as oc@JUDGE: J, K"),
         (["judge", "agree", "oc@J", "oc@K", "--rules", "x"], "--rules x: unknown; replies can be read by robust, "),
         (["judge", "agree", "plain", "plain"], "neither a judged run, nor another tool's judged output, nor a file"),
-        (["judge", "again", "oc", "--judge", "J"], "oc: is no run's folder"),
+        (["judge", "again", "oc", "--judge", "J"], "oc: not a run's folder"),
         (["judge", "check", "simpleqa", "--judge", "J", "--judge", "J"], "named twice"),
         (["judge", "check", "promptcblue", "--judge", "J"], "promptcblue: its answers are not judged by models"),
     ],

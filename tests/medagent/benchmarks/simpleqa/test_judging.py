@@ -151,7 +151,7 @@ def test_a_judge_that_fails_is_no_grade_and_owed(tmp_path: Path, capsys: pytest.
 
 
 def test_only_a_run_can_be_judged(tmp_path: Path) -> None:
-    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="is no run's folder"):
+    with ModelServer(reply=Oracle()) as server, pytest.raises(UserError, match="not a run's folder"):
         judge(server, tmp_path, "j")
 
 

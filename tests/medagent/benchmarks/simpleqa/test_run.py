@@ -96,7 +96,7 @@ def test_a_finished_run_costs_nothing_and_says_so(tmp_path: Path, capsys: pytest
         capsys.readouterr()
         assert run(server, tmp_path) == 0
         assert len(server.calls) == 160
-    assert "is finished and stays as it is" in capsys.readouterr().err
+    assert "is complete and was not changed" in capsys.readouterr().err
     assert (run_folder(tmp_path) / "results.json").read_bytes() == before
 
 
@@ -189,7 +189,7 @@ def test_a_model_that_fails_is_not_judged_and_owed(tmp_path: Path) -> None:
 
 def test_a_refused_judge_stops_the_run_and_keeps_the_answers(tmp_path: Path) -> None:
     with ModelServer(reply=Oracle(), faults=lambda call: status(401) if call.body["model"] == "j" else None) as server:
-        with pytest.raises(StopRunError, match="what was finished is kept"):
+        with pytest.raises(StopRunError, match="finished units are saved"):
             run(server, tmp_path, ids=("H01", "H02"))
         assert judge(server, tmp_path, "strict-j") == 0
         assert calls_by_model(server)["m"] == 4

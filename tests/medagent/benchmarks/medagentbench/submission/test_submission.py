@@ -133,4 +133,4 @@ def test_what_is_no_pack(made: tuple[Path, Path], tmp_path: Path) -> None:
         ran = medagent("submit", "check", path)
         assert (ran.code, said in ran.err) == (1, True), (path, ran.err)
     assert not (tmp_path.parent / "escape.json").exists()
-    assert "is no run's folder" in medagent("submit", "pack", tmp_path).err
+    assert "not a run's folder" in medagent("submit", "pack", tmp_path).err
