@@ -114,9 +114,8 @@ def answered(calls: list[Call], number: int) -> list[Call]:
     return calls[:-1] if number % 5 == 2 and len(calls) > 1 else calls
 
 
-static = subprocess.run(
-    ["openenv", "validate", str(FOLDER), "--level", "static"], capture_output=True, text=True, check=False
-)
+validate = ["openenv", "validate", str(FOLDER)]
+static = subprocess.run([*validate, "--level", "static"], capture_output=True, text=True, check=False)
 assert (static.returncode, static.stdout.splitlines()[-1]) == (0, "Verdict: PASS"), static.stdout
 checked = subprocess.run(validate, capture_output=True, text=True, check=False).stdout
 assert "PASS  static.manifest" in checked, checked
