@@ -86,10 +86,10 @@ def by_transactions(base: str, lines: list[str], cpu: Callable[[], float] = lamb
     """Resources a second by transactions of 500 over HTTP, and µs of CPU a resource; making the Bundles not counted."""
     bundles = []
     for start in range(0, len(lines), 500):
-        found = [json.loads(line) for line in lines[start : start + 500]]
+        resources = [json.loads(line) for line in lines[start : start + 500]]
         entries = [
             {"resource": one, "request": {"method": "PUT", "url": f"{one['resourceType']}/{one['id']}"}}
-            for one in found
+            for one in resources
         ]
         bundles.append(json.dumps({"resourceType": "Bundle", "type": "transaction", "entry": entries}).encode())
     parts = urlsplit(base)
@@ -106,30 +106,30 @@ def by_transactions(base: str, lines: list[str], cpu: Callable[[], float] = lamb
 
 def transactions(folder: Path, lines: list[str]) -> float:
     """Resources a second; the median of several starts, each with an empty store."""
-    found = []
+    figures = []
     for number in range(fhir_searches.STARTS):
         with Running(folder / f"transactions{number}.sqlite") as running:
             running.first_answer("/metadata")
-            found.append(by_transactions(running.base, lines, running.cpu))
-    rate, spent = map(statistics.median, zip(*found, strict=True))
+            figures.append(by_transactions(running.base, lines, running.cpu))
+    rate, spent = map(statistics.median, zip(*figures, strict=True))
     row("transactions of 500, a resource", "≤ 150", spent, "µs of CPU")
     report("import by transactions of 500 over HTTP", f"{rate:,.0f}/s")
     return float(rate)
 
 
 def searches(base: str, paths: list[str], seconds: float, cpu: Callable[[], float] | None = None) -> Figures:
-    found = []
+    figures = []
     once(base, paths)
     for connections in (1, 16):
         before = cpu() if cpu else 0
         done = load(base, paths, connections, seconds)
-        said = f"{done.rate:,.0f}/s, median {done.median:.2f} ms"
-        report(f"Observation?patient&code, connections: {connections}", said)
+        text = f"{done.rate:,.0f}/s, median {done.median:.2f} ms"
+        report(f"Observation?patient&code, connections: {connections}", text)
         if cpu:
             spent = (cpu() - before) / done.requests * 1e6
             row(f"a repeated search over HTTP, connections: {connections}", "≤ 75", spent, "µs of CPU")
-        found.append((f"searches a second, connections: {connections}", done.rate))
-    return found
+        figures.append((f"searches a second, connections: {connections}", done.rate))
+    return figures
 
 
 def ready(paths: list[str], length: int, seconds: float) -> None:
@@ -150,12 +150,12 @@ def ready(paths: list[str], length: int, seconds: float) -> None:
 
 def after_starts(data: Path, pairs: fhir_searches.Pairs, path: str, connections: int, starts: int) -> list[list[float]]:
     """What `fhir_searches.first_asked` gives after each of some starts."""
-    found = []
+    figures = []
     for _ in range(starts):
         with Running(data) as running:
             running.first_answer(path)
-            found.append(fhir_searches.first_asked(running, pairs, connections))
-    return found
+            figures.append(fhir_searches.first_asked(running, pairs, connections))
+    return figures
 
 
 def during_a_transaction(running: Running, paths: list[str]) -> None:
@@ -177,8 +177,8 @@ def during_a_transaction(running: Running, paths: list[str]) -> None:
     posting.start()
     requests = [get(running.base, path) for path in paths]
     done = own_client(running.base, in_turn(requests, posting.is_alive), 2)
-    said = f"{done.rate:,.0f}/s, worst {done.worst:,.0f} ms; it took {time.perf_counter() - begin:.1f} s: {statuses[0]}"
-    report("reads during 20,000 entries in 45 MB", said)
+    text = f"{done.rate:,.0f}/s, worst {done.worst:,.0f} ms; it took {time.perf_counter() - begin:.1f} s: {statuses[0]}"
+    report("reads during 20,000 entries in 45 MB", text)
 
 
 def writes(running: Running, seconds: float) -> None:
@@ -198,8 +198,8 @@ def by_workers(data: Path, paths: list[str], seconds: float) -> None:
             before = running.cpu()
             done = load(running.base, paths, 16, seconds)
             spent = (running.cpu() - before) / done.requests * 1e6
-            said = f"{done.rate:,.0f}/s, median {done.median:.2f} ms, CPU {spent:,.0f} µs each"
-            report(f"Observation?patient&code, workers: {count}", said)
+            text = f"{done.rate:,.0f}/s, median {done.median:.2f} ms, CPU {spent:,.0f} µs each"
+            report(f"Observation?patient&code, workers: {count}", text)
 
 
 def each(action: Callable[[], object], count: int) -> float:
@@ -222,8 +222,8 @@ def imported(server: Server, count: int | None) -> None:
 
     def lines() -> Iterator[str]:
         nonlocal making
-        found = resources(count)
-        while part := cpu_of(lambda: list(islice(found, 10_000))):
+        copies = resources(count)
+        while part := cpu_of(lambda: list(islice(copies, 10_000))):
             making += part[0]
             if not part[1]:
                 return
@@ -240,8 +240,8 @@ def imported(server: Server, count: int | None) -> None:
 def cpu_of(action: Callable[[], list[str]]) -> tuple[float, list[str]]:
     """What an action takes of the processor in seconds, and what it gives."""
     start = time.process_time()
-    found = action()
-    return time.process_time() - start, found
+    result = action()
+    return time.process_time() - start, result
 
 
 def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> tuple[Figures, list[str]]:
@@ -268,7 +268,7 @@ def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> 
         row("start to first answer", "≤ 0.2", running.cpu(), "s of CPU")
         starts.append(fhir_searches.first_asked(running, pairs, connections=16))
         fhir_searches.first_rows(starts, connections=16)
-        found = searches(running.base, paths, seconds, running.cpu)
+        rates = searches(running.base, paths, seconds, running.cpu)
         row("memory after all that (Pss)", "≤ 100", running.pss(), "MB")
         during_a_transaction(running, paths)
     fhir_searches.first_rows(after_starts(data, pairs, paths[0], 1, fhir_searches.STARTS), connections=1)
@@ -278,7 +278,7 @@ def measure(folder: Path, count: int | None, seconds: float, *, floor: bool) -> 
             running.first_answer("/metadata")
             writes(running, seconds)
     rate = transactions(folder, lines)
-    return [*found, ("resources a second by transactions", rate)], paths
+    return [*rates, ("resources a second by transactions", rate)], paths
 
 
 def against(base: str, own: Figures, paths: list[str], seconds: float) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 
 class Connection:
-    """A kept-alive connection that has one request under way."""
+    """A kept-alive connection with at most one open request."""
 
     def __init__(self, base: str) -> None:
         parts = urlsplit(base)
@@ -70,9 +70,9 @@ def get(base: str, path: str, headers: str = "") -> bytes:
 
 
 def own_client(base: str, requests: Iterable[bytes], connections: int) -> Load:
-    """Sends the requests over so many connections, one at a time on each.
+    """Sends the requests over a number of connections, one at a time on each.
 
-    A server may close a connection between two answers, as Tomcat does after a hundred: then there is a new one.
+    If a server closes a connection between two answers, as Tomcat does after a hundred, a new one is opened.
     """
     left, poll, times = iter(requests), select.epoll(), []
     busy: dict[int, Connection] = {}

@@ -21,9 +21,9 @@ class Serving:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.base = f"http://127.0.0.1:{self.port}/fhir"
-        given = [str(self.port) if argument == "PORT" else argument for argument in arguments]
+        words = [str(self.port) if argument == "PORT" else argument for argument in arguments]
         self._start = time.perf_counter()
-        self._process = subprocess.Popen([sys.executable, "-m", module, *given], stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen([sys.executable, "-m", module, *words], stderr=subprocess.DEVNULL)
 
     def first_answer(self, path: str) -> float:
         """Milliseconds from the start of the process to its first answer."""
@@ -39,8 +39,8 @@ class Serving:
     def pss(self) -> float:
         """Megabytes, those that processes share counted by halves."""
         rollup = Path(f"/proc/{self._process.pid}/smaps_rollup").read_text("ascii")
-        found = re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)
-        return int(found[1]) / 1024 if found else float("nan")
+        match = re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)
+        return int(match[1]) / 1024 if match else float("nan")
 
     def cpu(self) -> float:
         """Seconds of processor time that the server and the processes under it have taken."""

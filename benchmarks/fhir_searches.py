@@ -20,14 +20,14 @@ from fhir_server import Request, Server
 
 Pairs = list[tuple[str, str]]
 STARTS = 3
-"""What is asked for the first time after a start is asked after so many: figures of one differ by a tenth."""
+"""First requests are measured after this number of starts, since the figures of single starts differ by a tenth."""
 MOST = 4_000
-"""So many pairs are asked, where there are more of them."""
+"""The largest number of pairs."""
 COUNTS, PACKED_COUNT = (7, 20, 33), 21
 
 
 def pairs(data: Path) -> Pairs:
-    """Every patient with each code that an Observation of theirs has, in an order that is no order."""
+    """Every patient with each code of the patient's Observations, shuffled."""
     with closing(sqlite3.connect(data)) as connection:
 
         def rows(name: str, columns: str) -> sqlite3.Cursor:
@@ -36,37 +36,36 @@ def pairs(data: Path) -> Pairs:
 
         codes = {row_id: value for value, row_id in rows("code", "value, row_id FROM tokens")}
         links = rows("patient", "target, row_id FROM links")
-        found = sorted({(target.partition("/")[2], codes[row_id]) for target, row_id in links if row_id in codes})
-    random.Random(23).shuffle(found)
-    return found[:MOST]
+        listed = sorted({(target.partition("/")[2], codes[row_id]) for target, row_id in links if row_id in codes})
+    random.Random(23).shuffle(listed)
+    return listed[:MOST]
 
 
-def paths(found: Pairs, count: int | None = None) -> list[str]:
-    """The searches, each with so many entries a page."""
+def paths(pairs: Pairs, count: int | None = None) -> list[str]:
+    """The searches, each with `count` entries per page."""
     more = f"&_count={count}" if count else ""
-    return [f"/Observation?patient={patient}&code={code}{more}" for patient, code in found]
+    return [f"/Observation?patient={patient}&code={code}{more}" for patient, code in pairs]
 
 
 GZIP = "Accept-Encoding: gzip, deflate\r\n"
 """What most HTTP clients send unless they are told not to."""
 
 
-def first_asked(running: Running, found: Pairs, connections: int) -> list[float]:
+def first_asked(running: Running, pairs: Pairs, connections: int) -> list[float]:
     """CPU of a request over HTTP in µs: of all pairs, each once after a start, then with other pages, then packed."""
-    others = [path for count in COUNTS for path in paths(found, count)]
+    others = [path for count in COUNTS for path in paths(pairs, count)]
     figures = []
-    for asked, headers in ((paths(found), ""), (others, ""), (paths(found, PACKED_COUNT), GZIP)):
+    for targets, headers in ((paths(pairs), ""), (others, ""), (paths(pairs, PACKED_COUNT), GZIP)):
         before = running.cpu()
-        done = once(running.base, asked, connections, headers)
+        done = once(running.base, targets, connections, headers)
         figures.append((running.cpu() - before) / done.requests * 1e6)
     return figures
 
 
 def first_rows(starts: list[list[float]], connections: int) -> None:
-    """The rows of what was first asked: the median of several starts.
+    """Print the rows of first requests: the median of several starts.
 
-    On one connection the server waits for each request, and where it alone is at work, the CPU that waking up takes
-    comes on top of each answer.
+    Over one connection, the server waits for each request, and the CPU of waking up is added to each answer.
     """
     of = f"over HTTP, connections: {connections}"
     for (name, target), figures in zip(
@@ -81,25 +80,25 @@ def first_rows(starts: list[list[float]], connections: int) -> None:
         row(f"{name}, {of}", target, statistics.median(figures), "µs of CPU")
 
 
-def in_process(data: Path, found: Pairs) -> None:
+def in_process(data: Path, pairs: Pairs) -> None:
     """The same without HTTP."""
-    others = [path for count in COUNTS for path in paths(found, count)]
+    others = [path for count in COUNTS for path in paths(pairs, count)]
     figures: list[list[float]] = [[], []]
     for _ in range(STARTS):
         with Server.open(data) as server:
             server.handle(Request("GET", "/fhir/metadata"))
-            for kept, asked in zip(figures, (paths(found), others), strict=True):
+            for times, targets in zip(figures, (paths(pairs), others), strict=True):
                 start = time.process_time()
-                for path in asked:
+                for path in targets:
                     server.handle(Request("GET", f"/fhir{path}"))
-                kept.append((time.process_time() - start) / len(asked) * 1e6)
+                times.append((time.process_time() - start) / len(targets) * 1e6)
     row("all patients and codes once, in process", "≤ 120", statistics.median(figures[0]), "µs of CPU")
     row("the same again with other _count, in process", "≤ 120", statistics.median(figures[1]), "µs of CPU")
 
 
 def growing(server: Server) -> None:
-    """What depends on how many resources there are: best of five in process, understood once and found anew."""
-    for query, asked in (
+    """Print searches whose cost depends on the number of resources: best of five in process, parsed once, uncached."""
+    for query, target in (
         ("Observation?code=K&date=ge2023-06-01", "≤ 2"),
         ("Observation?_summary=count", "≤ 1"),
         ("Observation?code=K&_sort=-date", "≤ 5"),
@@ -116,10 +115,10 @@ def growing(server: Server) -> None:
             start = time.process_time()
             server.handle(Request("GET", f"/fhir/{query}"))
             best = min(best, time.process_time() - start)
-        row(f"`{query}`", asked, best * 1000, "ms of CPU")
+        row(f"`{query}`", target, best * 1000, "ms of CPU")
 
 
-def floor(data: Path, found: Pairs) -> None:
+def floor(data: Path, pairs: Pairs) -> None:
     """What a C program takes for the same pages, without HTTP and without anything to understand."""
     compiler = shutil.which("cc")
     if compiler is None:
@@ -132,9 +131,9 @@ def floor(data: Path, found: Pairs) -> None:
             [compiler, "-O2", source, "-lsqlite3", "-o", program], capture_output=True, text=True, check=False
         )
         if made.returncode:
-            said = re.search(r"error: .*", made.stderr)
-            print(f"no floor: {said[0] if said else made.stderr.strip()}")
+            problem = re.search(r"error: .*", made.stderr)
+            print(f"no floor: {problem[0] if problem else made.stderr.strip()}")
             return
-        asked = "".join(f"{patient} {code} 20\n" for patient, code in found)
-        done = subprocess.run([program, data], input=asked, capture_output=True, text=True, check=True)
+        lines = "".join(f"{patient} {code} 20\n" for patient, code in pairs)
+        done = subprocess.run([program, data], input=lines, capture_output=True, text=True, check=True)
     row("the floor: a C program over the same file", "", float(done.stdout.split()[0]), "µs of CPU")

@@ -14,8 +14,8 @@ RUNS = 9
 
 def main() -> None:
     command = [sys.executable, "-c", CODE]
-    asked = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(RUNS)]
-    print(f"import medagent.testing.plugin: {min(map(float, asked)) * 1000:.1f} ms of CPU")
+    outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(RUNS)]
+    print(f"import medagent.testing.plugin: {min(map(float, outputs)) * 1000:.1f} ms of CPU")
 
 
 if __name__ == "__main__":

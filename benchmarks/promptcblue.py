@@ -64,16 +64,16 @@ def target(dice: random.Random, task: str) -> str:
 
 
 def predictions(dice: random.Random, samples: int = SAMPLES_A_TASK) -> tuple[bytes, bytes]:
-    """The predictions file and that of the gold texts, of so many samples a task."""
-    given, wanted = [], []
+    """The file of predictions and that of the gold texts, with `samples` samples for each task."""
+    predicted, gold = [], []
     for task in PARSERS:
         for number in range(samples):
             gold_text = target(dice, task)
             line: dict[str, Any] = {"input": text(dice, TOKENS), "target": gold_text, "task_type": "x"}
             line |= {"answer_choices": TYPES + LABELS, "task_dataset": task, "sample_id": f"{task}-{number}"}
-            wanted.append(json.dumps(line, ensure_ascii=False))
-            given.append(json.dumps({**line, "target": altered(dice, gold_text)}, ensure_ascii=False))
-    return "\n".join(given).encode(), "\n".join(wanted).encode()
+            gold.append(json.dumps(line, ensure_ascii=False))
+            predicted.append(json.dumps({**line, "target": altered(dice, gold_text)}, ensure_ascii=False))
+    return "\n".join(predicted).encode(), "\n".join(gold).encode()
 
 
 def best_of_three(work: Callable[[], object]) -> float:
@@ -86,11 +86,11 @@ def best_of_three(work: Callable[[], object]) -> float:
 
 
 def whole_run(rows: int) -> None:
-    """Print what a run over so many lines costs, the same command once it is finished, and its grading."""
+    """Print the costs of a run over `rows` lines, of the same command on the finished run, and of its grading."""
     with tempfile.TemporaryDirectory() as folder:
         data, gold = Path(folder) / "test.jsonl", Path(folder) / "gold.json"
-        _, wanted = predictions(random.Random(7), rows // len(PARSERS))
-        data.write_bytes(wanted)
+        _, lines = predictions(random.Random(7), rows // len(PARSERS))
+        data.write_bytes(lines)
         parse_file(data, gold)
         places = ("--data", str(data), "--gold", str(gold), "--results-dir", folder)
         run = ("run", "promptcblue", "--agent", "gold", "--round", "r1", "--quiet", *places)
@@ -99,30 +99,30 @@ def whole_run(rows: int) -> None:
             ("the same command again", run),
             ("medagent grade", ("grade", f"{folder}/promptcblue_r1_gold")),
         ):
-            found = medagent(*command)
-            row(f"{rows:,} lines, {name}: CPU", "", found.cpu, "s")
-            row(f"{rows:,} lines, {name}: peak memory", "≤ 250", found.peak, "MB")
+            cost = medagent(*command)
+            row(f"{rows:,} lines, {name}: CPU", "", cost.cpu, "s")
+            row(f"{rows:,} lines, {name}: peak memory", "≤ 250", cost.peak, "MB")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, help="Measure a whole run over N lines.")
-    wanted = parser.parse_args()
+    arguments = parser.parse_args()
     machine()
-    if wanted.rows is None:
+    if arguments.rows is None:
         parsing_and_scoring()
     else:
-        whole_run(wanted.rows)
+        whole_run(arguments.rows)
 
 
 def parsing_and_scoring() -> None:
     """Print how long refsol takes at full test size."""
     dice = random.Random(7)
-    given, wanted = predictions(dice)
-    predicted, gold = parse_predictions(given)[0], parse_predictions(wanted)[0]
+    answers, solutions = predictions(dice)
+    predicted, gold = parse_predictions(answers)[0], parse_predictions(solutions)[0]
     pairs = [(one, altered(dice, one)) for one in (text(dice, TOKENS) for _ in range(16 * SAMPLES_A_TASK))]
     count = f"{len(pairs):,}"
-    row(f"parse {count} lines: CPU", "", best_of_three(lambda: parse_predictions(given)), "s")
+    row(f"parse {count} lines: CPU", "", best_of_three(lambda: parse_predictions(answers)), "s")
     row(f"score {count} samples: CPU", "", best_of_three(lambda: score(gold, predicted)), "s")
     row(f"ROUGE of {count} pairs: CPU", "", best_of_three(lambda: [rouge(*pair) for pair in pairs]), "s")
 

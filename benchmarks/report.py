@@ -38,10 +38,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         report = medagent.run_sync("medagentbench", agent="reference", results_dir=Path(folder))
         place = Path(report.folder)
-        found = of_folder(place)
-        page = RunPage("reference", report_of(found, place), Details())
-        with GradedRun(found, place, {}, ScoreBook(place / SCORES)) as graded:
-            details = details_of(found, page.report, graded.units)
+        run = of_folder(place)
+        page = RunPage("reference", report_of(run, place), Details())
+        with GradedRun(run, place, {}, ScoreBook(place / SCORES)) as graded:
+            details = details_of(run, page.report, graded.units)
             items = [replace(item, blocks=item.made) for item in details.items()]
         for episodes in sizes:
             started = time.process_time()
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def _enlarged(page: RunPage, details: Details, items: Sequence[ItemDetail], episodes: int) -> RunPage:
-    """A run of so many episodes, each with a transcript of about the same length."""
+    """A run of `episodes` episodes, each with a transcript of about the same length."""
     outcomes = {one.item: one for one in page.report.items}
     random.seed(0)
     made, reported = [], []
@@ -99,7 +99,7 @@ def _measured(file: Path) -> Iterator[tuple[str, str]]:
 
 
 def _opened(browser: Any, file: Path) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {}
     for _ in range(3):
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.goto(file.as_uri())
@@ -115,9 +115,9 @@ def _opened(browser: Any, file: Path) -> dict[str, list[float]]:
             "open an item": _OPENED,
         }
         for name, script in timings.items():
-            found.setdefault(name, []).append(float(page.evaluate(script)))
+            times.setdefault(name, []).append(float(page.evaluate(script)))
         page.close()
-    return found
+    return times
 
 
 _TIMED = """() => { const select = (key, value) => { const box = document.querySelector(`[data-filter=${key}]`);

@@ -35,10 +35,10 @@ JUDGED = ['{\n    "evaluation": "CORRECT"\n}', '{"evaluation": "INCORRECT"}', "N
 
 
 @contextmanager
-def timed(what: str, asked: str = "") -> Iterator[None]:
+def timed(what: str, target: str = "") -> Iterator[None]:
     cpu = time.process_time()
     yield
-    row(f"{what}: CPU", asked, time.process_time() - cpu, "s")
+    row(f"{what}: CPU", target, time.process_time() - cpu, "s")
 
 
 def opencompass(folder: Path) -> None:
@@ -95,9 +95,9 @@ def main() -> None:
         asyncio.run(run_folder(Path(name)))
         with few_collections(), timed(f"read and score a run folder of {ROWS:,} rows", "≤ 3.3"):
             score(RunFiles(Path(name)).judged_set().rows)
-        found = medagent("grade", name)
-        row(f"medagent grade of {ROWS:,} rows: CPU", "", found.cpu, "s")
-        row(f"medagent grade of {ROWS:,} rows: peak memory", "≤ 250", found.peak, "MB")
+        cost = medagent("grade", name)
+        row(f"medagent grade of {ROWS:,} rows: CPU", "", cost.cpu, "s")
+        row(f"medagent grade of {ROWS:,} rows: peak memory", "≤ 250", cost.peak, "MB")
 
 
 if __name__ == "__main__":

@@ -120,15 +120,17 @@ class Server:
         *,
         reference_check: bool = True,
         durable: bool = False,
+        large: bool = False,
     ) -> Self:
         """Opens a file and creates it if absent; None is a private file that is removed when the server is closed.
 
         With `durable`, writes survive a power failure; without, only the death of the process.
+        With `large`, a new file gets large pages: it is smaller, and its searches read less often from the disk.
 
         Raises:
             ServerError: the file is not a store of this server, or `base` is not an http address.
         """
-        return cls(BaseStore(path, durable=durable), checked_base(base), reference_check=reference_check)
+        return cls(BaseStore(path, durable=durable, large=large), checked_base(base), reference_check=reference_check)
 
     def deliver_to(self, hosts: Iterable[str]) -> None:
         """Accepts Subscriptions whose endpoints are on these hosts, and records writes for `processes.hooks`."""

@@ -3,7 +3,7 @@
     options: MedAgentBenchOptions = {"model": "gpt-4o-mini", "limit": 10}
     report = medagent.run_sync("medagentbench", **options)
 
-What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
+docs/running.md describes each option under its name on the command line (`max_tokens`: `--max-tokens`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RunOptions(TypedDict, total=False):
-    """What every run takes."""
+    """The options of every run."""
 
     round: str
     agent: str | type[Agent] | Agent | partial[Any] | None
@@ -62,7 +62,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class MedAgentBenchOptions(RunOptions, total=False):
-    """What a run of medagentbench takes."""
+    """The options of a run of medagentbench."""
 
     sandbox: Literal["auto", "bwrap", "monty", "docker"]
     sandbox_image: str | None
@@ -93,7 +93,7 @@ class MedAgentBenchOptions(RunOptions, total=False):
 
 
 class FhirAgentBenchOptions(RunOptions, total=False):
-    """What a run of fhir-agentbench takes."""
+    """The options of a run of fhir-agentbench."""
 
     allow_unread: float
     judge: Sequence[str]
@@ -143,7 +143,7 @@ class FhirAgentBenchOptions(RunOptions, total=False):
 
 
 class ImapscoreOptions(RunOptions, total=False):
-    """What a run of imapscore takes."""
+    """The options of a run of imapscore."""
 
     allow_empty: float
     answers: str | Path | None
@@ -160,7 +160,7 @@ class ImapscoreOptions(RunOptions, total=False):
 
 
 class PromptcblueOptions(RunOptions, total=False):
-    """What a run of promptcblue takes."""
+    """The options of a run of promptcblue."""
 
     allow_empty: float
     answers: str | Path | None
@@ -177,7 +177,7 @@ class PromptcblueOptions(RunOptions, total=False):
 
 
 class Psb300Options(RunOptions, total=False):
-    """What a run of psb-300 takes."""
+    """The options of a run of psb-300."""
 
     sandbox: Literal["auto", "bwrap", "monty", "docker"]
     sandbox_image: str | None
@@ -207,7 +207,7 @@ class Psb300Options(RunOptions, total=False):
 
 
 class SimpleqaOptions(RunOptions, total=False):
-    """What a run of simpleqa takes."""
+    """The options of a run of simpleqa."""
 
     allow_unread: float
     allow_empty: float
@@ -229,7 +229,7 @@ class SimpleqaOptions(RunOptions, total=False):
 
 
 class GradeOptions(TypedDict, total=False):
-    """What `medagent.grade` and `medagent.compare` take."""
+    """The options of `medagent.grade` and `medagent.compare`."""
 
     tasks: str | Path | None
     dataset: str | None
@@ -245,7 +245,7 @@ class GradeOptions(TypedDict, total=False):
 
 
 class EpisodeOptions(TypedDict, total=False):
-    """What an episode of any benchmark takes."""
+    """The options of an episode, for any benchmark."""
 
     ehr: str | Path | None
     fhir: str | None
@@ -258,7 +258,7 @@ class EpisodeOptions(TypedDict, total=False):
 
 
 class MedAgentBenchEpisodeOptions(EpisodeOptions, total=False):
-    """What an episode of MedAgentBench takes, and `medagent.tasks`."""
+    """The options of an episode of MedAgentBench, and of `medagent.tasks`."""
 
     version: str
     dataset: str
@@ -266,7 +266,7 @@ class MedAgentBenchEpisodeOptions(EpisodeOptions, total=False):
 
 
 class HttpEpisodeOptions(TypedDict, total=False):
-    """What `medagent.serve_episodes` takes."""
+    """The options of `medagent.serve_episodes`."""
 
     ehr: str | Path | None
     api_base: str

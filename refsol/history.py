@@ -39,8 +39,8 @@ class HistoryMessage:
     @property
     def get_url(self) -> str | None:
         """The URL if the message is a GET, otherwise None."""
-        action = self._action
-        return action[len("GET") :].strip() if self.role == "agent" and action.startswith("GET") else None
+        action = self._action if self.role == "agent" else ""
+        return action[len("GET") :].strip() if action.startswith("GET") else None
 
     @property
     def _action(self) -> str:

@@ -15,6 +15,8 @@ from itertools import chain, repeat
 from typing import TypeVar
 
 T = TypeVar("T")
+REPEATED = 4
+"""So few items have fewer samples (n to the power of n) than a bootstrap has draws: each is computed once."""
 
 
 def sequential_mean(values: Sequence[float]) -> float:
@@ -119,8 +121,12 @@ def bootstrap_values(
     """The statistic of each draw of as many items, including NaN. Raises ValueError without items or draws."""
     if not items or draws < 1:
         raise ValueError(f"bootstrap of {len(items)} items with {draws} draws")
-    generator = random.Random(seed)
-    return [statistic(generator.choices(items, k=len(items))) for _ in range(draws)]
+    generator, size = random.Random(seed), len(items)
+    if size > REPEATED:
+        return [statistic(generator.choices(items, k=size)) for _ in range(draws)]
+    places = [tuple(generator.choices(range(size), k=size)) for _ in range(draws)]
+    values = {drawn: statistic([items[place] for place in drawn]) for drawn in set(places)}
+    return [values[drawn] for drawn in places]
 
 
 def percentile(values: Iterable[float], *, level: float = 0.95) -> Interval:

@@ -21,6 +21,10 @@ def medagent(*args: object) -> Ran:
     """Run the command with these words."""
     from medagent.cli.app import main
 
+    if "--workers" in args:
+        from tests.starts import fork_workers
+
+        fork_workers()
     out, err = io.StringIO(), io.StringIO()
     words = ["medagent", *map(str, args)]
     with mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -28,6 +28,11 @@ LONG_S = 3600
 """Seconds that bound a test marked `long`; `timeout` in pyproject.toml bounds all others."""
 
 
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # what has been imported and collected stays
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("long"):

@@ -186,21 +186,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="accept the digests of the current code")
     parser.add_argument("--keep", type=Path, help="a new folder to save the runs in")
-    wanted = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as aside:
-        folder = wanted.keep or Path(aside)
+        folder = arguments.keep or Path(aside)
         folder.mkdir(parents=True, exist_ok=True)
         runs = Runs(folder)
         for stage in stages():
             stage(runs)
-    found = runs.digests
-    if wanted.write:
-        KEPT.write_text(json.dumps(found, indent=1) + "\n")
-        print(f"{KEPT}: {len(found)} digests")
+    digests = runs.digests
+    if arguments.write:
+        KEPT.write_text(json.dumps(digests, indent=1) + "\n")
+        print(f"{KEPT}: {len(digests)} digests")
         return 0
-    kept = json.loads(KEPT.read_text())
-    names = [name for name in kept if SHARED.exists() or not name.startswith("official/")]
-    differing = [name for name in names if found.get(name) != kept[name]]
+    stored = json.loads(KEPT.read_text())
+    names = [name for name in stored if SHARED.exists() or not name.startswith("official/")]
+    differing = [name for name in names if digests.get(name) != stored[name]]
     print("\n".join(f"differs: {name}" for name in differing) or f"all {len(names)} digests are equal")
     return 1 if differing else 0
 

@@ -124,7 +124,7 @@ def code_lines(package: Path) -> Iterator[str]:
     """One line a code list: its name, then the codes by code system."""
     systems = {system["url"]: system for system in read_all(package, "CodeSystem")}
     value_sets = {value_set["url"]: value_set for value_set in read_all(package, "ValueSet")}
-    found: dict[str, str] = {}
+    lists: dict[str, str] = {}
     for definition in read_all(package, "StructureDefinition"):
         if definition.get("derivation") == "constraint":
             continue
@@ -132,9 +132,9 @@ def code_lines(package: Path) -> Iterator[str]:
             name = bound_list(element) if "type" in element else None
             if name:
                 value_set = value_sets[element["binding"]["valueSet"].partition("|")[0]]
-                found[name] = "\t".join(value_set_codes(value_set, systems))
-    for name in sorted(found):
-        yield f"{name}\t{found[name]}"
+                lists[name] = "\t".join(value_set_codes(value_set, systems))
+    for name in sorted(lists):
+        yield f"{name}\t{lists[name]}"
 
 
 def constraint_lines(package: Path) -> Iterator[str]:
@@ -164,15 +164,15 @@ def binding_lines(package: Path) -> Iterator[str]:
 
 def terminology_lines(package: Path) -> Iterator[str]:
     """One line a code system or value set of HL7's: its URL, and what is needed of it as FHIR JSON."""
-    kept = ("resourceType", "url", "version", "name", "title", "status", "content", "caseSensitive", "compose")
+    keys = ("resourceType", "url", "version", "name", "title", "status", "content", "caseSensitive", "compose")
     for kind in ("CodeSystem", "ValueSet"):
         for resource in read_all(package, kind):
             if resource["url"].rpartition("/")[2].startswith("example"):
                 continue
-            found = {key: resource[key] for key in kept if key in resource}
+            entry = {key: resource[key] for key in keys if key in resource}
             if "concept" in resource:
-                found["concept"] = named(resource["concept"])
-            yield f"{resource['url']}\t{json.dumps(found, ensure_ascii=False, separators=(',', ':'))}"
+                entry["concept"] = named(resource["concept"])
+            yield f"{resource['url']}\t{json.dumps(entry, ensure_ascii=False, separators=(',', ':'))}"
 
 
 def named(items: list[Json]) -> list[Json]:

@@ -27,26 +27,26 @@ def notes(chart: Chart, tally: Tally) -> None:
             walks = any(word in text for word in ("Walks", "Slept well")) and unit.endswith(("micu", "sicu", "ccu"))
             tally.check(not walks, note["id"], "walks in intensive care")
         else:
-            found = [word for word in t.OUTPATIENT_WORDS if re.search(rf"\b{word}\b", text.lower())]
-            tally.check(not found, note["id"], *found)
+            words = [word for word in t.OUTPATIENT_WORDS if re.search(rf"\b{word}\b", text.lower())]
+            tally.check(not words, note["id"], *words)
         _listed(chart, tally, note["id"], text, time)
         _signs(chart, tally, note["id"], text, time)
 
 
 def _unit(stay: Resource, time: datetime) -> str:
-    found = [
+    reasons = [
         one["location"]["reference"]
         for one in stay["location"]
         if moment(one["period"]["start"]) <= time
         and ("end" not in one["period"] or time < moment(one["period"]["end"]))
     ]
-    return str(found[0]) if found else ""
+    return str(reasons[0]) if reasons else ""
 
 
 def _listed(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
     """Problems that a note lists are active, drugs ordered at that time; no listed problem is left out."""
-    for found in re.findall(r"Problems: (.*?)\. (?:Home|Allergies|Vital)", text):
-        listed = set() if found == "none" else set(found.split("; "))
+    for names in re.findall(r"Problems: (.*?)\. (?:Home|Allergies|Vital)", text):
+        listed = set() if names == "none" else set(names.split("; "))
         active = {
             one["code"]["text"]
             for one in chart.of("Condition")
@@ -54,8 +54,8 @@ def _listed(chart: Chart, tally: Tally, name: str, text: str, time: datetime) ->
         }
         tally.check(listed == active, name, "problems", *sorted(listed ^ active))
     for label, home in (("Home medication", True), ("Receives", False)):
-        for found in re.findall(rf"{label}: (.*?)\. (?:Allergies|Follow-up|Plan)", text):
-            for drug in [] if found == "none" else found.split("; "):
+        for orders in re.findall(rf"{label}: (.*?)\. (?:Allergies|Follow-up|Plan)", text):
+            for drug in [] if orders == "none" else orders.split("; "):
                 matches = any(
                     drug_text(one).startswith(drug.lower())
                     and _taken(one, time)
@@ -72,8 +72,8 @@ def _taken(order: Resource, time: datetime) -> bool:
 
 def _signs(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> None:
     """Vital signs that a note quotes are those of the chart at that minute of the last day."""
-    for found in SIGNS.findall(text):
-        hour, minute = map(int, found[0].split(":"))
+    for quoted in SIGNS.findall(text):
+        hour, minute = map(int, quoted[0].split(":"))
         taken = time.replace(hour=hour, minute=minute)
         taken = taken if taken <= time else taken - timedelta(days=1)
         there = {
@@ -83,9 +83,9 @@ def _signs(chart: Chart, tally: Tally, name: str, text: str, time: datetime) -> 
             and one["category"][0]["coding"][0]["code"] == "vital-signs"
         }
         pressure = [value for value in there.values() if value.endswith("mmHg")]
-        wanted = dict(zip(CODES, found[1:], strict=True))
-        same = all(there.get(code) == wanted[code] for code in CODES if code != "BP") and wanted["BP"] in pressure
-        tally.check(same, name, found, there)
+        expected = dict(zip(CODES, quoted[1:], strict=True))
+        same = all(there.get(code) == expected[code] for code in CODES if code != "BP") and expected["BP"] in pressure
+        tally.check(same, name, quoted, there)
 
 
 def _category(observation: Resource) -> str:

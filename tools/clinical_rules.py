@@ -44,11 +44,11 @@ def problems(chart: Chart, tally: Tally) -> None:
             tally.check(True)
             continue
         treats = t.TREATS.get(named(t.TREATS, text) or "") or t.PERIOPERATIVE.get(around or "", ())
-        found = any(
+        treated = any(
             one["code"]["coding"][0]["code"].startswith(treats) and chart.active(one, time)
             for one in chart.of("Condition")
         )
-        tally.check(bool(treats) and found, order["id"], text, time)
+        tally.check(bool(treats) and treated, order["id"], text, time)
 
 
 def allergies(chart: Chart, tally: Tally) -> None:
@@ -105,8 +105,8 @@ def once(chart: Chart, tally: Tally) -> None:
     for one in chart.of("Condition"):
         if "clinicalStatus" in one:
             states.setdefault(one["code"]["text"], set()).add(one["clinicalStatus"]["coding"][0]["code"])
-    for text, found in states.items():
-        tally.check(len(found) == 1, chart.patient["id"], text)
+    for text, entries in states.items():
+        tally.check(len(entries) == 1, chart.patient["id"], text)
 
 
 def onsets(chart: Chart, tally: Tally) -> None:
@@ -155,8 +155,8 @@ def contained(chart: Chart, tally: Tally) -> None:
                 inside = within(encounter, moment(start)) and within(encounter, moment(end))
                 tally.check(inside, kind, one["id"], start, end, encounter["period"])
             elif kind != "Immunization":
-                found = [stay["id"] for stay in chart.stays if within(stay, moment(start))]
-                tally.check(not found, kind, one["id"], start, "without", *found)
+                around = [stay["id"] for stay in chart.stays if within(stay, moment(start))]
+                tally.check(not around, kind, one["id"], start, "without", *around)
 
 
 def apart(chart: Chart, tally: Tally) -> None:
@@ -208,8 +208,10 @@ def laboratory(chart: Chart, tally: Tally) -> None:
         low, high = bounds.get("low", {}).get("value"), bounds.get("high", {}).get("value")
         value = quantity["value"]
         mark = "L" if low is not None and value < low else "H" if high is not None and value > high else "N"
-        said = one.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
-        tally.check(bool(bounds) and said == mark, one["id"], one["code"]["text"], value, bounds, said)
+        interpretation = one.get("interpretation", [{"coding": [{"code": None}]}])[0]["coding"][0]["code"]
+        tally.check(
+            bool(bounds) and interpretation == mark, one["id"], one["code"]["text"], value, bounds, interpretation
+        )
 
 
 def isolates(chart: Chart, tally: Tally) -> None:
@@ -243,13 +245,13 @@ PER_CHART: dict[str, Callable[[Chart, Tally], None]] = {
 } | {one.__name__: one for one in (apart, ways, deaths, laboratory, isolates, once_a_day)}
 
 
-def fever(found: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
+def fever(charts: Iterable[Chart]) -> tuple[Counter[str], Counter[str]]:
     """Fever (38 °C) or pulse 100 on day 1: in at least 60 % of stays for pneumonia or sepsis, at most 10 % of planned.
 
     Gives the stays, and those with it, by kind.
     """
     stays, hot = Counter[str](), Counter[str]()
-    for chart in found:
+    for chart in charts:
         for stay in chart.stays:
             reason = stay["reasonCode"][0]["text"].lower()
             infection = reason.startswith(("pneumonia", "sepsis"))

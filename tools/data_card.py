@@ -101,7 +101,7 @@ def _resources(path: Path) -> Iterator[dict[str, Any]]:
 def _checked(hospital: Path) -> dict[str, str]:
     """The tables of the real hospital's figures and of the clinical rules."""
     with hospital.open(encoding="utf-8") as lines:
-        found = [
+        rows = [
             [one.name, f"{one.ours:.3g}", f"{one.real:.3g}", f"{one.low:.3g} to {one.high:.3g}"]
             for one in figures(lines)
         ]
@@ -110,7 +110,7 @@ def _checked(hospital: Path) -> dict[str, str]:
             [sentence(name), str(tally.checked), str(len(tally.violations))] for name, tally in audit(lines).items()
         ]
     return {
-        "figures": _table(["figure", "bundled", "real", "bound"], found),
+        "figures": _table(["figure", "bundled", "real", "bound"], rows),
         "rules": _table(["rule", "checked", "violations"], rules),
     }
 
@@ -127,7 +127,7 @@ def _page(bundled: _Facts, full: _Facts, checked: dict[str, str]) -> str:
         ),
         values=_table(
             ["test", "n", "5 %", "median", "95 %"],
-            [[code, str(len(found)), *_quantiles(found)] for code in TESTS if (found := sorted(bundled.values[code]))],
+            [[code, str(len(row)), *_quantiles(row)] for code in TESTS if (row := sorted(bundled.values[code]))],
         ),
         statuses=_table(
             ["resource", "statuses (share)"],

@@ -79,8 +79,8 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
     """Lead links to where the site has their targets, and say what commands need."""
     here = page.file.src_uri
 
-    def led(found: re.Match[str]) -> str:
-        return found[1] + target(here, found[2]) + found[3]
+    def led(link: re.Match[str]) -> str:
+        return link[1] + target(here, link[2]) + link[3]
 
     pieces = doc_commands.FENCED.split(markdown)
     fences = doc_commands.FENCED.findall(markdown)
@@ -93,8 +93,8 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
 def on_post_build(config: MkDocsConfig) -> None:
     """See that no page has a reader's browser ask another host. Raises PluginError."""
     for page in sorted(Path(config.site_dir).rglob("*.html")):
-        if found := LOADED.search(page.read_text(encoding="utf-8")):
-            raise PluginError(f"{page}: loads {found[1]} from another host")
+        if loaded := LOADED.search(page.read_text(encoding="utf-8")):
+            raise PluginError(f"{page}: loads {loaded[1]} from another host")
 
 
 def target(page: str, link: str) -> str:

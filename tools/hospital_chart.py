@@ -85,22 +85,22 @@ class Chart:
 
     def filtration(self, time: datetime) -> float | None:
         """The estimated filtration rate by the last creatinine of a year (CKD-EPI 2021), mL/min per 1.73 m2."""
-        found = [value for taken, value in self.creatinine if time - timedelta(days=365) <= taken <= time]
-        if not found:
+        values = [value for taken, value in self.creatinine if time - timedelta(days=365) <= taken <= time]
+        if not values:
             return None
         female = self.patient["gender"] == "female"
         kappa, alpha = (0.7, -0.241) if female else (0.9, -0.302)
-        ratio = found[-1] / kappa
+        ratio = values[-1] / kappa
         rate = 142 * min(ratio, 1) ** alpha * max(ratio, 1) ** -1.2 * 0.9938 ** self.age(time)
         return rate * 1.012 if female else rate
 
 
 def where(resource: Resource) -> str | None:
     """The id of the encounter that a resource belongs to."""
-    found = resource.get("encounter") or resource.get("context") or {}
-    if "encounter" in found:
-        found = found["encounter"][0]
-    return str(found["reference"]).partition("/")[2] if "reference" in found else None
+    reference = resource.get("encounter") or resource.get("context") or {}
+    if "encounter" in reference:
+        reference = reference["encounter"][0]
+    return str(reference["reference"]).partition("/")[2] if "reference" in reference else None
 
 
 def within(encounter: Resource, time: datetime) -> bool:

@@ -71,15 +71,15 @@ class Counted:
         """Count a chart's stays; length, draws and orders of those that have ended."""
         for stay in chart.stays:
             self.admissions.append(moment(stay["period"]["start"]).hour)
-            found = [
+            results = [
                 one
                 for one in chart.of("Observation")
                 if one["category"][0]["coding"][0]["code"] == "laboratory" and where(one) == stay["id"]
             ]
-            for one in found:
+            for one in results:
                 self._result(one)
             if "end" in stay["period"]:
-                self._finished(chart, stay, {one["effectiveDateTime"] for one in found})
+                self._finished(chart, stay, {one["effectiveDateTime"] for one in results})
 
     def _finished(self, chart: Chart, stay: Resource, draws: set[str]) -> None:
         start, end = moment(stay["period"]["start"]), moment(stay["period"]["end"])
@@ -105,10 +105,10 @@ def quantiles(values: Sequence[float]) -> list[float]:
 
 def parts(hours: Sequence[int], last: int = 17) -> list[float]:
     """The shares of 0 to 6, 7 to 11, 12 to `last`, and later hours."""
-    found = [0, 0, 0, 0]
+    counts = [0, 0, 0, 0]
     for hour in hours:
-        found[0 if hour < 7 else 1 if hour < 12 else 2 if hour <= last else 3] += 1
-    return [one / len(hours) for one in found]
+        counts[0 if hour < 7 else 1 if hour < 12 else 2 if hour <= last else 3] += 1
+    return [one / len(hours) for one in counts]
 
 
 def figures(lines: Iterable[str]) -> list[Figure]:
@@ -126,8 +126,8 @@ def figures(lines: Iterable[str]) -> list[Figure]:
         ("discharge", parts(counted.discharges, 18), HOURS["discharge"]),
         ("draw", parts(counted.draw_hours), DRAW_HOURS),
     ):
-        for span, share, wanted in zip(("0–6", "7–11", "12–17", "later"), ours, real, strict=True):
-            out.append(Figure(f"{name} at {span} h, share", share, wanted, max(0.0, wanted - 0.2), wanted + 0.2))
+        for span, share, expected in zip(("0–6", "7–11", "12–17", "later"), ours, real, strict=True):
+            out.append(Figure(f"{name} at {span} h, share", share, expected, max(0.0, expected - 0.2), expected + 0.2))
     for name, values, real in (
         ("length of a stay, days", counted.days, STAY_DAYS),
         ("draws on a day of a stay", counted.draws, DRAWS),
@@ -135,12 +135,12 @@ def figures(lines: Iterable[str]) -> list[Figure]:
     ):
         out.append(Figure(f"{name}, median", quantiles(values)[2], real[2], real[1], real[3]))
     for code, (real, outside) in LABS.items():
-        found = counted.labs[code]
-        for share, value, wanted in zip(SHARES, quantiles(found), real, strict=True):
+        values = counted.labs[code]
+        for share, value, expected in zip(SHARES, quantiles(values), real, strict=True):
             low, high = (real[1], real[3]) if share == 0.5 else (real[0] * 0.75, real[4] * 1.25)
             low, high = (real[0] * 0.5 if code == "MG" and share < 0.1 else low), 17.5 if code == "HGB" else high
-            out.append(Figure(f"{code}, {share:.0%}".replace("%", " %"), value, wanted, low, max(high, wanted)))
-        share = counted.outside[code] / len(found)
+            out.append(Figure(f"{code}, {share:.0%}".replace("%", " %"), value, expected, low, max(high, expected)))
+        share = counted.outside[code] / len(values)
         out.append(Figure(f"{code} outside the reference range, share", share, outside, 0.0, outside + 0.15))
     return out
 
@@ -153,11 +153,11 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, help="an NDJSON file of a hospital")
     chosen = parser.parse_args()
     lines: Iterable[str] = chosen.file.open(encoding="utf-8") if chosen.file else hospital()
-    found = figures(lines)
-    for one in found:
+    computed = figures(lines)
+    for one in computed:
         mark = "" if one.kept else "  NOT KEPT"
         print(f"{one.name}: {one.ours:.3g}, real {one.real:.3g}, bound {one.low:.3g} to {one.high:.3g}{mark}")
-    return 0 if all(one.kept for one in found) else 1
+    return 0 if all(one.kept for one in computed) else 1
 
 
 if __name__ == "__main__":

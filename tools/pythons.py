@@ -16,19 +16,19 @@ def interpreters() -> Iterator[Path]:
     if named := os.environ.get("PYTHON_NEWER"):
         yield Path(named)
     for minor in range(12, 16):
-        if found := shutil.which(f"python3.{minor}"):
-            yield Path(found)
+        if program := shutil.which(f"python3.{minor}"):
+            yield Path(program)
         yield from sorted(Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python"))
 
 
 def version_of(python: Path) -> tuple[int, int] | None:
     """The version of an interpreter, or None where it does not start (a shim without its Python)."""
-    asked = subprocess.run(
+    done = subprocess.run(
         [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=False
     )
-    if asked.returncode:
+    if done.returncode:
         return None
-    major, minor = asked.stdout.split()
+    major, minor = done.stdout.split()
     return int(major), int(minor)
 
 

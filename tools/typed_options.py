@@ -29,7 +29,7 @@ HEAD = '''"""The options of the Python API, by name and type. Made by `python to
     options: MedAgentBenchOptions = {"model": "gpt-4o-mini", "limit": 10}
     report = medagent.run_sync("medagentbench", **options)
 
-What each means is in docs/running.md, under the name that it has on the command line (`max_tokens`: `--max-tokens`).
+docs/running.md describes each option under its name on the command line (`max_tokens`: `--max-tokens`).
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def written_type(annotation: Any) -> str:
 
 def fields(model: type[BaseModel]) -> Fields:
     """The options of a settings model; those that are needed as `Required`."""
-    found = {}
+    types = {}
     for name, info in model.model_fields.items():
         text = CLASSES[name] if name in CLASSES and issubclass(model, RunSettings) else written_type(info.annotation)
-        found[name] = f"Required[{text}]" if info.is_required() else text
-    return found
+        types[name] = f"Required[{text}]" if info.is_required() else text
+    return types
 
 
 def typed_dict(name: str, about: str, own: Fields, base: str = "TypedDict") -> str:
@@ -111,22 +111,22 @@ def label(benchmark: str) -> str:
 def parts() -> Iterator[str]:
     """The TypedDicts."""
     shared = fields(RunSettings)
-    yield typed_dict("RunOptions", "What every run takes.", shared)
+    yield typed_dict("RunOptions", "The options of every run.", shared)
     for name in names():
-        about = f"What a run of {name} takes."
+        about = f"The options of a run of {name}."
         yield typed_dict(f"{label(name)}Options", about, beyond(fields(find(name).Settings), shared), "RunOptions")
     grading: dict[str, str] = {}
     for name in names():
         grading |= fields(find(name).GradeOptions)
-    yield typed_dict("GradeOptions", "What `medagent.grade` and `medagent.compare` take.", grading)
+    yield typed_dict("GradeOptions", "The options of `medagent.grade` and `medagent.compare`.", grading)
     default = find(DEFAULT)
     assert isinstance(default, FhirBenchmark)
     episode, own = fields(FhirBenchmark.Episodes), fields(default.Episodes)
-    yield typed_dict("EpisodeOptions", "What an episode of any benchmark takes.", episode)
-    about = "What an episode of MedAgentBench takes, and `medagent.tasks`."
+    yield typed_dict("EpisodeOptions", "The options of an episode, for any benchmark.", episode)
+    about = "The options of an episode of MedAgentBench, and of `medagent.tasks`."
     yield typed_dict(f"{label(DEFAULT)}EpisodeOptions", about, beyond(own, episode), "EpisodeOptions")
     over_http = {name: own[name] for name in http_options(default)}
-    yield typed_dict("HttpEpisodeOptions", "What `medagent.serve_episodes` takes.", over_http)
+    yield typed_dict("HttpEpisodeOptions", "The options of `medagent.serve_episodes`.", over_http)
 
 
 def module() -> str:

@@ -132,7 +132,6 @@ def _entries(text: str, at: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def _is_plain(item: dict[str, Any]) -> bool:
-    """Whether an entry is a plain create or update."""
     if item.keys() not in _ENTRY or type(item["request"]) is not dict or type(item["resource"][1]) is not dict:
         return False
     request, address = item["request"], item.get("fullUrl", "-")

@@ -169,7 +169,6 @@ def run(context: RequestContext, planned: Planned, limit: int = -1, offset: int 
 
 
 def _total(context: RequestContext, known: Known) -> int:
-    """The number of all matches."""
     if known.total is None:
         known.total = int(context.store.query(*known.planned.count).fetchone()[0])
     return known.total

@@ -1,8 +1,8 @@
 """Subscriptions: checks them when they are stored, and finds the resources that match their criteria.
 
-Only a server on a port with `--allow-hook` sends notifications, by rest-hook. Any other server refuses an active
-Subscription, since it would never send its notifications. If HAPI refuses the same Subscription, the message is HAPI's
-(observed in HAPI FHIR 7.6.0).
+Only a server on a port with `--allow-hook` sends notifications, by rest-hook. Any other server refuses a requested or
+active Subscription, since it would never send its notifications. If HAPI refuses the same Subscription, the message is
+HAPI's (observed in HAPI FHIR 7.6.0).
 """
 
 from __future__ import annotations

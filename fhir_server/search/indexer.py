@@ -115,7 +115,6 @@ def _entries(resource_type: str) -> dict[str, list[tuple[Walk, list[Extractor]]]
 
 @cache
 def _keys(resource_type: str, name: str) -> tuple[str, ...]:
-    """The first keys of a parameter's paths."""
     parameter = parameters(resource_type).get(name)
     paths = compile_path(parameter.expression, resource_type) if parameter else ()
     return tuple(dict.fromkeys(str(path.keys[0]) for path in paths))

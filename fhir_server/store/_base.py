@@ -22,17 +22,18 @@ from fhir_server.store.temporary import TemporaryFolder
 class BaseStore(Store):
     """A store in the file `path`. If `path` is None, the file is temporary and is removed by `close`.
 
-    `durable`: a commit waits until it is on the disk, so that it also survives a power failure.
+    `durable`: a commit waits until it is on the disk, so that it also survives a power failure. `large`: a new file
+    gets large pages, which suit resources that are imported once and then read.
     """
 
-    def __init__(self, path: Path | str | None, *, durable: bool = False) -> None:
+    def __init__(self, path: Path | str | None, *, durable: bool = False, large: bool = False) -> None:
         self.writes_elsewhere = False
         """Whether another process does all writes. A transaction then raises WritesElsewhere."""
         self.durable = durable
         self._temporary = TemporaryFolder() if path is None else None
         self.path = Path(self._temporary.name) / "store.sqlite" if self._temporary else Path(str(path))
         try:
-            connection = connect(self.path, durable=durable)
+            connection = connect(self.path, durable=durable, large=large)
             registry = prepare(connection)
         except sqlite3.Error as error:
             raise ServerError(f"{self.path}: SQLite cannot open this file: {error}; name another file") from error

@@ -67,7 +67,6 @@ class PendingRows:
         self.clear()
 
     def clear(self) -> None:
-        """Drops all pending rows."""
         self.index.clear()
         self._flat.clear()
         self._owners.clear()

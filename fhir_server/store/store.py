@@ -231,7 +231,6 @@ class Store(ABC):
             self._write_pending()
 
     def _put(self, row: Version, index: TableRows) -> None:
-        """Writes a current version with its index rows."""
         self._put_row(row)
         self.add_index(index)
 
@@ -299,7 +298,6 @@ class Store(ABC):
             self._pending.count(resource_type, more)
 
     def _forget(self, row_id: int, index: TableRows) -> None:
-        """Removes a current version and its index rows."""
         self._write_pending()
         self.connection.execute(f"DELETE FROM {self.prefix}resources WHERE row_id = ?", (row_id,))
         for table, rows in index.items():

@@ -66,7 +66,6 @@ class Care:
 
 
 def overlaps(start: int, end: int, other_start: int, other_end: int) -> bool:
-    """Whether two periods overlap."""
     return start <= other_end and other_start <= end
 
 

@@ -39,7 +39,7 @@ class Clock:
         return -((self._minute + time) // DAY)
 
     def stored(self, time: int) -> str:
-        """The `lastUpdated` of a resource about this time: the next midnight, or today the next full hour."""
+        """The `lastUpdated` of a resource about this time: the next midnight; today the next full hour or now."""
         day = (self._minute + time) // DAY
         if day >= 0:
             minute = min(self._minute, ((self._minute + time) // 60 + 1) * 60)

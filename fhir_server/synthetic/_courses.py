@@ -52,7 +52,6 @@ class Course:
 
     @property
     def last(self) -> KeyReading | None:
-        """The latest reading."""
         return self.readings[-1] if self.readings else None
 
 

@@ -40,8 +40,6 @@ Note = tuple[int, Code, str]
 
 
 class Notes:
-    """Writes a patient's notes."""
-
     def __init__(self, dice: Dice, clock: Clock, story: Story, chart: Chart, orders: Sequence[Order]) -> None:
         self._dice, self._clock, self._story, self._orders = dice, clock, story, orders
         self._rounds = sorted(chart.rounds.items())

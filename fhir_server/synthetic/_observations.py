@@ -117,7 +117,6 @@ def _range(mark: str, unit: str, ends: Limits) -> str:
 
 
 def text_value(text: str) -> str:
-    """`valueString`."""
     return f'"valueString":"{text}"'
 
 

@@ -64,7 +64,6 @@ class Stay:
         return -1 if self.end is None else self.end
 
     def holds(self, time: int) -> bool:
-        """Whether the time is during the stay."""
         return self.start <= time <= self.until
 
 

@@ -54,7 +54,6 @@ class Story:
 
     @property
     def allergens(self) -> tuple[str, ...]:
-        """The names of what the patient is allergic to."""
         return tuple(name for _, name, _ in self.allergies)
 
     @property

@@ -60,135 +60,100 @@ def _outcome(severity: str, code: str, details: str, diagnostics: str) -> str:
 }}"""
 
 
-def created(reference: str) -> Stored:
-    """A create by POST."""
-    return Stored("SUCCESSFUL_CREATE", "Create succeeded.", f'Successfully created resource "{reference}". Took 1ms.')
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Makes the report of one kind of write. In `text`, `{0}` is the reference and `{1}` the condition."""
+
+    code: str
+    display: str
+    text: str
+    severity: str = "information"
+    kind: str = "informational"
+
+    def __call__(self, reference: object, condition: str = "") -> Stored:
+        """The report for a reference (for a delete: the number of resources) and a condition."""
+        return Stored(self.code, self.display, self.text.format(reference, condition), self.severity, self.kind)
 
 
-def created_conditionally(reference: str, condition: str) -> Stored:
-    """A create with If-None-Exist that matched nothing."""
-    return Stored(
-        "SUCCESSFUL_CREATE_NO_CONDITIONAL_MATCH",
-        "Conditional create succeeded: no existing resource matched the conditional URL.",
-        f'Successfully conditionally created resource "{reference}".'
-        f' No existing resources matched URL "{condition}". Took 1ms.',
-    )
-
-
-def found_conditionally(reference: str, condition: str) -> Stored:
-    """A create with If-None-Exist that matched a resource."""
-    return Stored(
-        "SUCCESSFUL_CREATE_WITH_CONDITIONAL_MATCH",
-        "Conditional create succeeded: an existing resource matched the conditional URL so no action was taken.",
-        f'Successfully conditionally created resource "{reference}". Existing resource matched URL "{condition}".',
-    )
-
-
-def created_by_update(reference: str) -> Stored:
-    """A PUT that created the resource."""
-    return Stored(
-        "SUCCESSFUL_UPDATE_AS_CREATE",
-        "Update as create succeeded.",
-        f'Successfully created resource "{reference}" using update as create'
-        " (ie. create with client assigned ID). Took 1ms.",
-    )
-
-
-def updated(reference: str) -> Stored:
-    """A PUT that created a new version."""
-    return Stored("SUCCESSFUL_UPDATE", "Update succeeded.", f'Successfully updated resource "{reference}". Took 1ms.')
-
-
-def unchanged(reference: str) -> Stored:
-    """A PUT of a resource without changes."""
-    return Stored(
-        "SUCCESSFUL_UPDATE_NO_CHANGE",
-        "Update succeeded: No changes were detected so no action was taken.",
-        f'Successfully updated resource "{reference}" with no changes detected. Took 1ms.',
-    )
-
-
-def updated_conditionally(reference: str, condition: str) -> Stored:
-    """A conditional PUT that matched a resource."""
-    return Stored(
-        "SUCCESSFUL_UPDATE_WITH_CONDITIONAL_MATCH",
-        "Conditional update succeeded: an existing resource matched the conditional URL and was updated.",
-        f'Successfully conditionally updated resource "{reference}". Existing resource matched URL "{condition}".',
-    )
-
-
-def unchanged_conditionally(reference: str, condition: str) -> Stored:
-    """A conditional PUT that matched a resource, without changes."""
-    return Stored(
-        "SUCCESSFUL_UPDATE_WITH_CONDITIONAL_MATCH_NO_CHANGE",
-        "Conditional update succeeded: an existing resource matched the conditional URL and was updated,"
-        " but no changes were detected so no action was taken.",
-        f'Successfully conditionally updated resource "{reference}" with no changes detected.'
-        f' Existing resource matched URL "{condition}".',
-    )
-
-
-def created_by_conditional_update(reference: str, condition: str) -> Stored:
-    """A conditional PUT that matched nothing."""
-    return Stored(
-        "SUCCESSFUL_UPDATE_NO_CONDITIONAL_MATCH",
-        "Conditional update succeeded: no existing resource matched the conditional URL so a new resource was created.",
-        f'Successfully conditionally created resource "{reference}".'
-        f' No existing resources matched URL "{condition}". Took 1ms.',
-    )
-
-
-def created_by_conditional_update_in_bundle(reference: str) -> Stored:
-    """A conditional PUT in a transaction that matched nothing. HAPI does not replace the placeholder for the URL."""
-    stored = created_by_conditional_update(reference, "")
-    reason = 'Created resource because no existing resource matched URL "{1}".'
-    text = f'Successfully conditionally updated resource "{reference}". {reason} Took 1ms.'
-    return replace(stored, diagnostics=text)
-
-
-def patched(reference: str) -> Stored:
-    """A PATCH that created a new version."""
-    return Stored("SUCCESSFUL_PATCH", "Patch succeeded.", f'Successfully patched resource "{reference}". Took 1ms.')
-
-
-def patched_without_change(reference: str) -> Stored:
-    """A PATCH that changed nothing."""
-    return Stored(
-        "SUCCESSFUL_PATCH_NO_CHANGE",
-        "Patch succeeded: No changes were detected so no action was taken.",
-        f'Successfully patched resource "{reference}" with no changes detected. Took 1ms.',
-    )
-
-
-def deleted(count: int) -> Stored:
-    """A DELETE."""
-    return Stored("SUCCESSFUL_DELETE", "Delete succeeded.", f"Successfully deleted {count} resource(s). Took 1ms.")
-
-
-def already_deleted(reference: str) -> Stored:
-    """A DELETE of a deleted resource. `reference` has the version of the first deletion."""
-    return Stored(
-        "SUCCESSFUL_DELETE_ALREADY_DELETED",
-        "Delete succeeded: Resource was already deleted so no action was taken.",
-        f"Not deleted, resource {reference} was already deleted.",
-    )
-
-
-def never_existed(reference: str) -> Stored:
-    """A DELETE of a resource that never existed."""
-    return Stored(
-        "SUCCESSFUL_DELETE_NOT_FOUND",
-        "Delete succeeded: No existing resource was found so no action was taken.",
-        f"Not deleted, resource {reference} does not exist.",
-    )
-
-
-def nothing_matched(condition: str) -> Stored:
-    """A conditional DELETE that matched nothing."""
-    return Stored(
-        "SUCCESSFUL_DELETE_NOT_FOUND",
-        "Delete succeeded: No existing resource was found so no action was taken.",
-        f'Unable to find resource matching URL "{condition}". Nothing has been deleted.',
-        severity="warning",
-        kind="not-found",
-    )
+created = Report("SUCCESSFUL_CREATE", "Create succeeded.", 'Successfully created resource "{0}". Took 1ms.')
+"""A create by POST."""
+created_conditionally = Report(
+    "SUCCESSFUL_CREATE_NO_CONDITIONAL_MATCH",
+    "Conditional create succeeded: no existing resource matched the conditional URL.",
+    'Successfully conditionally created resource "{0}". No existing resources matched URL "{1}". Took 1ms.',
+)
+"""A create with If-None-Exist that matched nothing."""
+found_conditionally = Report(
+    "SUCCESSFUL_CREATE_WITH_CONDITIONAL_MATCH",
+    "Conditional create succeeded: an existing resource matched the conditional URL so no action was taken.",
+    'Successfully conditionally created resource "{0}". Existing resource matched URL "{1}".',
+)
+"""A create with If-None-Exist that matched a resource."""
+created_by_update = Report(
+    "SUCCESSFUL_UPDATE_AS_CREATE",
+    "Update as create succeeded.",
+    'Successfully created resource "{0}" using update as create (ie. create with client assigned ID). Took 1ms.',
+)
+"""A PUT that created the resource."""
+updated = Report("SUCCESSFUL_UPDATE", "Update succeeded.", 'Successfully updated resource "{0}". Took 1ms.')
+"""A PUT that created a new version."""
+unchanged = Report(
+    "SUCCESSFUL_UPDATE_NO_CHANGE",
+    "Update succeeded: No changes were detected so no action was taken.",
+    'Successfully updated resource "{0}" with no changes detected. Took 1ms.',
+)
+"""A PUT of a resource without changes."""
+updated_conditionally = Report(
+    "SUCCESSFUL_UPDATE_WITH_CONDITIONAL_MATCH",
+    "Conditional update succeeded: an existing resource matched the conditional URL and was updated.",
+    'Successfully conditionally updated resource "{0}". Existing resource matched URL "{1}".',
+)
+"""A conditional PUT that matched a resource."""
+unchanged_conditionally = Report(
+    "SUCCESSFUL_UPDATE_WITH_CONDITIONAL_MATCH_NO_CHANGE",
+    "Conditional update succeeded: an existing resource matched the conditional URL and was updated,"
+    " but no changes were detected so no action was taken.",
+    'Successfully conditionally updated resource "{0}" with no changes detected. Existing resource matched URL "{1}".',
+)
+"""A conditional PUT that matched a resource, without changes."""
+created_by_conditional_update = Report(
+    "SUCCESSFUL_UPDATE_NO_CONDITIONAL_MATCH",
+    "Conditional update succeeded: no existing resource matched the conditional URL so a new resource was created.",
+    'Successfully conditionally created resource "{0}". No existing resources matched URL "{1}". Took 1ms.',
+)
+"""A conditional PUT that matched nothing."""
+created_by_conditional_update_in_bundle = replace(
+    created_by_conditional_update,
+    text='Successfully conditionally updated resource "{0}".'
+    ' Created resource because no existing resource matched URL "{{1}}". Took 1ms.',
+)
+"""A conditional PUT in a transaction that matched nothing. HAPI does not replace the placeholder for the URL."""
+patched = Report("SUCCESSFUL_PATCH", "Patch succeeded.", 'Successfully patched resource "{0}". Took 1ms.')
+"""A PATCH that created a new version."""
+patched_without_change = Report(
+    "SUCCESSFUL_PATCH_NO_CHANGE",
+    "Patch succeeded: No changes were detected so no action was taken.",
+    'Successfully patched resource "{0}" with no changes detected. Took 1ms.',
+)
+"""A PATCH that changed nothing."""
+deleted = Report("SUCCESSFUL_DELETE", "Delete succeeded.", "Successfully deleted {0} resource(s). Took 1ms.")
+"""A DELETE."""
+already_deleted = Report(
+    "SUCCESSFUL_DELETE_ALREADY_DELETED",
+    "Delete succeeded: Resource was already deleted so no action was taken.",
+    "Not deleted, resource {0} was already deleted.",
+)
+"""A DELETE of a deleted resource. The reference has the version of the first deletion."""
+never_existed = Report(
+    "SUCCESSFUL_DELETE_NOT_FOUND",
+    "Delete succeeded: No existing resource was found so no action was taken.",
+    "Not deleted, resource {0} does not exist.",
+)
+"""A DELETE of a resource that never existed."""
+nothing_matched = replace(
+    never_existed,
+    text='Unable to find resource matching URL "{0}". Nothing has been deleted.',
+    severity="warning",
+    kind="not-found",
+)
+"""A conditional DELETE that matched nothing, with the condition instead of a reference."""

@@ -41,7 +41,9 @@ class AnswerSource(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     agent: Annotated[str | None, Option(WHO, kind="code")] = None
-    """Who answers."""
+    """Who answers: a class by its import path (my_agent.py:MyAgent), or a name that a package registers; by default the
+    model of --model.
+    """
     strip_thinking: Annotated[bool, Option(WHO, kind="value")] = False
     """Remove a leading <think> block before a message is read."""
     allow_empty: Annotated[float, Option(LIMITS, "place", metavar="SHARE", kind="value"), Field(ge=0, le=1)] = MOST

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -81,15 +80,11 @@ class Files(Protocol):
 
 
 class Manifest(Files, Protocol):
-    """The fields of a manifest that `differing` reads."""
+    """A manifest that says how the set was made."""
 
     @property
     def made(self) -> Made | None:
         """How the set was made. None if it was not made from a seed."""
-
-
-Remake = Callable[[Path, Made], object]
-"""Writes the files of a set into another folder, with the options in `Made`."""
 
 
 def make_folder(folder: Path, seed: str | None, write: Callable[[str], T]) -> T:
@@ -122,22 +117,6 @@ def kept_seed(folder: Path) -> str:
         return path.read_text(encoding="ascii").removesuffix("\n")
     except (OSError, ValueError):
         raise UserError(f"{path}: the seed cannot be read; pass it with --seed") from None
-
-
-def differing(folder: Path, manifest: Manifest, seed: str, generator: int, write: Remake) -> list[str]:
-    """How the files of a folder differ from what the seed gives, one text per file.
-
-    `write` regenerates the files in another folder. Raises UserError for a folder of another generator.
-    """
-    made = manifest.made
-    if made is None or made.generator != generator:
-        raise UserError(f"{folder}: was not made by generator {generator} of its benchmark and cannot be checked")
-    if seed_digest(seed) != made.seed_sha256:
-        return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
-    with TemporaryDirectory() as aside:
-        again = Path(aside)
-        write(again, made)
-        return differing_files(folder, again, manifest.files)
 
 
 def differing_files(folder: Path, again: Path, names: Iterable[str]) -> list[str]:

@@ -24,6 +24,9 @@ def per_benchmark(
     `argument`: the command has an argument, so a first word that is not a benchmark is that argument.
     """
 
+    commands: dict[tuple[type, str], Any] = {}
+    """Those that were made, by the class of the benchmark and how the user names it."""
+
     class PerBenchmark(TyperGroup):
         """Finds the command by the name of a benchmark."""
 
@@ -45,10 +48,14 @@ def per_benchmark(
 
             benchmark: Any = find_fhir(cmd_name) if fhir else find(cmd_name)
             others = ", ".join(f"{words} {name}" for name in names() if name != DEFAULT)
+            made = (type(benchmark), benchmark.reference)
+            if made in commands:
+                return commands[made]
             more = f"Other benchmarks: {others} (--help shows each)."
             if fhir:
                 more = f"Another benchmark with FHIR sessions: {words} NAME."
-            return command(cmd_name, function(benchmark), more if cmd_name == DEFAULT else None)
+            commands[made] = command(cmd_name, function(benchmark), more if cmd_name == DEFAULT else None)
+            return commands[made]
 
     app = typer.Typer(cls=PerBenchmark, add_completion=False, rich_markup_mode=None)
     app.callback(help=help)(_nothing)

@@ -34,7 +34,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="A B …",
-            help="Folders of runs, or results files of MedAgentBench, with the same items or with sibling sets.",
+            help="Folders of runs, or results files of MedAgentBench.",
         ),
     ],
     benchmark: options.BenchmarkCode = None,

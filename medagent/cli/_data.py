@@ -142,13 +142,15 @@ def new(
     like: Annotated[
         Literal["bundled", "full", "shift", "psb-300", "fhir-agentbench"] | None,
         typer.Option(
-            help="The model of the set: bundled (default), full (size of the original), shift (other thresholds, "
+            help="The kind of set: bundled (default), full (size of the original), shift (other thresholds, "
             "codes, units and clock), psb-300, or fhir-agentbench."
         ),
     ] = None,
     split: Annotated[
         Literal["train", "dev", "test", "ood"] | None,
-        typer.Option(help="For training and its tests: splits never share a seed. ood is a shift set, reworded."),
+        typer.Option(
+            help="For training and its tests: splits never share a seed. ood is a shift set with other wording."
+        ),
     ] = None,
     patients: Annotated[int, typer.Option(help="Number of patients.")] = 100,
     per_type: Annotated[int, typer.Option(help="Tasks of each of the ten types in v2; v1 has a third of them.")] = 30,

@@ -20,7 +20,7 @@ def command(
     ],
     out: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
     benchmark: options.BenchmarkCode = None,
-    opened: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    opened: Annotated[bool, typer.Option("--open", help="Open the file in the browser.")] = False,
 ) -> None:
     """Write one HTML file that shows why each item is right or wrong. It needs no server and no network.
 

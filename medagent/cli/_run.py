@@ -65,8 +65,9 @@ def _help(benchmark: Any) -> str:
     name = "" if benchmark.name == "medagentbench" else f" {benchmark.name}"
     example = benchmark.example or f"medagent run{name} --model gpt-4o-mini"
     continuing = (
-        "Each finished item is saved at once. Repeat the command to continue a stopped run. Precedence of options: "
-        "the command line, --config FILE, medagent.toml (or [tool.medagent] in pyproject.toml) here, the default."
+        "Each finished item is saved at once. Repeat the command to continue a stopped run.\n\n"
+        "Precedence of options: the command line, --config FILE, medagent.toml (or [tool.medagent] in pyproject.toml) "
+        "in the current folder, the default."
     )
     return f"{inspect.getdoc(type(benchmark))}\n\n{continuing}\n\nExample: {example}"
 

@@ -29,8 +29,8 @@ def command(
 ) -> None:
     """Serve FHIR R4 over HTTP: the bundled hospital, or your own data.
 
-    Clients' writes are stored in an SQLite file. The bundled hospital and NDJSON files are not changed: clients' writes
-    are lost when the server stops.
+    An SQLite file stores the writes of clients. The bundled hospital and NDJSON files are not changed: the writes of
+    clients are lost when the server stops.
 
     Example: medagent serve --port 8080 --workers 4
 

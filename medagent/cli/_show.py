@@ -29,7 +29,9 @@ def command(
     benchmark: options.BenchmarkCode = None,
     finish_reason: Annotated[
         list[str] | None,
-        typer.Option(metavar="REASON", help="List the items with a reply that ended so, e.g. by length; repeatable."),
+        typer.Option(
+            metavar="REASON", help="List the items with a reply of this finish reason, e.g. length; repeatable."
+        ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Show an item's whole prompt and the JSON of Bundles.")] = False,
 ) -> None:

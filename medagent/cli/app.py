@@ -112,7 +112,7 @@ def _complain(text: str) -> None:
 
 
 def _message(error: typer.TyperException) -> str:
-    """What is wrong with the command line, and the command whose help lists what is possible."""
+    """The error in the command line, and the command whose help to read."""
     text = _words(error)
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "medagent"
@@ -120,7 +120,7 @@ def _message(error: typer.TyperException) -> str:
 
 
 def _words(error: typer.TyperException) -> str:
-    """What is wrong, in medagent's words; typer would repeat pydantic's."""
+    """The error in medagent's words; typer would repeat pydantic's message."""
     if isinstance(error, typer.BadParameter):
         from pydantic import ValidationError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -43,14 +43,19 @@ def _files_of(packages: Iterable[str]) -> tuple[Path, ...]:
     return tuple(file for package in packages for file in _sources(package))
 
 
-def _sources(package: str) -> Iterator[Path]:
+def _sources(package: str) -> Sequence[Path]:
     if package in OURS:
-        folder = Path(__file__).parents[2] / package
-    else:
-        path = Path(getattr(sys.modules.get(package), "__file__", None) or "/")
-        if path.name != "__init__.py":
-            yield from [path] if path.is_file() else []
-            return
-        folder = path.parent
-    for pattern in _SOURCES:
-        yield from sorted(folder.rglob(pattern))
+        return _own_sources(package)
+    path = Path(getattr(sys.modules.get(package), "__file__", None) or "/")
+    if path.name != "__init__.py":
+        return [path] if path.is_file() else []
+    return _below(path.parent)
+
+
+@cache
+def _own_sources(package: str) -> Sequence[Path]:
+    return _below(Path(__file__).parents[2] / package)
+
+
+def _below(folder: Path) -> Sequence[Path]:
+    return [path for pattern in _SOURCES for path in sorted(folder.rglob(pattern))]

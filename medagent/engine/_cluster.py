@@ -148,7 +148,7 @@ class ClusterExecutor:
             from distributed import Client, LocalCluster
         except ImportError:
             raise UserError("a cluster needs the extra: pip install 'medagent[cluster]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in one line
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # errors are reported below, in one line
         if self._address is None:
             async with (
                 LocalCluster(

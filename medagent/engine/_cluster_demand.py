@@ -40,7 +40,7 @@ class WorkerWait:
 
 
 class Demand:
-    """Asks the scheduler of `client` for as many workers as `wait` says, from `begin` to `end`."""
+    """Requests the workers of `wait` from the scheduler of `client`, from `begin` to `end`."""
 
     def __init__(self, client: Any, wait: WorkerWait) -> None:
         self._client = client

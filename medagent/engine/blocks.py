@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from medagent.engine.report import ItemOutcome
-from medagent.engine.rows import Row
+from medagent.engine.rows import Row, RowHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,21 +245,23 @@ class ScatterBlock(Block):
 
 @dataclass(frozen=True, slots=True)
 class ItemDetail:
-    """What a page shows of one item of one trial. `row` says what it cost; `failed` names the checks that failed.
+    """The part of a page about one item in one trial. `row` has its cost, `failed` are the names of the failed checks.
 
-    `blocks` may be a function that makes them; it is not called where an earlier item had the same `digest`, since
-    trials often go alike.
+    `blocks` may be a function that makes them. It is not called if an earlier item had the same `digest`, because
+    trials are often equal. Then the blocks are those of the earlier item, with its `values` replaced by these.
     """
 
     item: str
     trial: int
     blocks: Sequence[Block] | Callable[[], Sequence[Block]]
-    row: Row | None = None
+    row: RowHead | None = None
     question: str = ""
     failed: Sequence[str] = ()
     kind: str = ""
     """The kind of failure in a word or two, if the report has none."""
     digest: bytes = b""
+    values: Sequence[str] = ()
+    """The values that a server generated, each once, in the order of their appearance."""
     outcome: ItemOutcome | None = None
     """Its outcome, if it is not taken from the report."""
 

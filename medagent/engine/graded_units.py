@@ -12,11 +12,12 @@ from typing import Any, Self
 
 from medagent.core.waiting import blocking
 from medagent.engine.benchmark import Benchmark
+from medagent.engine.content import Content
 from medagent.engine.folder import read_run
 from medagent.engine.journals import Journals, Run
 from medagent.engine.plan import JOURNAL
 from medagent.engine.results import check_data
-from medagent.engine.rows import Row
+from medagent.engine.rows import Row, RowHead
 from medagent.engine.score_book import ScoreBook
 from medagent.engine.scores import Grader, Score, Scored, unit_name
 from medagent.engine.scoring import Scoring, graded
@@ -25,20 +26,18 @@ _AT_ONCE = 500
 """The number of units that are scored together."""
 
 
-def no_others() -> Mapping[str, Score]:
-    """The scores of a unit by further rule sets, if there are none."""
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class GradedUnit:
-    """A unit with its score and its row (None if nothing is known but its end); `others` grades it by the further rule
-    sets when it is called.
+    """A unit with its score. `head` has the members that every row has; None if only the unit's status is known.
+
+    `row` reads the whole row, and `others` grades it by the other rule sets. `content` identifies the row's content.
     """
 
     scored: Scored
-    row: Row | None
-    others: Callable[[], Mapping[str, Score]] = no_others
+    head: RowHead | None = None
+    row: Callable[[], Row | None] = lambda: None
+    others: Callable[[Row], Mapping[str, Score]] = lambda _: {}
+    content: Content | None = None
 
 
 class GradedRun:
@@ -77,8 +76,10 @@ class GradedRun:
         journal = self._journals[JOURNAL]
         units = iter(_in_order(self._items, journal.units))
         while some := list(islice(units, _AT_ONCE)):
-            for scored, row in zip(blocking(self._scoring.of_units(some)), journal.rows(some), strict=True):
-                yield GradedUnit(scored, row, partial(self._by_other_rules, scored, row))
+            for scored in blocking(self._scoring.of_units(some)):
+                stored = journal.stored(scored.unit)
+                others = partial(self._by_other_rules, scored)
+                yield GradedUnit(scored, stored.head, stored.read, others, stored.content(spent=True))
 
     def _by_other_rules(self, scored: Scored, row: Row) -> Mapping[str, Score]:
         if scored.score is None or not self._others:

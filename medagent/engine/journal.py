@@ -22,29 +22,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from medagent.core.errors import UserError
+from medagent.engine._journal_line import FORMAT, LONGEST_END, UNREADABLE, StoredRow, head_of, line_end, parsed, written
 from medagent.engine._limits import Account
-from medagent.engine.content import Content, content_of
 from medagent.engine.journal_file import JournalFile, Line
 from medagent.engine.rows import OWED, REFUSED, REFUSED_AGAIN, Row, RowHead, Spent
 
 M = TypeVar("M", bound=BaseModel)
 R = TypeVar("R", bound=Row)
 
-FORMAT = 3
-"""The format of rows. All released versions have this one."""
-_END = re.compile(rb'(?:,"row":(?P<row>\d+))?(?P<end>,"format":(?P<format>\d+),"crc32":"(?P<crc32>[0-9a-f]{8})"\}\n)\Z')
-_LONGEST_END = 96
 _CHECKSUM = b'00000000"}\n'
 """The end of a line, from its checksum on; for its length."""
 _WHOLE = re.compile(rb'"crc32":"[0-9a-f]{8}"\}.\Z', re.DOTALL)
 """The end of a row with another byte instead of its newline. A crash does not leave such a row."""
-_SHORT = 4_096
-"""Lines of at most this number of bytes are parsed whole for their heads."""
 _LENGTH_BITS = 40
-_LAST_OF_HEAD = f',"{list(RowHead.model_fields)[-1]}":'.encode()
 
 
 class Journal(Generic[R]):
@@ -139,7 +132,7 @@ class Journal(Generic[R]):
 
         The call or the future raises UserError if that fails (disk full), or if someone removed or changed the file.
         """
-        line = _line(row, self._next_number)
+        line = written(row, self._next_number)
         start = self._file.append(line)
         self._next_number += 1
         self._places.pop(row.unit, None)  # the order is that of the last rows
@@ -162,11 +155,10 @@ class Journal(Generic[R]):
         start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
         return self._file.read(start + length - len(_CHECKSUM), 8).decode("ascii", "replace")
 
-    def content(self, unit: str, *, spent: bool = False) -> Content | None:
-        """The content of a unit's last row, with its calls if `spent`. None if it is not as this version writes it."""
-        raw, kind = self._raw(unit), self._row_type
-        end = _end(raw)
-        return end and content_of(raw, end.start(), kind.key_members(unit).encode(), kind.made_up, spent=spent)
+    def stored(self, unit: str) -> StoredRow[R]:
+        """A unit's last row, not yet parsed."""
+        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
+        return StoredRow(unit, self._file.read(start, length), self._row_type, self._damaged)
 
     def rows(self, units: Iterable[str] | None = None) -> Iterator[R]:
         """The last row of every unit, in the order of the rows; or of these units, in their order, if they have one.
@@ -175,20 +167,16 @@ class Journal(Generic[R]):
         """
         for unit in list(self._places) if units is None else units:
             if unit in self._places:
-                try:
-                    yield _parsed(self._row_type, self._raw(unit))
-                except (ValidationError, ValueError, RecursionError):
-                    raise UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}") from None
+                yield self.stored(unit).read()
 
-    def _raw(self, unit: str) -> bytes:
-        start, length = divmod(self._places[unit], 1 << _LENGTH_BITS)
-        return self._file.read(start, length)
+    def _damaged(self, unit: str) -> UserError:
+        return UserError(f"{self.path}: the row of {unit} is damaged; {_RESTORE}")
 
     def _read(self) -> None:
         # A row type with its own `payee` may need the whole row to answer it.
         short: type[RowHead | R] = RowHead if self._row_type.payee is Row.payee else self._row_type
         for line in checked_lines(self._file):
-            head = _head(line.raw) if short is RowHead else None
+            head = head_of(line.raw) if short is RowHead else None
             head = head or parsed_line(self.path, line, short)
             self._places.pop(head.unit, None)
             self._places[head.unit] = line.start << _LENGTH_BITS | len(line.raw)
@@ -245,7 +233,7 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
     for line in file.lines():
         if line.raw == _GIVEN_UP:
             continue
-        end = _end(line.raw)
+        end = line_end(line.raw)
         if end is None:
             raise _unchecked(file.path, line)
         if int(end["format"]) > FORMAT:
@@ -259,41 +247,16 @@ def checked_lines(file: JournalFile) -> Iterator[Line]:
         if int(end["row"]) != line.number:
             raise _misplaced(file.path, line, int(end["row"]))
         yield line
-    if _WHOLE.search(file.rest[-_LONGEST_END:]):
+    if _WHOLE.search(file.rest[-LONGEST_END:]):
         raise _damaged(file.path, Line(file.size, file.count + 1, file.rest), "it has no newline")
-
-
-def _end(raw: bytes) -> re.Match[bytes] | None:
-    """The end of a row, with its number, format and checksum; None if the row has no such end."""
-    first = max(0, len(raw) - _LONGEST_END)
-    for begin in (b',"row":', b',"format":'):  # much faster than a search with the expression
-        place = raw.rfind(begin, first)
-        if place >= 0 and (end := _END.match(raw, place)):
-            return end
-    return None
 
 
 def parsed_line(path: Path, line: Line, kind: type[M]) -> M:
     """A line as a row. Raises UserError if it is not a valid row."""
     try:
-        return _parsed(kind, line.raw)
-    except (ValidationError, ValueError, RecursionError):
+        return parsed(kind, line.raw)
+    except UNREADABLE:
         raise _damaged(path, line) from None
-
-
-def _head(raw: bytes) -> RowHead | None:
-    """The head of a row, parsed from the start of its line; None if the whole line has to be parsed.
-
-    Call it only for a line with a correct checksum, whose rest is then valid too.
-    """
-    if len(raw) <= _SHORT:
-        return None
-    last = raw.find(_LAST_OF_HEAD)
-    end = raw.find(b",", last + len(_LAST_OF_HEAD))
-    try:
-        return RowHead.model_validate_json(raw[:end] + b"}") if 0 <= last < end else None
-    except ValidationError:
-        return None
 
 
 def last_rows(path: Path, row_type: type[R], units: Iterable[str] | None = None) -> Iterator[R]:
@@ -344,23 +307,3 @@ def _newer(path: Path, line: Line, format_: int) -> UserError:
         f"{path}:{line.number}: written by a newer medagent (journal format {format_}; this version reads up to "
         f"{FORMAT}); use the newer version"
     )
-
-
-def _line(row: Row, number: int) -> bytes:
-    """A row as a line in ASCII, so that no reader mistakes a character of a text for the end of the line."""
-    try:
-        text = row.model_dump_json(exclude_none=True)
-    except ValueError:  # half of a surrogate pair
-        text = ""
-    if not text or not text.isascii():
-        text = json.dumps(row.model_dump(exclude_none=True), separators=(",", ":"))
-    body = text.encode()[:-1] + b',"row":%d' % number
-    return body + b',"format":%d,"crc32":"%08x"}\n' % (FORMAT, zlib.crc32(body))
-
-
-def _parsed(kind: type[M], raw: bytes) -> M:
-    """A line as a pydantic model. Raises ValidationError, ValueError."""
-    try:
-        return kind.model_validate_json(raw)
-    except ValidationError:  # only Python's own reader accepts half of a surrogate pair, which models produce
-        return kind.model_validate(json.loads(raw))

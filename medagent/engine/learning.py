@@ -30,7 +30,7 @@ from medagent.engine.scores import Check, Score
 from medagent.engine.scoring import Scoring
 
 LEARNED, LEARNING = "learned.jsonl", "learning"
-"""The journal of what was learned, and the role of its calls in the account."""
+"""The journal of learned units, and the role of its calls in the account."""
 LearnFrom = Literal["score", "facts"]
 _FOLDER, _CURRENT = "agent", "current"
 

@@ -44,7 +44,7 @@ class GroundedRate(BaseModel):
     """The number of right items whose agent had read the deciding data (`right`), of the graded items that need a
     reading (`n`).
 
-    `lucky` is the number of right items whose agent had not. `note` is the reason if there is no rate.
+    `lucky` is the number of right items whose agent had not read it. `note` is the reason if there is no rate.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -112,7 +112,7 @@ class ItemOutcome:
     grounded: bool | None = None
     """Whether it is right and its agent had read the deciding data; None if no reading is needed, or it is unknown."""
     reading: Text = ""
-    """What the agent of a right item had not read, or why `grounded` is None."""
+    """The data that the agent of a right item had not read, or the reason why `grounded` is None."""
 
     @property
     def is_lucky(self) -> bool:

@@ -138,7 +138,6 @@ def compose(
 
 
 def _learned(journals: Journals) -> tuple[str, ...]:
-    """The units that the agent learned from, in order."""
     return tuple(row.unit for row in journals[LEARNED].rows() if row.is_complete) if LEARNED in journals else ()
 
 

@@ -11,6 +11,7 @@ import json
 import re
 import weakref
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,6 +35,8 @@ class ScoreLine:
 
 
 _LINE = TypeAdapter(ScoreLine)
+_MOST_SCORES = 2_000
+"""The number of parsed scores in memory. Trials of an item often share one."""
 _UNIT = re.compile(rb'\{"unit":("[^"\\]*"),"row":')
 """The start of a line. A line with another start is parsed to get its unit."""
 
@@ -46,11 +49,20 @@ class ScoreBook:
         self._lines: dict[str, ScoreLine | int] = {}
         """By unit: a new line, or the start of a stored one in the file."""
         self._file: BinaryIO | None = None
+        self._score_of = lru_cache(_MOST_SCORES)(_score_of)
         self._read()
 
     def get(self, unit: str, row: str, digests: Mapping[str, str]) -> Score | None:
-        """The score of a unit's row; None if there is none, or a stale one."""
-        line = self._line(unit)
+        """The score of a unit's row; None if there is none, or a stale one. Equal scores may be one object."""
+        place = self._lines.get(unit)
+        if isinstance(place, int):
+            raw = self._raw(place)
+            head = _head(unit, row, digests)
+            if raw.startswith(head):
+                return self._score_of(raw[len(head) :])
+            line = next(iter(_lines(raw)), None)
+        else:
+            line = place
         return line.score if line and line.row == row and line.digests == digests else None
 
     def put(self, unit: str, row: str, digests: Mapping[str, str], score: Score) -> None:
@@ -72,10 +84,6 @@ class ScoreBook:
                 self._lines.update(dict.fromkeys(units, start))
                 start += len(raw)
 
-    def _line(self, unit: str) -> ScoreLine | None:
-        place = self._lines.get(unit)
-        return next(iter(_lines(self._raw(place))), None) if isinstance(place, int) else place
-
     def _raw(self, start: int) -> bytes:
         if self._file is None:
             return b""
@@ -90,6 +98,17 @@ class ScoreBook:
                 yield raw.decode("ascii")
             else:
                 yield from map(_text, _lines(raw))
+
+
+def _head(unit: str, row: str, digests: Mapping[str, str]) -> bytes:
+    """The start of a line with a score of this row and these digests."""
+    known = {"unit": unit, "row": row, "digests": dict(digests)}
+    return f'{json.dumps(known, separators=(",", ":"))[:-1]},"score":'.encode()
+
+
+def _score_of(rest: bytes) -> Score | None:
+    """The score at the end of a line; None if it cannot be read."""
+    return next((line.score for line in _lines(b'{"unit":"","row":"","digests":{},"score":' + rest)), None)
 
 
 def _lines(raw: bytes) -> Iterator[ScoreLine]:

@@ -80,7 +80,7 @@ class Score:
     wrong unit. None if no reading is needed, or if it is unknown.
     """
     reading: Text = ""
-    """What the agent of a right unit had not read, or why `grounded` is None."""
+    """The data that the agent of a right unit had not read, or the reason why `grounded` is None."""
 
     def __post_init__(self) -> None:
         if self.value is None and self.correct is not None:

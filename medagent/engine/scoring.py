@@ -104,11 +104,12 @@ class Scoring(Generic[RowT]):
         digests = self._digests_of(unit)
         if digests is None:
             return None
-        content = self._journal.content(unit) if self._grader.by_content else None
+        stored = self._journal.stored(unit)
+        content = stored.content() if self._grader.by_content else None
         key = None if content is None else (item.id, content.digest, digests.get(_JUDGED, ""))
         score = self._by_content.get(key) if key else None
         if score is None:
-            score = self._shared(item, await self._graded(item, next(self._journal.rows([unit]))))
+            score = self._shared(item, await self._graded(item, stored.read()))
             if key and score.graded:
                 self._by_content[key] = score
         self._put(unit, digests, score)

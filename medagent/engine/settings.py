@@ -82,7 +82,7 @@ class RunSettings(BaseModel):
     """A keyword argument for the class in --agent, e.g. prompt=short or shots=3; repeatable."""
     model_arg: Annotated[dict[str, Any], BeforeValidator(_fields), Option(WHO, metavar="NAME=VALUE", kind="value")] = {}
     """A keyword argument for the class in --model; repeatable."""
-    base_url: Annotated[list[str], Option(WHO, "place", kind="address")] = []
+    base_url: Annotated[list[str], Option(WHO, "place", metavar="URL", kind="address")] = []
     """An OpenAI-compatible endpoint (default: OPENAI_BASE_URL); repeat for replicas; an episode keeps one."""
     allow_host: Annotated[list[str], Option(WHO, "place", metavar="HOST", kind="address")] = []
     """Another host that an A2A agent may call (default: only the host of --base-url); repeatable."""

@@ -101,10 +101,11 @@ class _OverlaySession:
         self._ehr, self._seed, self._blocking = ehr, seed, blocking
         self._overlay = self._copy()
         self._shadow: Overlay | None = None
+        self.fixed = True
 
     def reset(self) -> None:
         self.close()
-        self._overlay, self._shadow = self._copy(), None
+        self._overlay, self._shadow, self.fixed = self._copy(), None, True
 
     def close(self) -> None:
         self._overlay.close()
@@ -115,6 +116,7 @@ class _OverlaySession:
         return await self._send(self._overlay, "GET", target)
 
     async def post(self, target: str, body: str) -> Reply:
+        self.fixed = False
         return await self._send(self._overlay, "POST", target, body)
 
     async def rehearse(self, target: str, body: str) -> Reply:

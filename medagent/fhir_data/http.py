@@ -159,6 +159,8 @@ class HttpEhr:
 
 
 class _HttpSession:
+    fixed = False
+
     def __init__(self, ehr: HttpEhr) -> None:
         self._ehr = ehr
 

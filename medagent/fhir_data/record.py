@@ -48,6 +48,11 @@ class EhrSession(Protocol):
     answer is over the bounds; in that case the embedded server has not carried out the request.
     """
 
+    @property
+    def fixed(self) -> bool:
+        """Whether nobody can change the data, so that a GET finds the same resources in all such episodes of a run."""
+        ...
+
     def reset(self) -> None:
         """Start again with a fresh overlay; does nothing if the episode has no overlay."""
         ...

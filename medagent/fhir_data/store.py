@@ -187,7 +187,7 @@ def _present(data: Path) -> Iterator[Server]:
 @contextmanager
 def _opened(data: Path) -> Iterator[Server]:
     try:
-        server = Server.open(data)
+        server = Server.open(data, large=True)
     except ServerError as error:
         raise UserError(str(error)) from None
     with server:

@@ -30,6 +30,11 @@ class Watched:
         self._record = record
         self.last: Reply | None = None
 
+    @property
+    def fixed(self) -> bool:
+        """See `EhrSession.fixed`."""
+        return self._record.fixed
+
     def reset(self) -> None:
         """See `EhrSession.reset`."""
         self._record.reset()

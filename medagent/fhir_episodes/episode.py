@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -121,19 +122,25 @@ class Acting(Protocol):
         ...
 
 
-class Scripted(Protocol):
-    """A benchmark's own agent, as a picklable description."""
+@dataclass(frozen=True, slots=True)
+class Scripted(ABC):
+    """A benchmark's own agent, as a picklable description. `kind` is its name."""
+
+    kind: str
 
     @property
     def label(self) -> str:
         """Its name in tables and folders."""
-        ...
+        return self.kind
 
-    def open(
-        self, concurrency: int, base: str = ""
-    ) -> AbstractAsyncContextManager[tuple[Agent, Sequence[EndpointStats]]]:
+    @abstractmethod
+    def agent(self, base: str) -> Agent:
+        """Make the agent. `base` is the FHIR base that it is shown."""
+
+    @asynccontextmanager
+    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
         """See `AgentChoice.open`."""
-        ...
+        yield self.agent(base), ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from medagent.engine.scores import Check, Score, Scored
@@ -19,7 +19,7 @@ def score_of(verdict: Verdict, failure: Failure | None, had_read: Grounds, part:
     because = verdict.because
     details: dict[str, Any] = {"accepted": [show(one) for one in verdict.accepted], "verdict": verdict.reason}
     if because is not None:
-        details["facts"] = [asdict(fact) for fact in because.facts]
+        details["facts"] = [_document(fact) for fact in because.facts]
     return Score(
         correct=verdict.correct,
         kind="" if failure is None else failure.kind,
@@ -32,6 +32,11 @@ def score_of(verdict: Verdict, failure: Failure | None, had_read: Grounds, part:
         grounded=had_read.grounded,
         reading=had_read.reading,
     )
+
+
+def _document(fact: Any) -> dict[str, Any]:
+    """A fact as JSON. Its values are plain ones, which `asdict` would copy."""
+    return {field.name: getattr(fact, field.name) for field in fields(fact)}
 
 
 def conduct_of(row: EpisodeRow) -> dict[str, Any]:

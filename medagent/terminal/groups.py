@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -96,7 +97,11 @@ class GroupedCommand(TyperCommand):
 def loaded(name: str, path: str) -> Any:
     """The command at an import path."""
     module, _, attribute = path.partition(":")
-    target = getattr(import_module(module), attribute)
+    return _made(name, getattr(import_module(module), attribute))
+
+
+@cache  # a program may run commands again and again, and the options of one take long to make
+def _made(name: str, target: Any) -> Any:
     if isinstance(target, typer.Typer):
         group: Any = (
             typer.main.get_group(target)

@@ -23,7 +23,7 @@ class Fault:
     retry_after: int | None = None
     seconds: float = 0.0
 
-    def befalls(self, method: str, path: str) -> bool:
+    def applies_to(self, method: str, path: str) -> bool:
         """Whether a request of this method to this path below the base gets the fault."""
         if self.kind == "stale" and method not in ("PUT", "PATCH", "DELETE"):
             return False
@@ -89,7 +89,7 @@ class Faults:
     def _take(self, method: str, path: str) -> Fault | None:
         """The first fault for a request; its `times` is reduced by one."""
         for number, fault in enumerate(self._faults):
-            if fault.befalls(method, path):
+            if fault.applies_to(method, path):
                 if fault.times is not None:
                     left = replace(fault, times=fault.times - 1)
                     self._faults[number : number + 1] = [left] if left.times else []

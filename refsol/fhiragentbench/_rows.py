@@ -20,7 +20,7 @@ KIND_WORDS: dict[FailureKind, str] = {
     "out-of-turns": "all turns were used without a final answer",
     "error": "the episode ended with an error",
     "said-nothing": "gave no answer",
-    "nothing-found": "found nothing of the types that hold the answer",
+    "nothing-found": "found no resource of the types that have the answer",
     "not-all-found": "found some of the true ids, not all",
     "wrong-answer": "found all true ids and answered wrong",
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 from refsol.medagentbench.constants import PUBLISHED, Constants, Lab
 
@@ -27,6 +28,7 @@ class DecidingTest:
     is_mean: bool = False
 
 
+@cache
 def deciding_test(task_type: str, constants: Constants = PUBLISHED) -> DecidingTest | None:
     """The test that decides a task type (`task5`); None if no test does."""
     recent = (constants.window_start, f"the last {constants.look_back_hours} h count")

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 from refsol.errors import InputError
@@ -54,7 +54,17 @@ class Measured(Generic[Part]):
 
     def draws(self, draws: int = 1000, seed: int = 0) -> list[float]:
         """The main figure of `draws` bootstrap samples. The same seed draws the same samples."""
-        return bootstrap_values(lambda drawn: main_figure(self.combine(drawn)), self.parts, draws=draws, seed=seed)
+        return list(_drawn(tuple(self.parts), self.combine, draws, seed))
+
+
+@lru_cache(maxsize=64)  # a comparison of runs draws the samples of each run more than once
+def _drawn(parts: tuple[Part, ...], combine: Callable[[Sequence[Part]], Figures], draws: int, seed: int) -> list[float]:
+    return bootstrap_values(lambda drawn: main_figure(combine(drawn)), parts, draws=draws, seed=seed)
+
+
+@cache
+def _averaging(average: Average) -> Callable[[Sequence[tuple[str, str]]], PRF]:
+    return partial(_averaged, average=average)
 
 
 def main_figure(figures: Figures) -> float:
@@ -92,7 +102,7 @@ def classes(gold: Items, predicted: Items, *, empty_label: str, average: Average
 
 def averaged(parts: Sequence[tuple[str, str]], average: Average) -> Measured[tuple[str, str]]:
     """The figures of pairs (gold label, predicted label)."""
-    return Measured(parts, partial(_averaged, average=average))
+    return Measured(parts, _averaging(average))
 
 
 def class_part(want: object, have: object, empty_label: str) -> tuple[str, str]:
@@ -116,7 +126,7 @@ def text_part(want: object, have: object) -> Rouge:
     return rouge(_text(want), _text(have))
 
 
-def reports(gold: Items, predicted: Items) -> Measured[list[Rouge]]:
+def reports(gold: Items, predicted: Items) -> Measured[tuple[Rouge, ...]]:
     """The mean ROUGE of all (sample, gold section) pairs. A section missing in the prediction counts as empty.
 
     Raises InputError, also if no gold report has a section.
@@ -127,11 +137,11 @@ def reports(gold: Items, predicted: Items) -> Measured[list[Rouge]]:
     return Measured(parts, mean_of_sections)
 
 
-def report_part(want: object, have: object) -> list[Rouge]:
+def report_part(want: object, have: object) -> tuple[Rouge, ...]:
     """The ROUGE of each section of one sample. Raises InputError."""
     if not isinstance(want, dict) or not isinstance(have, dict):
         raise InputError("a report is no object of sections")
-    return [rouge(_text(text), _text(have.get(name, ""))) for name, text in want.items()]
+    return tuple(rouge(_text(text), _text(have.get(name, ""))) for name, text in want.items())
 
 
 def trees(gold: Items, predicted: Items) -> Measured[TreePart]:

@@ -50,7 +50,7 @@ def measured(task: TaskSpec, parts: Sequence[Any]) -> Measured[Any]:
         case AnswerKind.TEXT:
             return Measured([Rouge(*part) for part in parts], mean)
         case AnswerKind.REPORT:
-            return Measured([[Rouge(*section) for section in part] for part in parts], mean_of_sections)
+            return Measured([tuple(Rouge(*section) for section in part) for part in parts], mean_of_sections)
         case AnswerKind.TREE:
             return Measured([_tree_part(*part) for part in parts], combined_trees)
 

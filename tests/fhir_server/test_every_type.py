@@ -50,7 +50,7 @@ def drive(server: Server, seed: int) -> None:
         assert overlay.handle(Request("GET", "/fhir/Patient/a")).status in (200, 410)
 
 
-@settings(RELAXED, max_examples=450)
+@settings(RELAXED, max_examples=60)
 @given(seed=SEEDS)
 def test_no_request_is_a_500(server: Server, seed: int) -> None:
     drive(server, seed)
@@ -81,7 +81,7 @@ def test_a_number_sent_as_text_is_stored_as_a_number(server: Server, text: str, 
         assert json.loads(created.text)["valueQuantity"]["value"] == float(kept)
 
 
-@settings(RELAXED, max_examples=80)
+@settings(RELAXED, max_examples=40)
 @given(seed=SEEDS)
 def test_what_is_stored_is_stored_again_without_change(server: Server, seed: int) -> None:
     """A text that the server gave is in the form it stores: putting it again makes no version."""

@@ -278,7 +278,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 RELAXED = settings(database=None, suppress_health_check=list(HealthCheck))
 
 
-@settings(RELAXED, max_examples=600)
+@settings(RELAXED, max_examples=150)
 @given(request=requests())
 def test_generated_requests(request: Request, server: Server) -> None:
     held(server.handle(request))

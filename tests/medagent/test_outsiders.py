@@ -9,8 +9,6 @@ import importlib
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +26,7 @@ from medagent.integrations.mcp.run import serving
 from medagent.rl import Environment
 from tests.command import medagent as command
 from tests.shared_data import ROOT
+from tests.starts import start
 
 OUTSIDER = ROOT / "tests" / "outsider"
 RUNS = {
@@ -56,14 +55,13 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "replies.json").write_text(json.dumps({"*": ["It is Lima."]}))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(OUTSIDER), str(ROOT)])}
     for name, words in RUNS.items():
-        line = [sys.executable, "-m", "medagent", *words, "--quiet", "--concurrency", "1", "--trials", "3"]
-        process = subprocess.Popen(line, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+        process = start(*words, "--quiet", "--concurrency", 1, "--trials", 3, cwd=folder, env=environment)
         journal = folder / "results" / FOLDERS[name] / "episodes.jsonl"
         while not (journal.exists() and b"\n" in journal.read_bytes()):
             assert process.poll() is None
             time.sleep(0.005)
         process.kill()
-        process.communicate()
+        process.ended()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(OUTSIDER))
         importlib.invalidate_caches()

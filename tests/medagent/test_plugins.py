@@ -1,12 +1,11 @@
-"""Somebody else's package: its benchmark, agent and model run from the command line like those that come along."""
+"""Another package: its benchmark, agent and model run from the command line like the bundled ones."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import subprocess
-import sys
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +14,9 @@ import pytest
 
 from medagent.core import plugins
 from medagent.core.errors import UserError
-from tests.command import medagent
+from tests.command import Ran, medagent
 from tests.shared_data import ROOT
+from tests.starts import start
 
 PATH = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "outsider"), str(ROOT)])}
 AGENT = """
@@ -33,40 +33,38 @@ class AgeAgent(Agent):
 """
 
 
-def outsider(folder: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "medagent", *map(str, words)]
-    return subprocess.run(command, cwd=folder, env=PATH, capture_output=True, text=True, check=False)
+def outsider(folder: Path, *words: object) -> Ran:
+    return start(*words, cwd=folder, env=PATH).ended()
 
 
 def test_a_benchmark_of_somebody_elses_is_run_killed_continued_shown_and_compared(tmp_path: Path) -> None:
     words = ["run", "sums", "--largest", "5", "--model", "abacus", "--trials", "2", "--workers", "2"]
-    command = [sys.executable, "-m", "medagent", *words, "--concurrency", "4", "--quiet"]
     folder = tmp_path / "results" / "sums_r1_Abacus"
-    process = subprocess.Popen(command, cwd=tmp_path, env=PATH, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = start(*words, "--concurrency", 4, "--quiet", cwd=tmp_path, env=PATH)
     journal = folder / "episodes.jsonl"
     give_up = time.monotonic() + 60
     while not journal.exists() or journal.read_bytes().count(b"\n") < 10:
-        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert process.poll() is None
         assert time.monotonic() < give_up
         time.sleep(0.01)
     process.kill()
-    process.communicate()
+    assert process.ended().code == -signal.SIGKILL
     kept = [json.loads(line)["unit"] for line in journal.read_bytes().splitlines(keepends=True) if line[-1:] == b"\n"]
     assert 10 <= len(kept) < 72
     ran = outsider(tmp_path, *words)
-    assert ran.returncode == 0, ran.stderr
-    assert f"72 units, {len(kept)} already done" in ran.stderr
-    assert re.search(r"overall +60 +72 +83\.3 %", ran.stdout)
+    assert ran.code == 0, ran.err
+    assert f"72 units, {len(kept)} already done" in ran.err
+    assert re.search(r"overall +60 +72 +83\.3 %", ran.out)
     units = [json.loads(line)["unit"] for line in journal.read_text().splitlines()]
     assert len(units) == len(set(units)) == 72
-    assert "60       72" in outsider(tmp_path, "show", folder).stdout
-    one = outsider(tmp_path, "show", folder, "3+1#2").stdout
+    assert "60       72" in outsider(tmp_path, "show", folder).out
+    one = outsider(tmp_path, "show", folder, "3+1#2").out
     assert "answer: 3" in one
-    assert outsider(tmp_path, "run", "sums", "--largest", "5", "--agent", "counter", "--trials", "2").returncode == 0
+    assert outsider(tmp_path, "run", "sums", "--largest", "5", "--agent", "counter", "--trials", "2").code == 0
     compared = outsider(tmp_path, "compare", folder, tmp_path / "results" / "sums_r1_Counter")
-    assert "Only B right: 3+0, 3+1, 3+2, 3+3, 3+4, 3+5" in compared.stdout
-    assert "A dozen" not in outsider(tmp_path, "run", "sums", "--help").stdout
-    assert "--largest" in outsider(tmp_path, "run", "sums", "--help").stdout
+    assert "Only B right: 3+0, 3+1, 3+2, 3+3, 3+4, 3+5" in compared.out
+    assert "A dozen" not in outsider(tmp_path, "run", "sums", "--help").out
+    assert "--largest" in outsider(tmp_path, "run", "sums", "--help").out
 
 
 def test_an_agent_of_a_local_file_runs_here_and_on_workers(tmp_path: Path) -> None:

@@ -200,11 +200,11 @@ def test_faults_of_a_caller_stand_among_the_others(tmp_path: Path) -> None:
             seen = set()
             for line, row in file.json_lines(json_object):
                 if row["id"] in seen:
-                    file.fault("stands there twice", line=line, place="id")
+                    file.fault("duplicate id", line=line, place="id")
                 seen.add(row["id"])
 
     assert [message[:30] for message in refused(read)] == [
-        "f.json:2: id: stands there twi",
+        "f.json:2: id: duplicate id",
         "f.json:3: is not JSON: Expecti",
     ]
 

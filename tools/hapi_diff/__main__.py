@@ -46,13 +46,13 @@ class Difference:
 
 
 def _signature(answer: Answer) -> str:
-    found = re.search(r'"diagnostics": "((?:HAPI-\d+: ?)*[^":]{0,40})', answer.body)
-    return found[1] if found else re.sub(r"\s+", " ", answer.body[:40])
+    match = re.search(r'"diagnostics": "((?:HAPI-\d+: ?)*[^":]{0,40})', answer.body)
+    return match[1] if match else re.sub(r"\s+", " ", answer.body[:40])
 
 
-def compare(case: Case, wanted: list[Answer], given: list[Answer]) -> Difference | None:
+def compare(case: Case, expected: list[Answer], actual: list[Answer]) -> Difference | None:
     """The first page that differs; a page that one of them lacks follows from what the page before it says."""
-    pairs = zip(wanted, given, strict=False)
+    pairs = zip(expected, actual, strict=False)
     return next((Difference(case, one, other) for one, other in pairs if answers.key(one) != answers.key(other)), None)
 
 
@@ -66,9 +66,9 @@ def clustered(differences: list[Difference]) -> list[list[Difference]]:
 
 def show(clusters: list[list[Difference]]) -> None:
     """The clusters, each with its shortest request."""
-    for found in clusters:
-        one = min(found, key=lambda each: len(each.case.url) + len(each.case.body or ""))
-        print(f"\n{len(found)} × {one.case.tier} {one.case.rule}: {one.hapi.status} HAPI, {one.own.status} here")
+    for cluster in clusters:
+        one = min(cluster, key=lambda each: len(each.case.url) + len(each.case.body or ""))
+        print(f"\n{len(cluster)} × {one.case.tier} {one.case.rule}: {one.hapi.status} HAPI, {one.own.status} here")
         print(f"  {one.case.method} {one.case.url}  {(one.case.body or '')[:300]}")
         if one.hapi.headers != one.own.headers:
             for name in sorted(one.hapi.headers.keys() | one.own.headers.keys()):
@@ -125,9 +125,9 @@ def main() -> None:
     plan, starts = _starts(options)
     results, differences = Counter[tuple[str, str]](), []
     with own_server() as base:
-        for wanted, (case, given) in zip(answers.stable(starts), answers.ask(base, plan), strict=True):
-            difference = compare(case, wanted, given) if wanted else None
-            results[case.tier, "unstable" if wanted is None else "different" if difference else "equal"] += 1
+        for expected, (case, actual) in zip(answers.stable(starts), answers.ask(base, plan), strict=True):
+            difference = compare(case, expected, actual) if expected else None
+            results[case.tier, "unstable" if expected is None else "different" if difference else "equal"] += 1
             if difference:
                 differences.append(difference)
                 results[case.tier, "status"] += difference.hapi.status != difference.own.status

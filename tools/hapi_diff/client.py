@@ -56,10 +56,10 @@ class Answer:
     def entries(self) -> list[str]:
         """The `fullUrl`s of a Bundle, in order."""
         try:
-            found = json.loads(self.body)
+            bundle = json.loads(self.body)
         except ValueError:
             return []
-        listed = found.get("entry", []) if isinstance(found, dict) else []
+        listed = bundle.get("entry", []) if isinstance(bundle, dict) else []
         return [entry.get("fullUrl", "") for entry in listed]
 
 
@@ -109,10 +109,10 @@ class Client:
         connection.endheaders(body)
         answer = connection.getresponse()
         content = answer.read()
-        given = {name.lower(): value for name, value in answer.getheaders()}
-        if given.get("content-encoding") == "gzip":
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        if headers.get("content-encoding") == "gzip":
             content = gzip.decompress(content)
-        held = {name: blanked(given[name], self.base) for name in HELD_HEADERS if name in given}
+        held = {name: blanked(headers[name], self.base) for name in HELD_HEADERS if name in headers}
         if "last-modified" in held:
             held["last-modified"] = "<now>"
         text = content.decode("utf-8", "replace")

@@ -41,11 +41,11 @@ def _search(g: Values) -> Case:
 
 def _read(g: Values) -> Case:
     kind = g.pick(*TYPES)
-    found = g.some(kind)["id"] if g.random.random() < 0.9 else g.pick("nope", "S1", "99999999")
+    name = g.some(kind)["id"] if g.random.random() < 0.9 else g.pick("nope", "S1", "99999999")
     tail = g.random.choices(
         ("", "/_history/1", "/_history", "/_history/2", "?_summary=true", "?_elements=id"), (8, 1, 1, 1, 1, 1)
     )[0]
-    return Case("GET", f"{kind}/{found}{tail}")
+    return Case("GET", f"{kind}/{name}{tail}")
 
 
 def _create(g: Values) -> Case:

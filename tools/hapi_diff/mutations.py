@@ -38,22 +38,22 @@ def examples(path: Path) -> list[str]:
 
 
 def mutated(texts: list[str], count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
-    """So many changed examples: what was done, and the text."""
+    """`count` changed examples: a description of the change, and the text."""
     chance = random.Random(seed)
     made = 0
     while made < count:
         resource = json.loads(chance.choice(texts))
         places = list(_places(resource))
         change = chance.choice(CHANGES)
-        said = change(chance, places)
-        if said:
+        description = change(chance, places)
+        if description:
             made += 1
             name = f"{resource.get('resourceType')}/{resource.get('id')}"
-            yield f"{name}: {said}", json.dumps(resource, ensure_ascii=False)
+            yield f"{name}: {description}", json.dumps(resource, ensure_ascii=False)
 
 
 def _places(value: Json) -> Iterator[Place]:
-    """Every key of every object, but for those that name the resource, in order."""
+    """Every key of every object, in order, except those that identify the resource."""
     if isinstance(value, list):
         for one in value:
             yield from _places(one)
@@ -64,9 +64,9 @@ def _places(value: Json) -> Iterator[Place]:
                 yield from _places(one)
 
 
-def _pick(chance: random.Random, places: list[Place], wanted: Callable[[Json, str], bool]) -> Place | None:
-    found = [(owner, key) for owner, key in places if wanted(owner[key], key)]
-    return chance.choice(found) if found else None
+def _pick(chance: random.Random, places: list[Place], matches: Callable[[Json, str], bool]) -> Place | None:
+    candidates = [(owner, key) for owner, key in places if matches(owner[key], key)]
+    return chance.choice(candidates) if candidates else None
 
 
 def _drop(chance: random.Random, places: list[Place]) -> str:
@@ -98,37 +98,37 @@ def _list(chance: random.Random, places: list[Place]) -> str:
 
 
 def _repeat(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(chance, places, lambda value, key: isinstance(value, list) and bool(value))
-    if found is None:
+    place = _pick(chance, places, lambda value, key: isinstance(value, list) and bool(value))
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key].append(copy.deepcopy(owner[key][0]))
     return f"{key}[0] repeated"
 
 
 def _kind(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(chance, places, lambda value, key: isinstance(value, (str, bool, int, float)))
-    if found is None:
+    place = _pick(chance, places, lambda value, key: isinstance(value, (str, bool, int, float)))
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key] = chance.choice((5, True, "x", {"value": "x"}, None, "", 1.5))
     return f"{key} is {json.dumps(owner[key])}"
 
 
 def _empty(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(chance, places, lambda value, key: isinstance(value, (list, dict)))
-    if found is None:
+    place = _pick(chance, places, lambda value, key: isinstance(value, (list, dict)))
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key] = type(owner[key])()
     return f"{key} is {json.dumps(owner[key])}"
 
 
 def _code(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(chance, places, lambda value, key: isinstance(value, str) and key in _CODES)
-    if found is None:
+    place = _pick(chance, places, lambda value, key: isinstance(value, str) and key in _CODES)
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key] = chance.choice(("nope", "active", "final", owner[key].upper(), owner[key] + " "))
     return f"{key} is {owner[key]!r}"
 
@@ -137,30 +137,30 @@ _CODES = ("status", "code", "use", "type", "intent", "priority", "gender", "syst
 
 
 def _date(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(
+    place = _pick(
         chance, places, lambda value, key: isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-"
     )
-    if found is None:
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key] = chance.choice(DATES)
     return f"{key} is {owner[key]!r}"
 
 
 def _reference(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(chance, places, lambda value, key: isinstance(value, str) and key == "reference")
-    if found is None:
+    place = _pick(chance, places, lambda value, key: isinstance(value, str) and key == "reference")
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key] = chance.choice(("Patient/x", "Observation/x", "Nope/x", "x", "#nope", "http://example.org/x", "urn:x"))
     return f"{key} is {owner[key]!r}"
 
 
 def _text(chance: random.Random, places: list[Place]) -> str:
-    found = _pick(chance, places, lambda value, key: isinstance(value, str) and " " in value)
-    if found is None:
+    place = _pick(chance, places, lambda value, key: isinstance(value, str) and " " in value)
+    if place is None:
         return ""
-    owner, key = found
+    owner, key = place
     owner[key] = chance.choice(("another text", owner[key] + ".", owner[key].replace(" ", "\n", 1)))
     return f"{key} reads otherwise"
 

@@ -28,7 +28,7 @@ from tools.hapi_diff.mutations import mutated
 SOURCE = Path(__file__).with_name("profiles.json")
 RECORDING = Path(__file__).resolve().parents[2] / "tests" / "data" / "hapi" / "profiles.jsonl.xz"
 EACH = 200
-"""So many valid resources, and so many broken ones."""
+"""The number of valid resources, and of broken ones."""
 _UNUSED = ("definition", "comment", "requirements", "mapping", "alias", "short", "example", "condition", "base")
 Json = Any
 Words = list[tuple[str, str]]
@@ -99,11 +99,11 @@ def ask_hapi(base: str, seed: int) -> Iterator[Json]:
             continue
         seen.add(text)
         answer = client.send(Case("POST", f"{resource['resourceType']}/$validate", JSON, text))
-        found = words(answer.raw)
-        valid = not found
+        problems = words(answer.raw)
+        valid = not problems
         if counts[valid] < EACH:
             counts[valid] += 1
-            yield {"resource": text, "errors": found}
+            yield {"resource": text, "errors": problems}
         if min(counts.values()) == EACH:
             return
 
@@ -111,7 +111,7 @@ def ask_hapi(base: str, seed: int) -> Iterator[Json]:
 def recorded() -> tuple[list[Json], list[tuple[str, Words]]]:
     """What was uploaded, and each resource with what HAPI found wrong."""
     first, *rows = [json.loads(line) for line in lzma.decompress(RECORDING.read_bytes()).decode("utf-8").splitlines()]
-    return first["uploads"], [(row["resource"], [(place, said) for place, said in row["errors"]]) for row in rows]
+    return first["uploads"], [(row["resource"], [(place, text) for place, text in row["errors"]]) for row in rows]
 
 
 def compared() -> Iterator[tuple[str, Words, Words]]:
@@ -121,9 +121,9 @@ def compared() -> Iterator[tuple[str, Words, Words]]:
         for one in uploads:
             target, body = f"/fhir/{one['resourceType']}/{one['id']}", json.dumps(one).encode()
             assert server.handle(Request("PUT", target, list(JSON.items()), body)).status == 201
-        for text, wanted in rows:
+        for text, expected in rows:
             target = f"/fhir/{json.loads(text)['resourceType']}/$validate"
-            yield text, wanted, words(server.handle(Request("POST", target, list(JSON.items()), text.encode())).text)
+            yield text, expected, words(server.handle(Request("POST", target, list(JSON.items()), text.encode())).text)
 
 
 def main() -> None:
@@ -137,12 +137,12 @@ def main() -> None:
         lines = [json.dumps(row, ensure_ascii=False) for row in ask_hapi(options.hapi, options.seed)]
         RECORDING.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
     counts: dict[tuple[bool, str], int] = {}
-    for text, wanted, own in compared():
-        equal = "the same words" if sorted(wanted) == sorted(own) else "the same verdict"
-        equal = equal if bool(wanted) == bool(own) else "another verdict"
-        counts[bool(wanted), equal] = counts.get((bool(wanted), equal), 0) + 1
+    for text, expected, own in compared():
+        equal = "the same words" if sorted(expected) == sorted(own) else "the same verdict"
+        equal = equal if bool(expected) == bool(own) else "another verdict"
+        counts[bool(expected), equal] = counts.get((bool(expected), equal), 0) + 1
         if options.all and equal != "the same words":
-            print(f"{equal}: {text}\n  HAPI {wanted}\n  here {own}")
+            print(f"{equal}: {text}\n  HAPI {expected}\n  here {own}")
     for (broken, equal), count in sorted(counts.items()):
         print(f"{'broken' if broken else 'valid'} to HAPI, {equal}: {count}")
 

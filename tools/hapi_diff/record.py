@@ -53,11 +53,11 @@ def main() -> None:
     side = Side(options.hapi)
     if not options.loaded:
         load(side.client)
-    kept = iter(lzma.decompress(RECORDING.read_bytes()).decode("utf-8").splitlines() if options.only else ())
+    recorded = iter(lzma.decompress(RECORDING.read_bytes()).decode("utf-8").splitlines() if options.only else ())
     rows = []
     for case in cases():
         if options.only not in case.rule:
-            rows.append(next(line for line in kept if options.only not in json.loads(line)["rule"]))
+            rows.append(next(line for line in recorded if options.only not in json.loads(line)["rule"]))
             continue
         answer = side.send(case)
         request = {"method": case.method, "url": case.url, "headers": case.headers, "body": case.body}

@@ -55,7 +55,7 @@ def _how(hapi: Answer, own: Answer) -> str:
     if hapi.entries != own.entries:
         return "the order of entries" if sorted(hapi.entries) == sorted(own.entries) else "which entries"
     totals = [re.search(r'"total": (\d+)', one.body) for one in (hapi, own)]
-    if [found and found[1] for found in totals] != [totals[0] and totals[0][1]] * 2:
+    if [total and total[1] for total in totals] != [totals[0] and totals[0][1]] * 2:
         return "`total`"
     return "the text"
 

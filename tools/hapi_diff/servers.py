@@ -73,13 +73,13 @@ class Side:
 
     def pages(self, case: Case) -> list[Answer]:
         """The answer to a request, and the next pages behind it."""
-        found = [self._settled(case)]
-        while len(found) <= PAGES:
-            link = re.search(r'"relation": "next",\s+"url": "([^"]+)"', found[-1].raw)
+        pages = [self._settled(case)]
+        while len(pages) <= PAGES:
+            link = re.search(r'"relation": "next",\s+"url": "([^"]+)"', pages[-1].raw)
             if link is None:
                 break
-            found.append(_without_ids(self.client.follow(link[1])))
-        return found
+            pages.append(_without_ids(self.client.follow(link[1])))
+        return pages
 
 
 def _without_ids(answer: Answer) -> Answer:

@@ -48,7 +48,7 @@ def _examples() -> list[str]:
 @cache
 def _words() -> dict[str, list[str]]:
     """Values of the examples by what they look like: date, number, reference, code, text."""
-    found: dict[str, set[str]] = {kind: set() for kind in ("date", "number", "reference", "token", "string", "uri")}
+    by_type: dict[str, set[str]] = {kind: set() for kind in ("date", "number", "reference", "token", "string", "uri")}
 
     def walk(value: Any, key: str) -> None:
         if isinstance(value, dict):
@@ -58,22 +58,22 @@ def _words() -> dict[str, list[str]]:
             for inner in value:
                 walk(inner, key)
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
-            found["number"].add(str(value))
+            by_type["number"].add(str(value))
         elif isinstance(value, str) and 0 < len(value) < 60:
             if value[:4].isdigit() and value[4:5] in ("", "-"):
-                found["date"].add(value)
+                by_type["date"].add(value)
             elif key == "reference":
-                found["reference"].add(value)
+                by_type["reference"].add(value)
             elif key in ("code", "status", "system", "use", "type"):
-                found["token"].add(value)
+                by_type["token"].add(value)
             elif "://" in value or value.startswith("urn:"):
-                found["uri"].add(value)
+                by_type["uri"].add(value)
             else:
-                found["string"].add(value.partition(" ")[0])
+                by_type["string"].add(value.partition(" ")[0])
 
     for text in _examples():
         walk(json.loads(text), "")
-    return {kind: sorted(values) for kind, values in found.items()}
+    return {kind: sorted(values) for kind, values in by_type.items()}
 
 
 def _value(chance: random.Random, parameter: SearchParameter, prefix: str = "") -> str:

@@ -40,12 +40,12 @@ def errors(body: str) -> list[str]:
 
 def ask_hapi(base: str, path: Path, count: int, seed: int) -> list[tuple[str, list[str]]]:
     """What HAPI finds wrong with each."""
-    client, found = Client(base), []
+    client, results = Client(base), []
     for name, text in resources(path, count, seed):
         kind = name.partition("/")[0]
         answer = client.send(Case("POST", f"{kind}/$validate", JSON, text))
-        found.append((name, errors(answer.raw)))
-    return found
+        results.append((name, errors(answer.raw)))
+    return results
 
 
 def own_errors(server: Server, name: str, text: str) -> list[str]:
@@ -64,19 +64,19 @@ def compared(
 ) -> Iterator[tuple[str, list[str], list[str]]]:
     """The name of each resource, what HAPI finds wrong with it, and what this server finds wrong."""
     with Server.open(None) as server:
-        for (name, wanted), (same, text) in zip(rows, resources(path, len(rows), seed), strict=False):
+        for (name, expected), (same, text) in zip(rows, resources(path, len(rows), seed), strict=False):
             if name != same:
                 raise SystemExit(f"{VERDICTS.name} is of other resources: {name} for {same}")
-            yield name, wanted, own_errors(server, name, text)
+            yield name, expected, own_errors(server, name, text)
 
 
 def shares(results: Iterable[tuple[str, list[str], list[str]]]) -> dict[str, tuple[int, int]]:
     """By kind of resource and HAPI's verdict: how many get the same verdict here, and how many there are."""
     counted: dict[str, tuple[int, int]] = {}
-    for name, wanted, own in results:
-        kind = f"{'changed' if ': ' in name else 'example'}, {'invalid' if wanted else 'valid'} to HAPI"
+    for name, expected, own in results:
+        kind = f"{'changed' if ': ' in name else 'example'}, {'invalid' if expected else 'valid'} to HAPI"
         equal, all_ = counted.get(kind, (0, 0))
-        counted[kind] = equal + (bool(wanted) == bool(own)), all_ + 1
+        counted[kind] = equal + (bool(expected) == bool(own)), all_ + 1
     return counted
 
 
@@ -90,13 +90,13 @@ def main() -> None:
     parser.add_argument("--all", action="store_true", help="print every difference")
     options = parser.parse_args()
     if options.hapi:
-        asked = ask_hapi(options.hapi, options.examples, options.count, options.seed)
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked)
+        verdicts = ask_hapi(options.hapi, options.examples, options.count, options.seed)
+        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in verdicts)
         VERDICTS.write_bytes(lzma.compress(lines.encode(), preset=9 | lzma.PRESET_EXTREME))
     results = list(compared(options.examples, recorded(), options.seed))
-    for name, wanted, own in results:
-        if options.all and bool(wanted) != bool(own):
-            print(f"{name}\n  HAPI {[text[:300] for text in wanted[:3]]}\n  here {own[:3]}")
+    for name, expected, own in results:
+        if options.all and bool(expected) != bool(own):
+            print(f"{name}\n  HAPI {[text[:300] for text in expected[:3]]}\n  here {own[:3]}")
     for kind, (equal, all_) in sorted(shares(results).items()):
         print(f"{kind}: {equal} of {all_} ({100 * equal / all_:.1f} %)")
 

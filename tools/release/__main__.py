@@ -88,10 +88,10 @@ def check(sdist: Path, wheel: Path) -> None:
     """What the files must hold, and what twine and check-wheel-contents say of them."""
     run(TOOLS / "twine", "check", "--strict", sdist, wheel)
     run(TOOLS / "check-wheel-contents", "--config", ROOT / "pyproject.toml", wheel)
-    found = contents(wheel)
-    missing = [f"{package}/py.typed" for package in PACKAGES if f"{package}/py.typed" not in found]
+    files = contents(wheel)
+    missing = [f"{package}/py.typed" for package in PACKAGES if f"{package}/py.typed" not in files]
     licences = ("LICENSE", "NOTICE", "licenses/CC0-1.0.txt")
-    missing += [name for name in licences if not any(one.endswith(f"licenses/{name}") for one in found)]
+    missing += [name for name in licences if not any(one.endswith(f"licenses/{name}") for one in files)]
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     missing += [

@@ -46,7 +46,6 @@ _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
 
 
 def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `numbers`."""
     return [(numbers[name], row_id, value) for name, value in rows]
 
 

@@ -54,7 +54,6 @@ _EXTRACTORS: Final[dict[str, ValueExtractor]] = {
 
 
 def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `quantities`."""
     return [(numbers[name], row_id, value, system, code) for name, value, system, code in rows]
 
 

@@ -37,12 +37,10 @@ def _position(rows: IndexRows, name: str, value: Json) -> None:
 
 
 def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None:
-    """The extractor of positions."""
     return each(parameter.name, _position) if path.keys[-1] == "position" else None
 
 
 def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `coords`."""
     return [(numbers[name], row_id, latitude, longitude) for name, latitude, longitude in rows]
 
 

@@ -88,7 +88,6 @@ def extractor(parameter: SearchParameter, path: ElementPath) -> Extractor | None
 
 
 def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `tokens`."""
     return [(numbers[name], value, row_id, system) for name, system, value in rows]
 
 

@@ -22,7 +22,6 @@ def _uri(rows: IndexRows, name: str, value: Json) -> None:
 
 
 def table_rows(rows: list[Row], numbers: Mapping[str, int], row_id: int) -> list[TableRow]:
-    """Rows of the table `uris`."""
     return [(numbers[name], value, row_id) for name, value in rows]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,9 +12,9 @@ from medagent.agents.base import Agent, AgentContext
 from medagent.benchmarks.fhiragentbench._items import QuestionItem
 from medagent.benchmarks.fhiragentbench._outputs import NOTHING
 from medagent.benchmarks.fhiragentbench.strategies.plan import SEARCH, TYPES
+from medagent.fhir_episodes.episode import Scripted
 from medagent.fhir_episodes.task import FhirTask
 from medagent.fhir_episodes.tools import Toolbox
-from medagent.models.limiter import EndpointStats
 
 _MORE = {
     "MedicationRequest": "&_include=MedicationRequest:medication",
@@ -57,10 +56,9 @@ class FixedAgent(Agent):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAgent:
+class OwnAgent(Scripted):
     """A bundled agent with its data. `answers` are the fixed answers of `nop` and `yes`, by question id."""
 
-    kind: str
     toolbox: Toolbox
     now: datetime
     code: bool = False
@@ -75,22 +73,14 @@ class OwnAgent:
         answers = {item.id: "Yes." if item.id in whether else NOTHING for item in questions}
         return cls(kind, toolbox, now, code, answers)
 
-    @property
-    def label(self) -> str:
-        """The agent's name in tables and folders."""
-        return self.kind
-
-    @asynccontextmanager
-    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
-        """See `AgentChoice.open`."""
+    def agent(self, base: str) -> Agent:
+        """See `Scripted.agent`."""
         from medagent.benchmarks.fhiragentbench._reference import CodeReferenceAgent, ReferenceAgent
 
         context = AgentContext(base=base)
         if self.kind == "reference":
-            made = CodeReferenceAgent if self.code else ReferenceAgent
-            yield made(context, self.toolbox, self.now), ()
-        else:
-            yield FetchAllAgent(context) if self.kind == "fetch-all" else FixedAgent(self.answers), ()
+            return (CodeReferenceAgent if self.code else ReferenceAgent)(context, self.toolbox, self.now)
+        return FetchAllAgent(context) if self.kind == "fetch-all" else FixedAgent(self.answers)
 
 
 def _call(query: str) -> str:

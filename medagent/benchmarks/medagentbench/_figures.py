@@ -82,8 +82,9 @@ def _by_trial(scores: Sequence[Scored]) -> dict[int, list[Scored]]:
 
 
 def _grades(trials: Iterable[Sequence[Scored]], rules: str, whole: bool) -> list[dict[str, Any]]:
-    """The rates of each trial, and with `whole` its items. Trials with the same scores share their documents, and so do
-    items.
+    """The rates of each trial, and with `whole` its items.
+
+    Trials with equal scores share one document, and equal items of several trials share one entry, to save memory.
     """
     rates: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
     items: dict[tuple[str, int], dict[str, Any]] = {}

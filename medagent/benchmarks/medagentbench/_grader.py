@@ -22,6 +22,7 @@ from medagent.fhir_episodes.history import acted, post_history
 from medagent.fhir_episodes.verdicts import conduct_of, score_of
 from refsol.history import HistoryMessage
 from refsol.medagentbench import (
+    RULE_SETS,
     Baselines,
     Constants,
     Facts,
@@ -32,7 +33,10 @@ from refsol.medagentbench import (
 )
 from refsol.medagentbench.episodes import Created, RecordedEpisode
 from refsol.medagentbench.rules import RuleName, rule_name
+from refsol.verdict import Verdict
 
+_MOST_VERDICTS = 10_000
+"""Verdicts in memory, some kilobytes each."""
 GROUNDS = "1"
 """The version of `grounds` and of the baselines. Stored scores of another version are recomputed."""
 
@@ -51,6 +55,7 @@ class TaskGrader(Grader[EpisodeRow]):
         self.rules: RuleName = rule_name(rules)
         self._source, self._dataset, self._open = source, dataset, facts
         self._tasks: dict[str, dict[str, Any]] = {}
+        self._verdicts: dict[tuple[str | None, ...], Verdict] = {}
         self.graded: list[tuple[int, ResultItem]] = []
         """The items for the copy of the official grader, each with its trial."""
 
@@ -93,22 +98,37 @@ class TaskGrader(Grader[EpisodeRow]):
 
     def _score(self, item: TaskItem, row: EpisodeRow) -> Score:
         episode = recorded(row)
-        verdict = grade_item(
-            self._task(item),
-            row.answer,
-            post_history(row.transcript),
-            self._open.facts,
-            base=self._source.api_base,
-            rules=self.rules,
-            episode=episode,
-            constants=self._dataset.constants,
-        )
+        verdict = self._verdict(item, row, episode)
         failure = failure_of(verdict, row.answer, episode.status, episode.transcript)
         if failure is not None and failure.kind == "empty-reply" and row.error:
             failure = replace(failure, reason=row.error)
         messages = () if self._source.replayed and not _has_read(episode) else episode.transcript
         had_read = grounds(self._task(item), verdict, messages, self._dataset.constants)
         return score_of(verdict, failure, had_read, {**self.baselines(item), **conduct_of(row)})
+
+    def _verdict(self, item: TaskItem, row: EpisodeRow, episode: RecordedEpisode) -> Verdict:
+        """The verdict, which trials with the same answer and the same POSTs share."""
+        history = post_history(row.transcript)
+        key = None
+        if self._open.at_once and not RULE_SETS[self.rules].stored:
+            key = (item.id, row.answer, row.status, *(text for message in history for text in message.values()))
+            if key in self._verdicts:
+                return self._verdicts[key]
+        verdict = grade_item(
+            self._task(item),
+            row.answer,
+            history,
+            self._open.facts,
+            base=self._source.api_base,
+            rules=self.rules,
+            episode=episode,
+            constants=self._dataset.constants,
+        )
+        if key is not None:
+            if len(self._verdicts) >= _MOST_VERDICTS:
+                self._verdicts.clear()
+            self._verdicts[key] = verdict
+        return verdict
 
     def _task(self, item: TaskItem) -> dict[str, Any]:
         if item.id not in self._tasks:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -42,7 +41,6 @@ from medagent.fhir_episodes.benchmark import FhirBenchmark, Training
 from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
-from medagent.models.limiter import EndpointStats
 from refsol.medagentbench import KIND_WORDS, RULE_SETS, Baselines
 
 
@@ -232,30 +230,22 @@ class MedAgentBench(FhirBenchmark[MedAgentBenchSettings]):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAgent:
+class OwnAgent(Scripted):
     """A bundled agent with its data."""
 
-    kind: str
     answers: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, list[str]] = field(default_factory=dict)
     code: bool = False
     """Whether the reference agent acts in Python programs."""
 
-    @property
-    def label(self) -> str:
-        """The agent's name in tables and folders."""
-        return self.kind
-
-    @asynccontextmanager
-    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
-        """See `AgentChoice.open`."""
+    def agent(self, base: str) -> Agent:
+        """See `Scripted.agent`."""
         from medagent.benchmarks.medagentbench.agents.code_reference import CodeReferenceAgent
         from medagent.benchmarks.medagentbench.agents.reference import ReferenceAgent
         from medagent.fhir_episodes.own_agents import ConstantAgent, ReplayAgent
 
         if self.kind == "replay":
-            yield ReplayAgent(self.messages), ()
-        elif self.kind == "reference":
-            yield (CodeReferenceAgent if self.code else ReferenceAgent)(AgentContext(base=base)), ()
-        else:
-            yield ConstantAgent(self.answers), ()
+            return ReplayAgent(self.messages)
+        if self.kind == "reference":
+            return (CodeReferenceAgent if self.code else ReferenceAgent)(AgentContext(base=base))
+        return ConstantAgent(self.answers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,8 @@ from medagent.core.versions import versions
 from medagent.engine.folder import read_run
 from medagent.engine.graded_units import GradedUnit
 from medagent.engine.report import Report
-from medagent.engine.scores import Figures, Scored
+from medagent.engine.rows import Row
+from medagent.engine.scores import Figures, Score, Scored
 from medagent.engine.side_by_side import beside
 from medagent.fhir_episodes.episode import EpisodeRow
 from medagent.fhir_episodes.session import Turn
@@ -28,6 +29,10 @@ from medagent.reports.tables import named
 from refsol.grounds import NOT_GRADED
 from refsol.medagentbench import RULE_SETS, Grader, GradeReport, RecordedRun, read_recorded, rule_name
 from refsol.medagentbench.recorded import RESULTS_FILE
+
+
+def _known(scores: Mapping[str, Score], row: Row) -> Mapping[str, Score]:
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class GradedFile:
         by_rules = {name: {one.unit: one.score for one in some if one.score} for name, some in self.others.items()}
         for one in self.scores:
             others = {name: some[one.unit] for name, some in by_rules.items() if one.unit in some}
-            yield GradedUnit(one, self.rows.get(one.unit), partial(dict, others))
+            row = self.rows.get(one.unit)
+            yield GradedUnit(one, row, partial(self.rows.get, one.unit), partial(_known, others))
 
     @property
     def report(self) -> Report:

@@ -88,7 +88,7 @@ def _sections(scores: Sequence[Scored], by: Measured) -> Iterator[TableSection]:
     for number, lines in enumerate((types, branches, [overall, *grounded_line(overall)])):
         yield TableSection(title=title if number == 0 else "", name="psb-300", lines=tuple(lines))
     if clocks := _clocks(scores, by.clock):
-        yield TableSection(title="task1 goes by the time of grading", name="clock", lines=tuple(clocks))
+        yield TableSection(title="task1 depends on the time of grading", name="clock", lines=tuple(clocks))
 
 
 def _line(name: str, scores: Sequence[Scored]) -> TableLine:

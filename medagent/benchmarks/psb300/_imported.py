@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medagent.benchmarks._task_files import read_tasks
 from medagent.benchmarks.made_folders import MANIFEST, file_sha256
 from medagent.benchmarks.psb300.tasks import (
     IMPORTED,
@@ -23,7 +24,6 @@ from medagent.benchmarks.psb300.tasks import (
     Manifest,
     Task,
     imported_folder,
-    read_tasks,
 )
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
@@ -63,7 +63,7 @@ def import_published(file: Path) -> Import:
 
     Raises UserError, before anything is written, if the file is not a valid task file.
     """
-    tasks = read_tasks(file)
+    tasks = read_tasks(file, Task)
     raw = file.read_bytes()
     digest = hashlib.sha256(raw).hexdigest()
     warnings = list(_differences(tasks, json.loads(raw))) if digest != PUBLISHED_DIGEST else []

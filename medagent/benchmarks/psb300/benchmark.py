@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -55,7 +54,6 @@ from medagent.fhir_episodes.episode import EpisodeRow, Scripted
 from medagent.fhir_episodes.protocol import Protocol, load_protocol
 from medagent.fhir_episodes.task import FhirItem
 from medagent.fhir_episodes.tools import Toolbox
-from medagent.models.limiter import EndpointStats
 from medagent.reports.tables import named
 from refsol.errors import FactsError
 from refsol.psb300 import KIND_WORDS, RULE_SETS, StoredFacts, constant_answers
@@ -201,33 +199,24 @@ class Psb300(FhirBenchmark[Psb300Settings]):
 
 
 @dataclass(frozen=True, slots=True)
-class OwnAgent:
+class OwnAgent(Scripted):
     """A bundled agent with its data. If `clock` is None, the agent uses the current time."""
 
-    kind: str
     tools: Protocol
     answers: Mapping[str, str]
     clock: datetime | None = None
     code: bool = False
     """Whether the reference agent acts in Python programs."""
 
-    @property
-    def label(self) -> str:
-        """The agent's name in tables and folders."""
-        return self.kind
-
-    @asynccontextmanager
-    async def open(self, concurrency: int, base: str = "") -> AsyncIterator[tuple[Agent, Sequence[EndpointStats]]]:
-        """See `AgentChoice.open`."""
+    def agent(self, base: str) -> Agent:
+        """See `Scripted.agent`."""
         from medagent.benchmarks.psb300.agents.reference import CodeReferenceAgent, ReferenceAgent
         from medagent.fhir_episodes.own_agents import ConstantAgent
 
         if self.kind != "reference":
-            yield ConstantAgent(self.answers), ()
-            return
+            return ConstantAgent(self.answers)
         made = CodeReferenceAgent if self.code else ReferenceAgent
-        now = self.clock or datetime.now(UTC)
-        yield made(AgentContext(base=base), Toolbox.of(self.tools, base), now), ()
+        return made(AgentContext(base=base), Toolbox.of(self.tools, base), self.clock or datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)

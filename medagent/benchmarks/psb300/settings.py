@@ -24,7 +24,7 @@ class ChartSource(DataSource):
     dataset: Annotated[str, Option(WHICH, kind="path")] = "synthetic"
     """synthetic (bundled), published (after you import it), or a folder made by medagent data new --like psb-300."""
     split: Annotated[Split | None, Option(WHICH, kind="value")] = None
-    """One split of a set of 30 tasks a type: dev (96 tasks), val (80), id_test (64), or ood (types 5 and 7)."""
+    """One split of a set with 30 tasks per type: dev (96 tasks), val (80), id_test (64), or ood (types 5 and 7)."""
     clock: Annotated[AwareDatetime | None, Option(GRADING, metavar="TIME", kind="value")] = None
     """The time of grading for task1, e.g. 2026-01-31T12:00:00Z (default: the data set's, otherwise the run's start)."""
     unfinished: Annotated[Unfinished, Option(GRADING, kind="value")] = "empty"

@@ -7,15 +7,15 @@ constants of the set and the digest of each file.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator
 
+from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, MANIFEST, Made, checked_file, file_sha256
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir
@@ -34,13 +34,6 @@ PER_TYPE = 30
 Split = Literal["dev", "val", "id_test", "ood"]
 _IN_SPLIT: dict[str, slice] = {"dev": slice(0, 12), "val": slice(12, 22), "id_test": slice(22, 30)}
 _OOD = ("task5", "task7")
-_ID = re.compile(r"[^\s#,]+")
-
-
-def _usable_id(value: object) -> object:
-    if isinstance(value, str) and not _ID.fullmatch(value):
-        raise ValueError("is not a valid id: it is empty, or has white space, a comma or #")
-    return value
 
 
 class Task(BaseModel):
@@ -48,7 +41,7 @@ class Task(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: Annotated[str, BeforeValidator(_usable_id)]
+    id: TaskId
     instruction: str
     context: str = ""
     eval_MRN: Annotated[str, Field(min_length=1)]
@@ -158,7 +151,7 @@ def load_tasks(name: str, split: Split | None = None) -> TaskSet:
     folder = folder_of(name)
     manifest = read_manifest(folder)
     path = checked_file(folder, manifest, TASK_FILE)
-    tasks = read_tasks(path)
+    tasks = read_tasks(path, Task)
     chosen = tasks if split is None else split_tasks(tasks, split, str(path))
     title = name if name in SETS else manifest.name
     return TaskSet(title, split, chosen, file_sha256(path), folder, manifest)
@@ -174,19 +167,6 @@ def read_manifest(folder: Path) -> Manifest:
     return read_json(
         folder / MANIFEST, validator(Manifest), expected="the manifest of a set of psb-300 is expected", error=UserError
     )
-
-
-def read_tasks(path: Path) -> tuple[Task, ...]:
-    """Read a task file. Raises UserError, which lists the problems."""
-    tasks = read_json(path, validator(tuple[Task, ...]), expected="a JSON list of tasks is expected", error=UserError)
-    seen: set[str] = set()
-    for task in tasks:
-        if task.id in seen:
-            raise UserError(f"{path}: duplicate task id {task.id}")
-        seen.add(task.id)
-    if not tasks:
-        raise UserError(f"{path}: has no tasks")
-    return tasks
 
 
 def split_tasks(tasks: Sequence[Task], split: Split, path: str) -> tuple[Task, ...]:

@@ -126,16 +126,16 @@ def _ended(one: ItemDetail) -> ItemOutcome:
     return ItemOutcome(item=one.item, trial=one.trial, status=one.row.status if one.row else "")
 
 
-def _part(one: ItemDetail, preamble: str, parts: Parts) -> tuple[int, int] | None:
-    """Where the blocks of an item are, put there where no equal ones are."""
+def _part(one: ItemDetail, preamble: str, parts: Parts) -> Sequence[Any] | None:
+    """Where the blocks of an item are, put there if no equal ones are there; then its own values if they differ."""
     digest = one.digest and one.digest + hashlib.sha1(preamble.encode("utf-8", "surrogatepass")).digest()
     if digest and (place := parts.place(digest)):
-        return place
+        return place[:2] if place.values == tuple(one.values) else (*place[:2], one.values)
     blocks = [_shortened(block, preamble) for block in one.made]
-    return parts.add(blocks, digest) if blocks else None
+    return parts.add(blocks, digest, tuple(one.values)) if blocks else None
 
 
-def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: tuple[int, int] | None) -> list[Any]:
+def _outcome(one: ItemOutcome, detail: ItemDetail | None, part: Sequence[Any] | None) -> list[Any]:
     """What a list shows of an item, and filters by; the order is that of `OUTCOME` in `list.js`."""
     row = detail.row if detail else None
     spent = row.spent if row else Spent()

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import weakref
 import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from os import SEEK_END
+from tempfile import SpooledTemporaryFile, gettempdir
+from typing import Any, NamedTuple
 
+from medagent.core.errors import UserError
 from medagent.core.scrub import hide
 from medagent.engine.blocks import Block
 
 PART_BYTES = 400_000
 """A part is closed when its JSON is longer than this."""
+MEMORY_BYTES = 50_000_000
+"""Parts that together are longer than this lie in a temporary file."""
 
 
 def packed(value: Any) -> str:
@@ -36,38 +42,65 @@ def packed_text(text: str) -> str:
     return b64encode(deflate.compress(data) + deflate.flush()).decode()
 
 
+class Place(NamedTuple):
+    """Where a value is: the number of the part, the place in it, and which made-up values it contains."""
+
+    part: int
+    number: int
+    values: tuple[str, ...]
+
+
 class Parts:
     """Parts that are filled one value after the other; `add` gives the number of the part and the place in it.
 
-    What has a digest is kept once. It may be gone through while it grows: a part that is open comes last.
+    A value with a digest is stored once. Large parts lie in a temporary file. You may read the parts while they grow:
+    the last one is then not full.
     """
 
     def __init__(self) -> None:
-        self._packed: list[str] = []
+        self._file = SpooledTemporaryFile(MEMORY_BYTES, "w+", encoding="ascii", newline="")  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
+        self._sizes: list[int] = []
+        """Characters of each part in the file."""
         self._open: list[str] = []
         self._size = 0
-        self._places: dict[bytes, tuple[int, int]] = {}
+        self._places: dict[bytes, Place] = {}
 
-    def place(self, digest: bytes) -> tuple[int, int] | None:
+    def place(self, digest: bytes) -> Place | None:
         """Where a value with a digest is."""
         return self._places.get(digest)
 
-    def add(self, value: Any, digest: bytes = b"") -> tuple[int, int]:
-        """Put a value into the part that is open."""
-        place, text = (len(self._packed), len(self._open)), plain_json(value)
+    def add(self, blocks: Any, digest: bytes = b"", values: tuple[str, ...] = ()) -> tuple[int, int]:
+        """Put an item's blocks into the part that is not full; with `values` they are an object with both. Raises
+        UserError.
+        """
+        place = len(self._sizes), len(self._open)
+        text = plain_json({"blocks": blocks, "values": values} if values else blocks)
         self._open.append(text)
         self._size += len(text)
         if digest:
-            self._places[digest] = place
+            self._places[digest] = Place(*place, values)
         if self._size > PART_BYTES:
-            self._packed.append(self._packed_open())
+            self._store(self._packed_open())
             self._open, self._size = [], 0
         return place
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._packed
+        place = 0
+        for size in list(self._sizes):
+            self._file.seek(place)
+            yield self._file.read(size)
+            place += size
         if self._open:
             yield self._packed_open()
+
+    def _store(self, part: str) -> None:
+        try:
+            self._file.seek(0, SEEK_END)
+            self._file.write(part)
+        except OSError as error:
+            raise UserError(f"{gettempdir()}: cannot be written: {error.strerror}") from None
+        self._sizes.append(len(part))
 
     def _packed_open(self) -> str:
         return packed_text(f"[{','.join(self._open)}]")

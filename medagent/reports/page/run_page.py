@@ -13,13 +13,10 @@ from medagent.engine.benchmark import Benchmark
 from medagent.engine.blocks import Block, ConversationBlock, Details, ItemDetail, VerdictsBlock, ending_blocks
 from medagent.engine.graded_units import GradedUnit
 from medagent.engine.report import Report
-from medagent.engine.rows import Row
 from medagent.engine.scores import Score, Scored
 
 Units = Callable[[], Iterable[GradedUnit]]
 """Reads the units of a run; each call starts from the first."""
-_OF_ONE_TRIAL = {"unit", "trial", "started", "timestamp", "seconds"}
-"""What tells apart rows of trials that went alike; no block shows it."""
 _SCORE = TypeAdapter(Score)
 
 
@@ -32,40 +29,54 @@ def details_of(benchmark: Benchmark[Any, Any], report: Report, units: Units) -> 
     return Details(items, [*benchmark.panels(report, _Scores(units))], benchmark.kinds)
 
 
-def unit_blocks(benchmark: Benchmark[Any, Any], one: Scored, row: Row, others: Mapping[str, Score]) -> list[Block]:
-    """The blocks of a unit; differing verdicts and how it ended stand before the messages."""
+def unit_blocks(benchmark: Benchmark[Any, Any], unit: GradedUnit) -> list[Block]:
+    """The blocks of a unit; differing verdicts and how it ended come before the messages."""
+    one, row = unit.scored, unit.row()
+    if row is None:
+        return []
     blocks = list(benchmark.blocks(one.item, row, one.score))
     place = next((n for n, block in enumerate(blocks) if isinstance(block, ConversationBlock)), len(blocks))
-    return [*blocks[:place], *_differing(one, others), *ending_blocks(row), *blocks[place:]]
+    return [*blocks[:place], *_differing(one, unit.others(row)), *ending_blocks(row), *blocks[place:]]
 
 
 def _detail(benchmark: Benchmark[Any, Any], unit: GradedUnit) -> ItemDetail:
-    one, row = unit.scored, unit.row
+    one, head = unit.scored, unit.head
     failed = one.score.failed if one.score else []
     outcome = one.outcome
-    if row is None:
+    if head is None:
         return ItemDetail(one.item.id, one.trial, (), None, one.item.question, failed, outcome=outcome)
-    if unusual := row.spent.unusual:
+    if unusual := head.spent.unusual:
         outcome = replace(outcome, finish_reasons=tuple(dict.fromkeys(unusual)))
     return ItemDetail(
         one.item.id,
         one.trial,
-        lambda: unit_blocks(benchmark, one, row, unit.others()),
-        row,
+        lambda: unit_blocks(benchmark, unit),
+        head,
         one.item.question,
         failed,
-        digest=_digest(one, row),
+        digest=_digest(unit),
+        values=_made_up(unit),
         outcome=outcome,
     )
 
 
-def _digest(one: Scored, row: Row) -> bytes:
-    """Of all that the blocks of a unit are made from."""
+def _digest(unit: GradedUnit) -> bytes:
+    """The digest of everything that the blocks of a unit are made from, except made-up values; empty if unknown."""
+    content, score = unit.content, unit.scored.score
+    if content is None:
+        return b""
     try:
-        parts = row.model_dump_json(exclude=_OF_ONE_TRIAL).encode(), _SCORE.dump_json(one.score) if one.score else b""
+        text = _SCORE.dump_json(score) if score else b""
     except ValueError:  # half of a surrogate pair
-        parts = repr(row).encode("utf-8", "surrogatepass"), repr(one.score).encode("utf-8", "surrogatepass")
-    return hashlib.sha1(b"\0".join((one.item.id.encode(), *parts)), usedforsecurity=False).digest()
+        text = repr(score).encode("utf-8", "surrogatepass")
+    values = content.values
+    same = repr([values.index(one) for one in values])  # which of the values are equal
+    parts = (unit.scored.item.id.encode(), content.digest, same.encode(), text)
+    return hashlib.sha1(b"\0".join(parts), usedforsecurity=False).digest()
+
+
+def _made_up(unit: GradedUnit) -> list[str]:
+    return [] if unit.content is None else [one.decode() for one in dict.fromkeys(unit.content.values)]
 
 
 def _differing(one: Scored, others: Mapping[str, Score]) -> Iterator[Block]:

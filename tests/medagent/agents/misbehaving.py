@@ -87,7 +87,7 @@ CASES: dict[str, tuple[Callable[[], Any], str, str]] = {
     "task2_4": (lambda: awaited(raising(asyncio.CancelledError())), "agent_error", "CancelledError: "),
     "task2_5": (lambda: awaited(raising(GeneratorExit())), "agent_error", "GeneratorExit: "),
     "task2_6": (lambda: plain(raising(StopIteration())), "agent_error", "generator raised StopIteration"),
-    "task2_7": (lambda: plain(raising(_NoTextError())), "agent_error", "its text cannot be made: RuntimeError"),
+    "task2_7": (lambda: plain(raising(_NoTextError())), "agent_error", "its text is not available: RuntimeError"),
     "task2_8": (lambda: plain(raising(ValueError("\x1b]0;\ud800" + "x" * 10**6))), "agent_error", "ValueError: ␛]0;"),
     "task2_9": (lambda: awaited(raising(BaseExceptionGroup("g", [KeyboardInterrupt()]))), "agent_error", "g (1 sub-"),
     "task2_10": (lambda: yielding(7), "agent_error", "yielded int, expected str"),

@@ -12,15 +12,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.command import medagent
+from tests import starts
+from tests.command import Ran, medagent
 from tests.medagent.agents.misbehaving import CASES
 from tests.shared_data import SHARED, need
+from tests.starts import Started
 
 AGENTS = Path(__file__).with_name("misbehaving.py")
 BAD = SHARED / "probes" / "bad_agents.py"
@@ -28,24 +30,27 @@ LIMIT_S = 500.0
 """A run that takes longer hangs."""
 
 
-def start(folder: Path, agent: str, *words: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "medagent", "run", "--agent", agent, "--results-dir", folder, "--quiet", *words]
-    return subprocess.Popen(
-        [*map(str, command)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # as in `test_kill.py`
-    )
+def command(folder: Path, agent: str, *words: object) -> list[str]:
+    return [*map(str, ["run", "--agent", agent, "--results-dir", folder, "--quiet", *words])]
 
 
-def ended(process: subprocess.Popen[str], within: float = LIMIT_S) -> tuple[int, str, str]:
-    try:
-        out, err = process.communicate(timeout=within)
-    finally:
-        process.kill()
-    assert "Traceback" not in err
-    return process.returncode, out, err
+def start(folder: Path, agent: str, *words: object) -> Started:
+    return starts.start(*command(folder, agent, *words))
+
+
+def ended(process: Started) -> Ran:
+    ran = process.ended(LIMIT_S)
+    assert "Traceback" not in ran.err
+    return ran
+
+
+def run(folder: Path, agent: str, *words: object) -> Ran:
+    """A run in a process of its own, or in this process if its agent is in worker processes."""
+    if "--workers" not in words:
+        return ended(start(folder, agent, *words))
+    ran = medagent(*command(folder, agent, *words))
+    assert "Traceback" not in ran.err
+    return ran
 
 
 def rows(folder: Path) -> dict[str, dict[str, Any]]:
@@ -60,11 +65,23 @@ def wait_for_rows(folder: Path, count: int) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("where", [(), ("--workers", 2)], ids=["one process", "two workers"])
-def test_each_of_them_loses_its_own_unit_and_nothing_else(tmp_path: Path, where: Sequence[object]) -> None:
+def in_its_own_interpreter(folder: Path, agent: str, *words: object) -> Ran:
+    """Threads that are left may keep an interpreter from its end, and not a process of multiprocessing's."""
+    line = [sys.executable, "-m", "medagent", *command(folder, agent, *words)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert "Traceback" not in done.stderr
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("how", "where"), [(in_its_own_interpreter, ()), (run, ("--workers", 2))], ids=["one process", "two workers"]
+)
+def test_each_of_them_loses_its_own_unit_and_nothing_else(
+    tmp_path: Path, how: Callable[..., Ran], where: Sequence[object]
+) -> None:
     others = ["task3_1", "task3_2"]
     ids = ",".join([*CASES, *others])
-    code, out, err = ended(start(tmp_path, f"{AGENTS}:Misbehaving", "--ids", ids, "--unit-time", 6, *where))
+    code, out, err = how(tmp_path, f"{AGENTS}:Misbehaving", "--ids", ids, "--unit-time", 6, *where)
     left = rows(tmp_path)
     assert {task: row["status"] for task, row in left.items()} == {
         **{task: status for task, (_, status, _) in CASES.items()},
@@ -98,7 +115,7 @@ def test_ctrl_c_ends_a_run_whose_agent_blocks(tmp_path: Path, agent: str, where:
 
 def test_a_unit_that_kills_its_worker_is_tried_alone_and_then_has_a_row(tmp_path: Path) -> None:
     ids = ",".join(f"task2_{number}" for number in range(1, 11))
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:KillsItsProcess", "--ids", ids, "--workers", 2))
+    code, _, err = run(tmp_path, f"{AGENTS}:KillsItsProcess", "--ids", ids, "--workers", 2)
     left = rows(tmp_path)
     assert code == 0, err
     assert (left["task2_2"]["status"], left["task2_2"]["error"]) == ("agent_error", "its worker died")
@@ -109,7 +126,7 @@ def test_a_unit_that_kills_its_worker_is_tried_alone_and_then_has_a_row(tmp_path
 @pytest.mark.long
 def test_a_worker_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
     words = ("--ids", "task2_1,task2_2", "--workers", 1, "--concurrency", 1)
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:BlocksTheLoop", *words), within=2 * LIMIT_S)
+    code, _, err = run(tmp_path, f"{AGENTS}:BlocksTheLoop", *words)
     left = rows(tmp_path)
     assert code == 0, err
     assert left["task2_1"]["status"] == "completed"
@@ -119,7 +136,7 @@ def test_a_worker_that_does_not_answer_is_replaced(tmp_path: Path) -> None:
 
 def test_a_worker_with_too_many_units_that_do_not_end_is_replaced(tmp_path: Path) -> None:
     words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--unit-time", 0.2, "--workers", 1)
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:Blocks", *words))
+    code, _, err = run(tmp_path, f"{AGENTS}:Blocks", *words)
     assert code == 0, err
     assert [row["status"] for row in rows(tmp_path).values()] == ["time_limit"] * 4
     assert "the agents of 3 units do not end" in err
@@ -137,7 +154,7 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
 
 def test_too_many_units_that_do_not_end_stop_the_run_and_are_named(tmp_path: Path) -> None:
     words = ("--ids", "task2_2,task2_3,task2_4,task2_5", "--concurrency", 1, "--unit-time", 0.2)
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:Blocks", *words))
+    code, _, err = run(tmp_path, f"{AGENTS}:Blocks", *words)
     assert code == 1
     assert "the agents of 3 units do not end and cannot be stopped: task2_" in err
     assert [row["status"] for row in rows(tmp_path).values()] == ["time_limit"] * 3
@@ -145,13 +162,13 @@ def test_too_many_units_that_do_not_end_stop_the_run_and_are_named(tmp_path: Pat
 
 def test_an_agent_that_closes_all_files_ends_the_run_with_every_finished_row(tmp_path: Path) -> None:
     words = ("--ids", "task2_1,task2_2,task2_3,task2_4", "--concurrency", 1)
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:ClosesFiles", *words))
+    code, _, err = run(tmp_path, f"{AGENTS}:ClosesFiles", *words)
     before = {task: row["status"] for task, row in rows(tmp_path).items()}
     assert code == 1
     assert "medagent: an agent closed files of this process" in err
     assert before.pop("task2_2") == "agent_error"
     assert set(before.values()) <= {"completed"}
-    code, _, err = ended(start(tmp_path, f"{AGENTS}:ClosesFiles", *words))
+    code, _, err = run(tmp_path, f"{AGENTS}:ClosesFiles", *words)
     assert code == 0, err
     assert Counter(row["status"] for row in rows(tmp_path).values()) == {"completed": 3, "agent_error": 1}
 
@@ -215,8 +232,7 @@ NAMES = [
 def test_the_probes(tmp_path: Path, name: str, where: Sequence[object]) -> None:
     process = start(tmp_path, f"{need(BAD)}:{name}", "--per-type", 1, "--unit-time", 3, *where)
     if name == "OsExit" and not where:  # the same command continues such a run
-        process.wait(LIMIT_S)
-        assert "Traceback" not in process.communicate()[1]
+        ended(process)
         return
     if name == "ClosesFiles" and not where:
         assert ended(process)[0] == 1

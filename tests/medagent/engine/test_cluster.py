@@ -27,6 +27,7 @@ from medagent.engine.units import Summary, Watch, run_units
 from medagent.models.limiter import EndpointStats
 from tests.dask_parts import dask
 from tests.medagent.engine.counting import Number, numbers
+from tests.starts import fork_workers
 
 
 class WhereRow(Row):
@@ -58,6 +59,11 @@ class Where:
             return
         if unit.value == 3 and self.fate:
             raise {"stop": StopRunError("401"), "model": ModelError("500"), "bug": KeyError("bug")}[self.fate]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fast_workers() -> None:
+    fork_workers()
 
 
 @pytest.fixture(scope="module")

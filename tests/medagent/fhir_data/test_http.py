@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -19,9 +20,9 @@ from hypothesis import strategies as st
 
 from fhir_server import Server
 from fhir_server.app import create_app
-from fhir_server.synthetic.bundled import hospital as bundled
 from medagent.core.errors import FhirUnavailableError, StopRunError, UserError
 from medagent.fhir_data import http as http_ehr
+from medagent.fhir_data.embedded import bundled_file
 from medagent.fhir_data.http import HttpEhr, ambiguous
 from medagent.fhir_data.record import Reply, TooMuchError
 from medagent.models import retry
@@ -241,11 +242,10 @@ def test_a_ca_file_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def hospital() -> Iterator[Server]:
-    server = Server.open(None)
-    server.load(bundled())
-    yield server
-    server.close()
+def hospital(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with the hospital in a file of its own."""
+    with Server.open(Path(shutil.copy(bundled_file().path, tmp_path_factory.mktemp("hospital")))) as server:
+        yield server
 
 
 def run(folder: Path, *args: object) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fhir_server import Server
 from tests.command import Ran, medagent
 from tests.medagent.fhir_data.people import hospital_bundle, observation, patient, patient_bundle, ward
 
@@ -60,6 +61,16 @@ def test_more_than_one_process_can_hold_is_imported(tmp_path: Path) -> None:
     source = written(tmp_path / "big.ndjson", *ward(3, 1500))
     assert medagent("ehr", "import", source, "--data", data).code == 0
     assert counts(data) == {"Observation": 4500, "Patient": 3}
+
+
+def test_a_new_file_has_large_pages_and_an_old_one_keeps_its_own(tmp_path: Path) -> None:
+    files = {True: tmp_path / "new.sqlite", False: tmp_path / "old.sqlite"}
+    Server.open(files[False]).close()
+    sizes = {}
+    for is_new, data in files.items():
+        assert medagent("ehr", "import", written(tmp_path / "p.ndjson", patient("p")), "--data", data).code == 0
+        sizes[is_new] = int.from_bytes(data.read_bytes()[16:18])
+    assert sizes == {True: 16384, False: 4096}
 
 
 def test_a_resource_that_is_there_becomes_its_next_version(tmp_path: Path) -> None:

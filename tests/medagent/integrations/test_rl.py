@@ -55,10 +55,11 @@ def test_tasks_do_not_end_and_are_the_seeds() -> None:
     first, again, other = Environment(seed="tests"), Environment(seed="tests"), Environment(seed="others")
     prompts = [first.reset(task=number) for number in (0, 29, 30)]
     assert len(set(prompts)) == 3
-    assert [again.reset(task=number) for number in (0, 29, 30)] == prompts
+    assert [again.reset(task=number) for number in (30, 0)] == [prompts[2], prompts[0]]
+    assert first.reset(task=0) == prompts[0]
     assert first.reset() == again.reset()  # each goes on from the last one
     assert other.reset(task=0) != prompts[0]
-    with pytest.raises(UserError, match="counted from 0"):
+    with pytest.raises(UserError, match="must be 0 or more"):
         first.reset(task=-1)
 
 

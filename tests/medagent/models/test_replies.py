@@ -134,11 +134,12 @@ def test_usage_that_cannot_be_is_unknown(api: str, count: Any) -> None:
 
 def bomb(encoding: str) -> Fault:
     pack = gzip.compress if encoding == "gzip" else zlib.compress
-    return Fault(headers={"Content-Encoding": encoding}, body=pack(b" " * 50_000_000))
+    return Fault(headers={"Content-Encoding": encoding}, body=pack(b" " * 5_000_000))
 
 
-@pytest.mark.parametrize("fault", [bomb("gzip"), bomb("deflate"), Fault(body=b" " * 2_000_000)])
-def test_a_reply_is_read_to_a_bound_and_then_the_calls_failure(fault: Fault) -> None:
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", ""])
+def test_a_reply_is_read_to_a_bound_and_then_the_calls_failure(encoding: str) -> None:
+    fault = bomb(encoding) if encoding else Fault(body=b" " * 2_000_000)
     with ModelServer(faults=lambda _: fault) as server, pytest.raises(ModelError, match="longer than 1,000,000 bytes"):
         ask(settings(server.url, max_reply_bytes=1_000_000))
     assert len(server.calls) == 1

@@ -72,9 +72,9 @@ ATTACKS = [
     ),
     Attack("take all memory", "held = []\nwhile True:\n    held.append('x' * 1_000_000 + str(len(held)))", "Stopped: the program used more than 256 MB", "Stopped: the program used more than 256 MB"),
     Attack("take all memory at once", "held = [0] * 10 ** 10", "Stopped: the program used more than 256 MB", "Stopped: the program used more than 256 MB"),
-    Attack("never end", "while True:\n    pass", "Stopped: the program ran for more than 3 seconds", "Stopped: the program ran for more than 3 seconds"),
-    Attack("wait", "import time\ntime.sleep(3600)", "Stopped: the program ran for more than 3 seconds", "no output"),
-    Attack("catch everything", "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass", "Stopped: the program ran for more than 3 seconds", "Stopped: the program ran for more than 3 seconds"),
+    Attack("never end", "while True:\n    pass", "Stopped: the program ran for more than 1.5 seconds", "Stopped: the program ran for more than 1.5 seconds"),
+    Attack("wait", "import time\ntime.sleep(3600)", "Stopped: the program ran for more than 1.5 seconds", "no output"),
+    Attack("catch everything", "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass", "Stopped: the program ran for more than 1.5 seconds", "Stopped: the program ran for more than 1.5 seconds"),
     Attack("flood the output", "for _ in range(20_000):\n    print('x' * 1_000)", r"more characters of output were cut", r"more characters of output were cut"),
     Attack("recurse endlessly", "def again(n):\n    return again(n + 1)\nagain(0)", "RecursionError: ", "RecursionError: "),
     Attack(
@@ -94,7 +94,7 @@ ATTACKS = [
         "Stopped: it sent something that is no request",
     ),
     Attack("write between the frames", _PIPES + "os.write(writer, b'hello, this is no frame')", "Stopped: it sent something that is no request"),
-    Attack("send half a frame", _PIPES + "os.write(writer, (100).to_bytes(4, 'big') + b'{\"program\"')\nwhile True: pass", "Stopped: the program ran for more than 3 seconds"),
+    Attack("send half a frame", _PIPES + "os.write(writer, (100).to_bytes(4, 'big') + b'{\"program\"')\nwhile True: pass", "Stopped: the program ran for more than 1.5 seconds"),
     Attack(
         "send 100 MB",
         _PIPES + "os.write(writer, (100_000_000).to_bytes(4, 'big'))\nfor _ in range(100):\n    os.write(writer, b'x' * 1_000_000)",

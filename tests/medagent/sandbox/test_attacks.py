@@ -40,7 +40,7 @@ def test_an_attack_harms_its_own_program_alone(name: str, attack: Attack, places
     working(name)
     pattern = attack.monty if name == "monty" else attack.told
     # A busy machine may need long for what does not last: only what never ends is cut off soon.
-    limits = marked(LIMITS if "3 seconds" in pattern else replace(LIMITS, seconds=60))
+    limits = marked(replace(LIMITS, seconds=1.5 if "1.5 seconds" in pattern else 60))
     before = sorted(path.name for path in tmp_path.iterdir())
 
     async def run() -> tuple[str, str, str]:

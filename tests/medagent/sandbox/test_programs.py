@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,9 +89,8 @@ def test_output_is_cut_and_counted(name: str) -> None:
 
 @BOTH
 def test_a_lost_interpreter_names_the_variables_that_are_gone(name: str) -> None:
-    told = texts(
-        name, "first = 1\nimport json\n_own = 2", "held = [0] * 10 ** 10", "first", "second = 3", "while True: pass"
-    )
+    codes = ("first = 1\nimport json\n_own = 2", "held = [0] * 10 ** 10", "first", "second = 3", "while True: pass")
+    told = texts(name, *codes, limits=replace(LIMITS, seconds=1.5))
     assert told[1] == (
         "Stopped: the program used more than 256 MB of memory. The next program starts in a fresh interpreter; "
         "these variables are gone: first."
@@ -147,7 +147,7 @@ def test_nothing_is_left_when_an_episode_is_cancelled(name: str) -> None:
     async def run() -> None:
         async with opened(name, limits) as interpreters, Programs(interpreters, SURFACE, limits, serve) as programs:
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(1):
                     await programs.run("while True: pass")
 
     asyncio.run(run())

@@ -213,7 +213,7 @@ def crashes(count: int, tmp_path: Path) -> None:
 
 
 def test_spoiled_files_get_a_report_or_a_clear_error(tmp_path: Path) -> None:
-    crashes(1000, tmp_path)
+    crashes(250, tmp_path)
 
 
 @pytest.mark.long

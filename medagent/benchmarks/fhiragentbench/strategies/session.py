@@ -64,6 +64,8 @@ class StrategyActing:
     strategy: Strategy | None = None
     cap: int | None = None
     returns_output: bool = False
+    searches: dict[str, CallResult] = field(default_factory=dict, compare=False, repr=False)
+    """The results of the bundled agents' searches, by the request as sent: many questions are about one patient."""
 
     def agent(self, model: ChatModel, words: Protocol) -> StrategyAgent:
         """See `Acting.agent`."""
@@ -151,6 +153,9 @@ class StrategySession(Session):
         result, sent = CallResult(), ""
         try:
             sent = handled(self._base.target(self._base.shown + counted), self._rules.handling or "strict")
+            result = self._acting.searches.get(sent, result) if self._repeats else result
+            if result.ids:
+                return self._recorded(query, sent, result)
             async for text, page in self._pages(sent):
                 self._take(result, text, page, whole=request)
                 if request or sum(map(len, result.ids.values())) > MOST:
@@ -159,6 +164,16 @@ class StrategySession(Session):
                 raise ActionError(f"more than {MOST:,} resources match; ask for fewer")
         except (ActionError, TooMuchError) as error:
             result = CallResult(error=str(error))
+        if result.ids and self._repeats:
+            self._acting.searches[sent] = result
+        return self._recorded(query, sent, result)
+
+    @property
+    def _repeats(self) -> bool:
+        """Whether a search finds the same in other episodes, and only ids of it are needed."""
+        return self._acting.strategy is None and self._ehr.fixed
+
+    def _recorded(self, query: str, sent: str, result: CallResult) -> CallResult:
         self._outcome.reads.append(Read(query, sent, result.ids, result.error or None))
         return result
 

@@ -9,24 +9,22 @@ is named by its path and also has its patients and constants.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
+from medagent.benchmarks._task_files import TaskId, read_tasks
 from medagent.benchmarks.made_folders import HOSPITAL, SEED, checked_file
 from medagent.benchmarks.medagentbench.tasks.manifest import Manifest, is_made, read_manifest
 from medagent.core.errors import UserError
 from medagent.core.paths import data_dir, file_state
 from medagent.engine.report import DataRef
 from medagent.engine.selection import mixed
-from refsol.files import read_json
 from refsol.medagentbench.constants import PUBLISHED, Constants
-from refsol.schema import validator
 
 BUNDLED = "synthetic"
 DATASETS = (BUNDLED, "official")
@@ -37,13 +35,6 @@ OFFICIAL_DIGESTS = {
 }
 """The SHA-256 of the published task files, by version."""
 TASK_TYPES = tuple(f"task{n}" for n in range(1, 11))
-_ID = re.compile(r"[^\s#,]+")
-
-
-def _usable_id(value: object) -> object:
-    if isinstance(value, str) and not _ID.fullmatch(value):
-        raise ValueError("is not a valid id: it is empty, or has white space, a comma or #")
-    return value
 
 
 class Task(BaseModel):
@@ -51,7 +42,7 @@ class Task(BaseModel):
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
-    id: Annotated[str, BeforeValidator(_usable_id)]
+    id: TaskId
     """Unique in the file; without white space, commas and #."""
     instruction: str
     """The question or instruction for the agent."""
@@ -207,14 +198,7 @@ def _tasks(path: Path) -> tuple[tuple[Task, ...], str]:
 
 @lru_cache(maxsize=8)
 def _tasks_of(path: Path, state: tuple[int, ...]) -> tuple[tuple[Task, ...], str]:
-    tasks = read_json(path, validator(tuple[Task, ...]), expected="a JSON task file is expected", error=UserError)
-    seen: set[str] = set()
-    for task in tasks:
-        if task.id in seen:
-            raise UserError(f"{path}: duplicate task id {task.id}")
-        seen.add(task.id)
-    if not tasks:
-        raise UserError(f"{path}: has no tasks")
+    tasks = read_tasks(path, Task)
     return tasks, hashlib.sha256(path.read_bytes()).hexdigest()
 
 

@@ -53,6 +53,20 @@ def test_reading_whole_charts_finds_everything_and_is_precise_by_the_handling(ru
     assert sent[0] == "/Patient?_id=p1&_count=1000"
 
 
+@pytest.mark.parametrize("concurrency", [1, 16])
+def test_questions_about_one_patient_have_the_same_reads(run: Run, tmp_path: Path, concurrency: int) -> None:
+    assert run("--agent", "fetch-all", "--concurrency", concurrency).code == 0
+    reads: dict[str, list[Any]] = {}
+    for row in rows(tmp_path / "fhir-agentbench_r1_fetch-all").values():
+        (asked,) = {
+            re.findall(r"patient=(\w+)", read["asked"])[0] for read in row["reads"] if "patient=" in read["asked"]
+        }
+        reads.setdefault(asked, []).append(row["reads"])
+    assert max(map(len, reads.values())) > 1
+    assert all(one == several[0] for several in reads.values() for one in several)
+    assert all(any(read["ids"].get("Observation") for read in several[0]) for several in reads.values())
+
+
 def test_questions_without_their_resources_are_left_out_and_said(run: Run, tmp_path: Path) -> None:
     ran = run("--agent", "nop")
     assert ran.code == 0, ran.err

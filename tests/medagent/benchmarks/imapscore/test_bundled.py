@@ -1,4 +1,4 @@
-"""The items and imaps that come along: the page's commands, ceilings, other responses, metrics in three parts."""
+"""The bundled items and imaps: the page's commands, ceilings, other responses, metrics in three parts."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,6 +19,7 @@ from tests import runs
 from tests.command import medagent
 from tests.loopback import Call, ModelServer, status
 from tests.medagent.benchmarks.imapscore.oracle import DATA, ITEMS, RECORDINGS, Oracle, stage_of
+from tests.starts import start
 
 
 @pytest.fixture(autouse=True)
@@ -109,15 +108,15 @@ def test_a_killed_run_goes_on_and_ends_the_same(tmp_path: Path) -> None:
         run(server, calm)
         total = len(server.calls)
     with ModelServer(reply=Oracle(), latency=0.02) as server:
-        arguments = [sys.executable, "-m", "medagent", "run", "imapscore", "--data", str(DATA / "items.jsonl")]
-        arguments += ["--model", "m", "--base-url", server.url, "--results-dir", str(killed), "--concurrency", "4"]
+        words = ["--model", "m", "--base-url", server.url, "--results-dir", killed, "--concurrency", 4]
+        environment = os.environ | {"OPENAI_API_KEY": "none"}
         for stop_at in (total // 4, total // 2):
-            process = subprocess.Popen(arguments, env=os.environ | {"OPENAI_API_KEY": "none"})
+            process = start("run", "imapscore", "--data", DATA / "items.jsonl", *words, env=environment)
             while len(server.calls) < stop_at and process.poll() is None:
                 time.sleep(0.005)
             assert process.poll() is None
-            process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.kill()
+            assert process.ended().code == -signal.SIGKILL
         assert run(server, killed, concurrency=4) == 0
         repeated = sum(count - 1 for count in sent(server).values())
     assert repeated <= 2 * 4  # the calls in flight when it was killed

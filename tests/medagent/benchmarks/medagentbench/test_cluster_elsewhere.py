@@ -91,7 +91,7 @@ def test_a_worker_without_the_key_is_named(here: Path, elsewhere: Part, monkeypa
 )
 def test_a_worker_without_the_sandbox_of_a_run_is_named(sandbox: str, module: str, here: Path, tmp_path: Path) -> None:
     working(sandbox)
-    words = ("--agent", "reference", "--protocol", "code", "--sandbox", sandbox, "--limit", 1)
+    words = ("--agent", "reference", "--protocol", "code", "--sandbox", sandbox, "--ehr", "ward.ndjson", "--limit", 1)
     with dask("both", "tcp://", module, cwd=tmp_path, env={"PATH": "/nonexistent"}) as part:
         ran = run(here, *words, "--cluster", part.address)
     assert ran.code == 1

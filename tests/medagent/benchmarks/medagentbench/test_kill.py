@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +15,8 @@ from medagent.engine.journal import last_rows
 from medagent.fhir_episodes.episode import EpisodeRow
 from tests.loopback import ModelServer, stall
 from tests.medagent.benchmarks.medagentbench.oracle import asked, text_reply
-from tests.medagent.benchmarks.medagentbench.runs import episodes, results, rows, run, run_in_child, settled
+from tests.medagent.benchmarks.medagentbench.runs import episodes, results, rows, run, settled
+from tests.starts import start
 
 CONCURRENCY = 8
 
@@ -46,10 +44,6 @@ def finished(path: Path) -> set[str]:
 
 @pytest.mark.parametrize(("kills", "tasks"), [(4, 60), pytest.param(25, 300, marks=pytest.mark.long)])
 def test_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Path, kills: int, tasks: int) -> None:
-    processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(
-        ["medagent.models.endpoint", "medagent.benchmarks.medagentbench.benchmark", "fhir_server.server"]
-    )
     dice = random.Random(20)
     path = tmp_path / "v2_r1_m"
     with ModelServer(reply=text_reply, latency=0.005) as server:
@@ -59,13 +53,11 @@ def test_kills_change_nothing_and_no_finished_episode_is_paid_twice(tmp_path: Pa
         for _ in range(kills):
             before = len(server.calls)
             moment = before + dice.randint(0, paid * 4 // 3 // kills)  # all of them stay within the run
-            process = processes.Process(target=run_in_child, args=(words(tmp_path, server, "--limit", tasks),))
-            process.start()
-            wait_until(lambda: len(server.calls) >= moment, process.is_alive)  # noqa: B023  # called in this round only
+            process = start("run", *words(tmp_path, server, "--limit", tasks))
+            wait_until(lambda: len(server.calls) >= moment, lambda: process.poll() is None)  # noqa: B023  # in this round only
             time.sleep(dice.uniform(0, 0.01))
             process.kill()
-            process.join()
-            assert process.exitcode == -signal.SIGKILL
+            assert process.ended().code == -signal.SIGKILL
             begun = {asked(call.body).id for call in server.calls[before:]}
             assert begun.isdisjoint(kept)
             done = finished(path)
@@ -96,22 +88,14 @@ def test_a_signal_keeps_what_is_finished_and_records_what_was_under_way(
     with ModelServer(
         reply=text_reply, faults=lambda call: stall() if asked(call.body).id in stalled else None
     ) as server:
-        command = [sys.executable, "-m", "medagent", "run", *words(tmp_path, server, *args)]
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            # A shell starts what runs in its background with SIGINT ignored, and children inherit that.
-            preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL),
-        )
+        process = start("run", *words(tmp_path, server, *args))
         wait_until(lambda: len(finished(path)) == 6, lambda: process.poll() is None)
         second = run(tmp_path, *args, "--model", "m", "--base-url", server.url)
         assert second.code == 1
         assert f"process {process.pid} is writing to this folder" in second.err
         process.send_signal(sent)
-        _, err = process.communicate()
-    assert process.returncode == code
+        ended, _, err = process.ended()
+    assert ended == code
     assert "Finished units are saved. Continue: medagent run --version v1" in err
     assert "Traceback" not in err
     assert {task for task, row in episodes(path).items() if row["status"] == "cancelled"} == stalled
@@ -119,3 +103,19 @@ def test_a_signal_keeps_what_is_finished_and_records_what_was_under_way(
     with ModelServer(reply=text_reply) as server:
         assert run(tmp_path, *args, "--model", "m", "--base-url", server.url).code == 0
     assert {asked(call.body).id for call in server.calls} == stalled
+
+
+def test_a_lower_limit_after_an_interrupted_run_scores_its_own_items(tmp_path: Path) -> None:
+    path = tmp_path / "v2_r1_m"
+    with ModelServer(reply=text_reply, faults=lambda call: stall() if call.number >= 24 else None) as server:
+        process = start("run", *words(tmp_path, server, "--limit", 100))
+        wait_until(lambda: len(server.calls) >= 24 + CONCURRENCY, lambda: process.poll() is None)
+        process.send_signal(signal.SIGINT)
+        assert process.ended().code == 130
+    with ModelServer(reply=text_reply) as server:
+        ran = run(tmp_path, "--model", "m", "--base-url", server.url, "--limit", 20)
+        begun = {asked(call.body).id for call in server.calls}
+    assert ran.code == 0, ran.err
+    assert 0 < len(begun) < 20  # the others were finished before the signal
+    assert results(tmp_path, path.name)["total_tasks"] == 20
+    assert ran.out.split("  overall ")[1].split()[:2] == ["20", "20"]

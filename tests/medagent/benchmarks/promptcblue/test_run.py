@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,10 +19,9 @@ from tests import runs
 from tests.command import medagent
 from tests.loopback import Call, Fault, ModelServer, status
 from tests.refsol.promptcblue.vectors import jsonl, line, text, value
-from tests.shared_data import ROOT
+from tests.starts import Started, start
 
 Lines = list[dict[str, Any]]
-MEDAGENT = [sys.executable, "-c", "from medagent.cli.app import main; main()"]
 
 
 def vector_lines() -> tuple[Lines, dict[str, str]]:
@@ -152,26 +148,19 @@ def test_a_run_that_is_killed_goes_on_and_ends_complete_and_in_order(tmp_path: P
     lines = LINES[:1000]
     run = Run(tmp_path, lines)
     with ModelServer(answer, latency=0.02) as server:
-        command = [*MEDAGENT, "run", "promptcblue", "--data", "test.json", "--model", "m", "--base-url", server.url]
-        process = subprocess.Popen(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        command = ["run", "promptcblue", "--data", "test.json", "--model", "m", "--base-url", server.url]
+        process = start(*command, cwd=tmp_path)
         try:
             wait_for(lambda: len(journal(run)) >= 300, process)
         finally:
             process.kill()  # SIGKILL: nothing gets a chance to tidy up
-            process.wait()
+            process.ended()
         durable = {json.loads(row)["unit"] for row in journal(run)}
         assert 300 <= len(durable) < 1000
         assert run.files == set()
 
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
+        done = start(*command, cwd=tmp_path).ended()
+        assert done.code == 0, done.err
         calls = asked(server)
     assert run.predictions() == filled(lines)
     units = {f"{one['task_dataset']}#{number}": one["input"] for number, one in enumerate(lines, 1)}
@@ -184,7 +173,7 @@ def journal(run: Run) -> list[str]:
     return [row for row in path.read_text("utf-8").split("\n")[:-1] if row] if path.exists() else []
 
 
-def wait_for(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def wait_for(what: Callable[[], bool], process: Started) -> None:
     while not what():
         assert process.poll() is None, "the run ended before it was killed"
         time.sleep(0.01)
@@ -366,9 +355,9 @@ def test_a_gold_that_was_changed_after_the_run_is_one_line(tmp_path: Path, text:
     assert "Traceback" not in graded.err
 
 
-def test_what_the_command_line_can_mend(tmp_path: Path) -> None:
+def test_what_the_command_line_can_mend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Run(tmp_path, LINES[:1])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    monkeypatch.chdir(tmp_path)
     for options, message in (
         (["--data", "test.json"], "medagent: no model is given. Choose one: "),
         (
@@ -377,7 +366,6 @@ def test_what_the_command_line_can_mend(tmp_path: Path) -> None:
         ),
         (["--data", "test.json", "--model", "m", "--round", "a/b"], "medagent: --round: "),
     ):
-        command = [*MEDAGENT, "run", "promptcblue", *options]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(message)
+        ran = medagent("run", "promptcblue", *options)
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err.startswith(message)

@@ -20,7 +20,7 @@ from tests.medagent.benchmarks.psb300 import made
 from tests.medagent.sandbox.trying import working
 from tools.psb300_synthetic import SEED
 
-SMALL = ("--like", "psb-300", "--patients", 40, "--per-type", 4)
+SMALL = ("--like", "psb-300", "--patients", 24, "--per-type", 2)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_the_same_seed_makes_the_same_bytes_and_another_one_others(small: Path, 
 def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> None:
     words = ("--dataset", small, "--results-dir", tmp_path, "--quiet")
     ran = medagent("run", "psb-300", "--agent", "reference", *words)
-    assert rates(ran.out, "overall") == ["40", "40"], ran.err
+    assert rates(ran.out, "overall") == ["20", "20"], ran.err
     assert "seed-digest" in json.loads((tmp_path / "psb-300_r1_reference" / "run.json").read_text())["settings"]
     assert "clock 2023-11-13T10:15:00+00:00" in ran.out
     harbor = medagent(
@@ -105,7 +105,7 @@ def test_a_set_of_a_seed_is_run_and_exported(small: Path, tmp_path: Path) -> Non
     assert (harbor.code, "1 tasks" in harbor.out) == (0, True), harbor.err
     assert (tmp_path / "harbor" / "task9_1" / "solution" / "acts.json").is_file()
     refused = medagent("run", "psb-300", "--agent", "nop", "--split", "dev", *words)
-    assert (refused.code, "has no splits: task1 has 4 tasks" in refused.err) == (1, True)
+    assert (refused.code, "has no splits: task1 has 2 tasks" in refused.err) == (1, True)
 
 
 def test_the_environment_for_training_has_the_tools_of_the_benchmark() -> None:

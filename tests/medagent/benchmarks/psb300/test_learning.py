@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medagent.engine.learning import digest_of
+from tests.command import Ran
 from tests.medagent.benchmarks.psb300 import made
 from tests.medagent.benchmarks.psb300.conftest import Set
 from tests.shared_data import ROOT
+from tests.starts import start
 
 AGENT = ROOT / "examples" / "learning" / "lessons.py"
 IDS = "task1_1,task2_1,task4_2,task8_1,task9_2,task10_3"
@@ -43,16 +43,14 @@ class Dying(medagent.Model):
 """
 
 
-def run(folder: Path, published: Set, *args: object) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, published: Set, *args: object) -> Ran:
     (folder / "dying.py").write_text(MODEL)
     words = [
         "run", "psb-300", "--dataset", "published", "--ehr", published.patients, "--clock", made.CLOCK, "--quiet",
         "--sequential", "--agent", f"{AGENT}:Lessons", "--model", f"{folder / 'dying.py'}:Dying", "--ids", IDS,
         "--results-dir", folder / "results", *args,
     ]  # fmt: skip
-    environment = {**os.environ, "MEDAGENT_HOME": str(published.home)}
-    command = [sys.executable, "-m", "medagent", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment)
+    return start(*words, cwd=ROOT, env={**os.environ, "MEDAGENT_HOME": str(published.home)}).ended()
 
 
 def learned(path: Path) -> list[dict[str, Any]]:
@@ -66,7 +64,7 @@ def test_lessons_survive_kills_in_play_and_in_learn(published: Set, tmp_path: Pa
     whole.mkdir()
     killed.mkdir()
     done = run(whole, published, "--trials", 2)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     (path,) = (whole / "results").iterdir()
     rows = learned(path)
     assert [row["number"] for row in rows] == list(range(1, 13))
@@ -77,21 +75,21 @@ def test_lessons_survive_kills_in_play_and_in_learn(published: Set, tmp_path: Pa
     assert counts == sorted(counts[:6]) * 2
     assert (counts[0], counts[6]) == (0, 0)  # the second trial begins with nothing
     assert counts[5] > 2
-    line = next(line for line in done.stdout.splitlines() if line.startswith("Learned: "))
+    line = next(line for line in done.out.splitlines() if line.startswith("Learned: "))
     assert line.startswith("Learned: from the scores (value, correct, kind) of 12 items, each after its own: task1_1, ")
     assert digest_of(path / "agent" / "12") == rows[-1]["digest"]
 
     for call in (2, 3, 2, 1):  # some of these come while the agent learns
         (killed / "die-at").write_text(str(call))
-        assert run(killed, published, "--trials", 2).returncode == -9
+        assert run(killed, published, "--trials", 2).code == -9
     (killed / "die-at").unlink()
-    assert run(killed, published, "--trials", 2).returncode == 0
+    assert run(killed, published, "--trials", 2).code == 0
     (again,) = (killed / "results").iterdir()
     assert [(row["unit"], row["digest"]) for row in learned(again)] == [(row["unit"], row["digest"]) for row in rows]
     copies = [{one.name for one in (run_folder / "agent").iterdir()} for run_folder in (path, again)]
     assert copies[0] == copies[1] == {"current", *map(str, range(1, 13))}
     finished = run(killed, published, "--trials", 2)
-    assert "is complete and was not changed" in finished.stderr
+    assert "is complete and was not changed" in finished.err
 
 
 def test_an_error_in_learn_stops_the_run_and_is_done_again(published: Set, tmp_path: Path) -> None:
@@ -139,13 +137,13 @@ def test_what_does_not_go_with_learning_is_refused(
 
 def test_a_copy_that_was_changed_is_not_put_back(published: Set, tmp_path: Path) -> None:
     (tmp_path / "die-at").write_text("3")
-    assert run(tmp_path, published).returncode == -9
+    assert run(tmp_path, published).code == -9
     (path,) = (tmp_path / "results").iterdir()
     last = path / "agent" / str(len(learned(path)))
     (last / "lessons.txt").write_text("another lesson\n")
     (tmp_path / "die-at").unlink()
     refused = run(tmp_path, published)
-    assert (refused.returncode, "not the copy in learned.jsonl" in refused.stderr) == (1, True)
+    assert (refused.code, "not the copy in learned.jsonl" in refused.err) == (1, True)
 
 
 def test_judged_benchmarks_refuse_to_learn(tmp_path: Path) -> None:

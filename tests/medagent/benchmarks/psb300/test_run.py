@@ -44,10 +44,10 @@ def test_it_is_right_under_the_fair_rules_and_the_other_clock_is_shown(reference
     fair = medagent("grade", reference, "--side-by-side")
     assert fair.code == 0, fair.err
     assert fair.out.split("  fair")[1].split()[:2] == ["300", "300"]
-    assert "task1 goes by the time of grading" not in fair.out
+    assert "task1 depends on the time of grading" not in fair.out
     later = medagent("grade", reference, "--clock", "2026-01-01T00:00:00Z")
     assert later.out.split("overall")[1].split()[:2] == ["285", "300"]
-    clocks = later.out.split("task1 goes by the time of grading")[1]
+    clocks = later.out.split("task1 depends on the time of grading")[1]
     assert clocks.split("2026-01-01T00:00+00:00")[1].split()[:2] == ["15", "30"]
     assert clocks.split("the scenario's now")[1].split()[:2] == ["30", "30"]
     assert "clock 2026-01-01T00:00:00+00:00" in later.out

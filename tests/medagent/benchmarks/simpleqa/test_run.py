@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -36,7 +34,7 @@ from tests.medagent.benchmarks.simpleqa.oracle import (
     total,
     write_items,
 )
-from tests.shared_data import ROOT
+from tests.starts import Started, start
 
 
 def journal(path: Path) -> list[ExchangeRow]:
@@ -100,18 +98,18 @@ def test_a_finished_run_costs_nothing_and_says_so(tmp_path: Path, capsys: pytest
     assert (run_folder(tmp_path) / "results.json").read_bytes() == before
 
 
-def _start(server: ModelServer, folder: Path) -> subprocess.Popen[bytes]:
-    options = ["--model", "m", "--judge", "j", "--base-url", server.url, "--results-dir", str(folder)]
-    command = [sys.executable, "-m", "medagent", "run", "simpleqa", *options, "--concurrency", "4", "--quiet"]
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "OPENAI_API_KEY": "none"}, stdout=subprocess.DEVNULL)
+def _start(server: ModelServer, folder: Path) -> Started:
+    options = ("--model", "m", "--judge", "j", "--base-url", server.url, "--results-dir", folder)
+    environment = {**os.environ, "OPENAI_API_KEY": "none"}
+    return start("run", "simpleqa", *options, "--concurrency", 4, "--quiet", env=environment)
 
 
-def _kill_after(process: subprocess.Popen[bytes], server: ModelServer, calls: int) -> None:
+def _kill_after(process: Started, server: ModelServer, calls: int) -> None:
     while len(server.calls) < calls:
         assert process.poll() is None, "the run ended before it was killed"
         time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    assert process.ended().code == -signal.SIGKILL
 
 
 def test_killed_resumed_judged_again_and_scored(tmp_path: Path) -> None:
@@ -130,7 +128,7 @@ def test_killed_resumed_judged_again_and_scored(tmp_path: Path) -> None:
             done = {(row.model, row.message) for row in paid}
             assert len(done) >= kill_after - 2 * 4
         process = _start(server, tmp_path)
-        assert process.wait() == 0
+        assert process.ended().code == 0
         assert not done & set(messages(server.calls[made:])), "a finished call was made again"
         assert len(server.calls) <= 160 + 2 * 4  # what was in flight at each kill, no more
         assert results(folder) == results(run_folder(undisturbed))

@@ -23,7 +23,7 @@ def written(folder: Path, tasks: Any) -> Path:
 
 def test_the_example_of_the_docs_is_a_task_file(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
-    example = page.partition("### A task file of your own")[2].partition("```json\n")[2].partition("```")[0]
+    example = page.partition("### Your own task file")[2].partition("```json\n")[2].partition("```")[0]
     path = written(tmp_path, example)
     checked = medagent("data", "check", path)
     assert (checked.code, checked.err) == (0, "")

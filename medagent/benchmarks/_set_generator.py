@@ -1,0 +1,79 @@
+"""Makes sets of tasks or questions about a generated hospital, for benchmarks whose sets differ only in their tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Generic, TypeVar
+
+from fhir_server.synthetic import lines
+from fhir_server.synthetic.bundled import PROFILE, hospital
+from medagent.benchmarks.made_folders import (
+    MANIFEST,
+    Made,
+    Manifest,
+    Order,
+    counted,
+    differing_files,
+    make_folder,
+    seed_digest,
+    seed_number,
+    written,
+)
+from medagent.core.errors import UserError
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class SetGenerator(Generic[M]):
+    """Makes the sets of one benchmark. Another `version` makes other bytes from the same seed.
+
+    `deal` takes a hospital's lines, a number that seeds the random generator, and `--per-type`. It returns the tasks.
+    `write` takes a folder, the tasks, the description of the set, and its name. It writes the tasks and the manifest.
+    """
+
+    benchmark: str
+    version: int
+    deal: Callable[[Iterable[str], int, int], list[Any]]
+    write: Callable[[Path, list[Any], Made, str], M]
+
+    def make(self, folder: Path, order: Order) -> M:
+        """Make a set in a new or empty folder. Raises UserError, and then removes the files that it wrote."""
+        return make_folder(folder, order.seed, lambda seed: self._make(folder, order, seed, private=order.seed is None))
+
+    def differing(self, folder: Path, manifest: Manifest, seed: str) -> list[str]:
+        """How the files of a folder differ from what the seed gives, one text per file.
+
+        The set is regenerated in another folder. Raises UserError for a folder of another generator.
+        """
+        made = manifest.made
+        if made is None or made.generator != self.version:
+            raise UserError(
+                f"{folder}: was not made by generator {self.version} of its benchmark and cannot be checked"
+            )
+        if seed_digest(seed) != made.seed_sha256:
+            return [f"the seed: its SHA-256 is not the one in {MANIFEST}"]
+        with TemporaryDirectory() as aside:
+            again = Path(aside)
+            self._make(again, Order(seed, made.patients, made.per_type), seed, private=made.private)
+            return differing_files(folder, again, manifest.files)
+
+    def make_bundled(self, folder: Path, seed: str, name: str) -> M:
+        """Write the bundled set: tasks from a seed for the bundled hospital, which every installation can generate."""
+        order, counts = Order(seed), Counter[str]()
+        dealt = self.deal(counted(hospital(), counts), self._number(seed) + 1, order.per_type)
+        return self.write(folder, dealt, Made.of(self.version, seed, False, order, counts), name)
+
+    def _make(self, folder: Path, order: Order, seed: str, *, private: bool) -> M:
+        number, counts = self._number(seed), Counter[str]()
+        patients = written(lines(replace(PROFILE, seed=number, patients=order.patients)), folder)
+        dealt = self.deal(counted(patients, counts), number + 1, order.per_type)
+        made = Made.of(self.version, seed, private, order, counts)
+        return self.write(folder, dealt, made, seed_digest(seed)[:12])
+
+    def _number(self, seed: str) -> int:
+        return seed_number(seed, f"{self.benchmark} {self.version}")
